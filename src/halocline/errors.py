@@ -1,0 +1,190 @@
+"""Every error that Halocline raises on purpose.
+
+Three things that other tools blur are kept apart here: what *you gave us* cannot be used, what *lies on disk* is
+damaged, and what is *valid but beyond* one of the parties. A fourth, our own bug, says so.
+
+    HaloclineError
+    ├── InputError            an argument, a path, a version or a row does not fit
+    │   ├── NotFoundError       there is no such table, version, history, product or feature
+    │   ├── SchemaError         the columns offered do not fit the table's
+    │   └── ConstraintError     rows break a rule of the table; nothing was written
+    ├── MalformedError        what was read is damaged or breaks its own specification
+    ├── UnsupportedError      valid, but this release of Halocline does not do it
+    │   └── MissingExtraError   an optional part is not installed
+    ├── IncompatibleError     one party lacks a feature that the other requires (exit code 2)
+    ├── ConflictError         somebody else changed the same thing first
+    ├── UnavailableError      a service or store could not be reached, or answered too late
+    ├── DeniedError           the caller has no right to do this
+    └── InternalError         a bug in Halocline
+
+Each error carries a stable *condition* code for programs, both *sides* of the mismatch and the *next* step for people:
+
+    READER_TOO_OLD: lake/orders requires reader feature deletionVectors.
+      table     (3,7)  readerFeatures: deletionVectors
+      you are   deltalake@1.0.2, which reads: timestampNtz
+    Upgrade to deltalake 1.4.0 or later, or: halocline plan lake/orders --drop deletionVectors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ARGUMENT_INVALID": "An argument or option has a value that cannot be used.",
+        "CONFLICT": "Somebody else changed the same thing first.",
+        "CONSTRAINT_VIOLATED": "Rows break a rule of the table; nothing was written.",
+        "DENIED": "The caller has no right to do this.",
+        "FEATURE_DEPENDENCY": "A feature needs, or excludes, another one.",
+        "FEATURE_NEEDS_MANUAL_ENABLEMENT": "An existing table gains this feature only when it is asked for by name.",
+        "FEATURE_NOT_DROPPABLE": "The feature cannot be taken out of the table as it stands.",
+        "FEATURE_UNKNOWN": "No feature of that name is known for this format.",
+        "INCOMPATIBLE_VERSION": "One party lacks a feature that the other requires.",
+        "INTERNAL_ERROR": "Halocline found itself in a state it should never reach.",
+        "MALFORMED": "Something that was read breaks its own specification.",
+        "MALFORMED_HISTORY": "A history file breaks its own rules.",
+        "MALFORMED_KNOWLEDGE": "A knowledge file breaks its own rules.",
+        "MALFORMED_LOG": "A table's log is damaged, incomplete or contradicts itself.",
+        "MALFORMED_PROTOCOL": "A protocol's versions and feature lists contradict each other.",
+        "MISSING_EXTRA": "An optional part of Halocline is not installed.",
+        "NOT_FOUND": "The thing named does not exist.",
+        "PROTOCOL_NOT_DOWNGRADABLE": "The new protocol lacks features of the old one.",
+        "READER_TOO_OLD": "The reader lacks a feature that the table requires for reading.",
+        "SCHEMA_MISMATCH": "The columns offered do not fit the table's.",
+        "TABLE_NOT_FOUND": "There is no table at that place.",
+        "UNAVAILABLE": "A service or store could not be reached, or answered too late.",
+        "UNSUPPORTED": "Valid, but this release of Halocline does not do it.",
+        "VERSION_NOT_FOUND": "The table has no such version, or its log no longer holds it.",
+        "WRITER_TOO_OLD": "The writer lacks a feature that the table requires for writing.",
+    }
+)
+"""Condition codes and what each means. Codes are never reused or renamed."""
+
+
+class HaloclineError(Exception):
+    """Base of the tree.
+
+    Args:
+        message: One sentence that names what is wrong and with what.
+        condition: A code from `CONDITIONS`; each class has a default.
+        sides: What each party has or wants, label to text, in the order to show them.
+        next_step: The command or change that gets the caller further.
+
+    Example:
+        >>> print(NotFoundError("no table at lake/orders", next_step="halocline inspect lake"))
+        NOT_FOUND: no table at lake/orders
+        halocline inspect lake
+    """
+
+    default_condition: ClassVar[str] = "INTERNAL_ERROR"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        condition: str | None = None,
+        sides: Mapping[str, str] | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.condition = condition or self.default_condition
+        self.sides = dict(sides or {})
+        self.next_step = next_step
+        if self.condition not in CONDITIONS:
+            raise InternalError(f"condition {self.condition} is not registered in halocline.errors.CONDITIONS")
+
+    def __str__(self) -> str:
+        lines = [f"{self.condition}: {self.message}"]
+        width = max((len(label) for label in self.sides), default=0) + 2
+        lines += [f"  {label:<{width}}{text}" for label, text in self.sides.items()]
+        if self.next_step:
+            lines.append(self.next_step)
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, object]:
+        """The same facts for programs, as printed by `--output json`."""
+        return {
+            "condition": self.condition,
+            "message": self.message,
+            "sides": self.sides,
+            "next": self.next_step,
+        }
+
+
+class InputError(HaloclineError):
+    """What the caller gave cannot be used as it is."""
+
+    default_condition = "ARGUMENT_INVALID"
+
+
+class NotFoundError(InputError):
+    """There is no such table, version, history, product or feature."""
+
+    default_condition = "NOT_FOUND"
+
+
+class SchemaError(InputError):
+    """The columns offered do not fit the table's."""
+
+    default_condition = "SCHEMA_MISMATCH"
+
+
+class ConstraintError(InputError):
+    """Rows break a rule of the table; nothing was written."""
+
+    default_condition = "CONSTRAINT_VIOLATED"
+
+
+class MalformedError(HaloclineError):
+    """What was read is damaged or breaks its own specification."""
+
+    default_condition = "MALFORMED"
+
+
+class UnsupportedError(HaloclineError):
+    """Valid, but this release of Halocline does not do it."""
+
+    default_condition = "UNSUPPORTED"
+
+
+class MissingExtraError(UnsupportedError):
+    """An optional part is not installed; the message names the extra."""
+
+    default_condition = "MISSING_EXTRA"
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} is not installed", next_step=f"pip install 'halocline[{extra}]'")
+        self.extra = extra
+
+
+class IncompatibleError(HaloclineError):
+    """One party lacks a feature that the other requires."""
+
+    default_condition = "INCOMPATIBLE_VERSION"
+    exit_code = 2
+
+
+class ConflictError(HaloclineError):
+    """Somebody else changed the same thing first."""
+
+    default_condition = "CONFLICT"
+
+
+class UnavailableError(HaloclineError):
+    """A service or store could not be reached, or answered too late."""
+
+    default_condition = "UNAVAILABLE"
+
+
+class DeniedError(HaloclineError):
+    """The caller has no right to do this."""
+
+    default_condition = "DENIED"
+
+
+class InternalError(HaloclineError):
+    """A bug in Halocline: the message says what was found, please report it."""
