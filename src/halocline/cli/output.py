@@ -1,0 +1,72 @@
+"""What a command shows: the same result as text for people or as JSON for programs.
+
+A command builds its result once and calls `emit`. Text goes through rich, which drops colours and control codes when
+it is piped; JSON is one document on standard output. Errors go to standard error in the form that was asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from halocline.errors import HaloclineError
+
+
+class Format(StrEnum):
+    """How a result is shown."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="Show the result as text or as JSON.")]
+"""The option that every command has: `output: OutputOption = Format.TEXT`."""
+
+FINE: Final = 0
+ERROR: Final = 1
+INCOMPATIBLE: Final = 2
+
+
+def emit(output: Format, result: object, *text: RenderableType) -> None:
+    """Shows `result` as JSON, or `text` (strings, rich tables …) for people.
+
+    Example:
+        >>> emit(Format.JSON, {"minServer": "1.2.770"}, "1.2.770")
+        {
+          "minServer": "1.2.770"
+        }
+    """
+    if output is Format.JSON:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n")
+        return
+    console = _console()
+    for piece in text:
+        console.print(piece, markup=False, highlight=False, soft_wrap=isinstance(piece, str | Text))
+
+
+def columns(*titles: str) -> Table:
+    """A plain table for `emit`: bold titles, no borders, cells that fold rather than vanish."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    return table
+
+
+def emit_error(output: Format, error: HaloclineError) -> None:
+    """Shows an error on standard error, in the form that was asked for."""
+    if output is Format.JSON:
+        sys.stderr.write(msgspec.json.encode({"error": error.to_dict()}).decode() + "\n")
+    else:
+        sys.stderr.write(f"{error}\n")
+
+
+def _console() -> Console:
+    # A pipe has no width of its own; wide enough keeps one record on one line for grep and for tests.
+    return Console(width=None if sys.stdout.isatty() else 160)
