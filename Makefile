@@ -1,0 +1,58 @@
+# Every target creates the environment it needs; nothing has to be done before them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(BIN)/uv pip install --quiet --native-tls --python $(BIN)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit check format bench compat interop clean java
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or later is needed, $(PYTHON) is older. Name one with: make PYTHON=python3.11 …"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "Python's venv module is needed. On Debian: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@echo "Installing Halocline and its tools into $(VENV) (Spark alone is about 450 MB) …"
+	@$(UV) --group dev --editable '.[all]'
+	@touch $@
+
+java:
+	@major=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	test "$${major:-0}" -ge 17 || \
+		{ echo "Java 17 or later is needed, found: $${major:-none}. On Debian: apt-get install openjdk-17-jre-headless"; exit 1; }
+
+demo: java $(VENV)/.ready ## Run the main job on this machine, in a few minutes
+	@$(BIN)/python examples/demo.py
+
+test: java $(VENV)/.ready ## Run all tests
+	@$(BIN)/python -m pytest tests src --ignore=tests/compat
+
+unit: $(VENV)/.ready ## Run the tests that need no JVM
+	@$(BIN)/python -m pytest tests/unit tests/property -m "not slow"
+
+check: $(VENV)/.ready ## Lint, type-check, and check layers and dependencies
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
+	@$(BIN)/deptry .
+
+format: $(VENV)/.ready ## Format the code and fix what can be fixed
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: java $(VENV)/.ready ## Measure every promise against a peer in the same run
+	@for each in bench/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+compat: $(VENV)/.ready ## Try real old releases of other clients and compare with the predictions
+	@$(BIN)/python -m tests.compat
+
+interop: java $(VENV)/.ready ## Exchange tables with other implementations, both ways
+	@$(BIN)/python -m pytest tests/conformance tests/interop
+
+clean: ## Remove the environments and caches
+	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse
