@@ -1,0 +1,1 @@
+"""The transaction-log engine that Delta tables and index tables share: file names, versions, segments, commits."""
