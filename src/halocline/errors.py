@@ -13,6 +13,7 @@ damaged, and what is *valid but beyond* one of the parties. A fourth, our own bu
     │   └── MissingExtraError   an optional part is not installed
     ├── IncompatibleError     one party lacks a feature that the other requires (exit code 2)
     ├── ConflictError         somebody else changed the same thing first
+    │   └── AlreadyExistsError  the name is taken
     ├── UnavailableError      a service or store could not be reached, or answered too late
     ├── DeniedError           the caller has no right to do this
     └── InternalError         a bug in Halocline
@@ -33,6 +34,7 @@ from typing import ClassVar, Final
 
 CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "ALREADY_EXISTS": "The name to be created is taken.",
         "ARGUMENT_INVALID": "An argument or option has a value that cannot be used.",
         "CONFLICT": "Somebody else changed the same thing first.",
         "CONSTRAINT_VIOLATED": "Rows break a rule of the table; nothing was written.",
@@ -172,6 +174,12 @@ class ConflictError(HaloclineError):
     """Somebody else changed the same thing first."""
 
     default_condition = "CONFLICT"
+
+
+class AlreadyExistsError(ConflictError):
+    """The name to be created is taken; nothing was written."""
+
+    default_condition = "ALREADY_EXISTS"
 
 
 class UnavailableError(HaloclineError):

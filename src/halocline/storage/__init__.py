@@ -1,0 +1,9 @@
+"""Objects in folders and buckets: get, list, put-if-absent, compare-and-swap, delete.
+
+`open_store` takes a local path or a URL and gives a `Store`; nothing above this package knows which kind it has.
+"""
+
+from halocline.storage.base import AlreadyExistsError, ObjectMeta, Store
+from halocline.storage.memory import MemoryStore
+
+__all__ = ["AlreadyExistsError", "MemoryStore", "ObjectMeta", "Store"]

@@ -1,0 +1,136 @@
+"""A store that lives in this process: the same promises as any other, gone with the process.
+
+`MemoryStore()` is private. `memory://name` names one that everybody in the process shares, which is how tests and
+demonstrations hand a lake from one part to another.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
+
+from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
+from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path
+
+
+class _Object(NamedTuple):
+    data: bytes
+    modified_ms: int
+    etag: str
+
+
+class _Space:
+    """The objects of one name, guarded by one lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.objects: dict[str, _Object] = {}
+        self.writes = 0
+
+
+_shared: dict[str, _Space] = {}
+_shared_lock = threading.Lock()
+
+
+class MemoryStore(Store):
+    """Objects in memory.
+
+    Args:
+        name: Stores of the same name share their objects; without a name, nobody does.
+        folder: The folder of that space to use as the root.
+
+    Example:
+        >>> store = MemoryStore()
+        >>> etag = store.put("a", b"1")
+        >>> store.put_if_match("a", b"2", etag) != etag
+        True
+    """
+
+    def __init__(self, name: str | None = None, folder: str = "") -> None:
+        folder = checked_folder(folder)
+        self._above = f"{folder}/" if folder else ""
+        if name is None:
+            self._space = _Space()
+        else:
+            with _shared_lock:
+                self._space = _shared.setdefault(name, _Space())
+        self.root = f"memory://{name or ''}/{folder}".rstrip("/")
+
+    def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """See `Store.fetch`."""
+        found = self._space.objects.get(self._above + checked_path(path))
+        if found is None:
+            raise NotFoundError(f"no object {path} in {self.root}")
+        return found.data, _meta(path, found)
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        return self.fetch(path)[0][start : start + length]
+
+    def head(self, path: str) -> ObjectMeta:
+        """See `Store.head`."""
+        return self.fetch(path)[1]
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """See `Store.list`."""
+        folder = checked_folder(prefix)
+        below = f"{self._above}{folder}/" if folder else self._above
+        after = self._above + (start_after or "")
+        with self._space.lock:
+            chosen = [(key, found) for key, found in self._space.objects.items() if key.startswith(below)]
+        for key, found in sorted(pair for pair in chosen if start_after is None or pair[0] > after):
+            yield _meta(key[len(self._above) :], found)
+
+    def put(self, path: str, data: bytes) -> str:
+        """See `Store.put`."""
+        key = self._above + checked_path(path)
+        with self._space.lock:
+            return self._write(key, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> str:
+        """See `Store.put_if_absent`."""
+        key = self._above + checked_path(path)
+        with self._space.lock:
+            if key in self._space.objects:
+                raise AlreadyExistsError(f"{path} already exists in {self.root}")
+            return self._write(key, data)
+
+    def put_if_match(self, path: str, data: bytes, etag: str) -> str:
+        """See `Store.put_if_match`."""
+        key = self._above + checked_path(path)
+        with self._space.lock:
+            found = self._space.objects.get(key)
+            if found is None or found.etag != etag:
+                raise ConflictError(
+                    f"{path} in {self.root} was changed by somebody else",
+                    sides={"expected": etag, "found": found.etag if found else "no object"},
+                )
+            return self._write(key, data)
+
+    def delete(self, path: str) -> None:
+        """See `Store.delete`."""
+        key = self._above + checked_path(path)
+        with self._space.lock:
+            self._space.objects.pop(key, None)
+
+    def address(self, path: str = "") -> str:
+        """See `Store.address`."""
+        return f"{self.root}/{checked_path(path)}" if path else self.root
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            f"{self.root} lives in one process and cannot be sent to another",
+            next_step="Use a local path or an object store.",
+        )
+
+    def _write(self, key: str, data: bytes) -> str:
+        self._space.writes += 1
+        etag = str(self._space.writes)
+        self._space.objects[key] = _Object(bytes(data), time.time_ns() // 1_000_000, etag)
+        return etag
+
+
+def _meta(path: str, found: _Object) -> ObjectMeta:
+    return ObjectMeta(path, len(found.data), found.modified_ms, found.etag)
