@@ -16,14 +16,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from halocline.errors import MalformedError
+from halocline.formats.delta.commit_info import CommitInfo
+from halocline.formats.delta.metadata import Format, Metadata
+from halocline.formats.log.damage import malformed
+
+__all__ = [
+    "Action",
+    "Add",
+    "Cdc",
+    "CheckpointMetadata",
+    "Commit",
+    "CommitInfo",
+    "DeletionVector",
+    "DomainMetadata",
+    "Format",
+    "Line",
+    "Metadata",
+    "ProtocolAction",
+    "Remove",
+    "Sidecar",
+    "Txn",
+    "UnknownAction",
+    "decode_commit",
+    "decode_lines",
+    "encode_action",
+    "encode_commit",
+    "malformed",
+]
 
 _MAX_LONG: Final = 2**63 - 1
 Long: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=_MAX_LONG)]
@@ -40,14 +66,6 @@ def _true() -> bool:
 
 def _false() -> bool:
     return False
-
-
-def _no_pairs() -> dict[str, Any]:
-    return {}
-
-
-def _no_names() -> list[str]:
-    return []
 
 
 class DeletionVector(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False, kw_only=True):
@@ -154,140 +172,6 @@ class Sidecar(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False)
     size_in_bytes: Count
     modification_time: Long
     tags: dict[str, str | None] | None = None
-
-
-class Format(Struct, rename="camel", frozen=True):
-    """The encoding of data files; always Parquet in practice."""
-
-    provider: str = "parquet"
-    options: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class _KnownMetadata(Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
-    id: str
-    name: str | None = None
-    description: str | None = None
-    format: Format = msgspec.field(default_factory=lambda: Format())
-    schema_string: str
-    partition_columns: list[str] = msgspec.field(default_factory=_no_names)
-    # Old releases of one writer stored properties without a value as null.
-    configuration: dict[str, str | None] = msgspec.field(default_factory=_no_pairs)
-    created_time: Long | None = None
-
-
-_METADATA_KEYS: Final = frozenset(entry.encode_name for entry in msgspec.structs.fields(_KnownMetadata))
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """What a table is: schema, partition columns, properties. Replaces the previous one wholly.
-
-    Example:
-        >>> Metadata(id="1", schema_string='{"type":"struct","fields":[]}', configuration={"delta.appendOnly": "true"})
-        ... # doctest: +ELLIPSIS
-        Metadata(id='1', ...)
-    """
-
-    id: str
-    schema_string: str
-    name: str | None = None
-    description: str | None = None
-    format: Format = field(default_factory=Format)
-    partition_columns: tuple[str, ...] = ()
-    configuration: Mapping[str, str] = field(default_factory=dict)
-    created_time: int | None = None
-    unknown_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @staticmethod
-    def from_json(data: bytes | Raw | Mapping[str, Any]) -> Metadata:
-        """Reads the object behind the key `metaData`.
-
-        Raises:
-            msgspec.MsgspecError: A field has the wrong type.
-        """
-        known: _KnownMetadata
-        if isinstance(data, Mapping):
-            rest: Mapping[str, Any] = data
-            known = msgspec.convert(data, _KnownMetadata)
-        else:
-            rest = msgspec.json.decode(data, type=dict[str, Any])
-            known = msgspec.json.decode(data, type=_KnownMetadata)
-        return Metadata(
-            id=known.id,
-            schema_string=known.schema_string,
-            name=known.name,
-            description=known.description,
-            format=known.format,
-            partition_columns=tuple(known.partition_columns),
-            configuration={key: value for key, value in known.configuration.items() if value is not None},
-            created_time=known.created_time,
-            unknown_fields={key: value for key, value in rest.items() if key not in _METADATA_KEYS},
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """The object behind the key `metaData`, in the order Delta writes it, unknown fields last."""
-        known = _KnownMetadata(
-            id=self.id,
-            name=self.name,
-            description=self.description,
-            format=self.format,
-            schema_string=self.schema_string,
-            partition_columns=list(self.partition_columns),
-            configuration=dict(self.configuration),
-            created_time=self.created_time,
-        )
-        encoded: dict[str, Any] = msgspec.to_builtins(known)
-        return encoded | dict(self.unknown_fields)
-
-    def with_configuration(self, configuration: Mapping[str, str]) -> Metadata:
-        """The same table with other properties."""
-        return replace(self, configuration=dict(configuration))
-
-
-@dataclass(frozen=True, slots=True)
-class CommitInfo:
-    """Free-form provenance of a commit. The well-known entries have names.
-
-    Example:
-        >>> CommitInfo({"operation": "WRITE", "inCommitTimestamp": 7}).in_commit_timestamp
-        7
-    """
-
-    values: Mapping[str, Any]
-
-    def _of(self, key: str, kind: type) -> Any:
-        value = self.values.get(key)
-        return value if isinstance(value, kind) and not (kind is int and isinstance(value, bool)) else None
-
-    @property
-    def timestamp(self) -> int | None:
-        """Milliseconds since the epoch on the writer's clock."""
-        return self._of("timestamp", int)  # type: ignore[no-any-return]
-
-    @property
-    def in_commit_timestamp(self) -> int | None:
-        """Milliseconds since the epoch, increasing along the log where in-commit timestamps are enabled."""
-        return self._of("inCommitTimestamp", int)  # type: ignore[no-any-return]
-
-    @property
-    def operation(self) -> str | None:
-        """The word for what was done, for example `WRITE`."""
-        return self._of("operation", str)  # type: ignore[no-any-return]
-
-    @property
-    def engine_info(self) -> str | None:
-        """Who wrote the commit, as the writer calls itself."""
-        return self._of("engineInfo", str)  # type: ignore[no-any-return]
-
-    @property
-    def txn_id(self) -> str | None:
-        """The writer's own identifier of this attempt."""
-        return self._of("txnId", str)  # type: ignore[no-any-return]
-
-    @property
-    def is_blind_append(self) -> bool | None:
-        """Whether the commit only added files and read nothing."""
-        return self._of("isBlindAppend", bool)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,16 +316,6 @@ class Commit:
         return self
 
 
-def malformed(name: str, problem: str, *, table: str | None = None) -> MalformedError:
-    """The error for a damaged file of the log."""
-    return MalformedError(
-        f"{name} {problem}",
-        condition="MALFORMED_LOG",
-        sides={"log file": name} | ({"table": table} if table else {}),
-        next_step="Restore the file from a backup, or read an earlier version of the table.",
-    )
-
-
 def decode_lines(data: bytes, name: str) -> list[Line]:
     """Reads a file of JSON lines at full speed, without sorting it into actions.
 
@@ -489,14 +363,14 @@ def decode_commit(data: bytes, name: str) -> Commit:
     lines = decode_lines(data, name)
     actions: list[Action] = []
     for line in lines:
-        found = actions_of(line, name)
+        found = action_of(line, name)
         if not found:
             return _decode_with_unknown(data, name)
         actions.append(found)
     return Commit(name, tuple(actions))
 
 
-def actions_of(line: Line, name: str) -> Action | None:
+def action_of(line: Line, name: str) -> Action | None:
     """The one action of a line, or nothing when the action is unknown.
 
     Raises:
@@ -540,7 +414,7 @@ def _decode_with_unknown(data: bytes, name: str) -> Commit:
             continue
         try:
             names = _decode_names(line)
-            known = actions_of(_decode_line(line), name)
+            known = action_of(_decode_line(line), name)
         except _EVERY_DECODE_ERROR as error:
             raise malformed(name, f"line {number} cannot be read: {_brief(error)}") from error
         if known is not None:

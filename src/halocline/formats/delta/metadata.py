@@ -1,0 +1,110 @@
+"""The metadata of a Delta table: schema, partition columns and properties, as one action.
+
+The next writer replaces it wholly, so fields that this release does not know are kept and encoded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+
+# A default made by a function is always encoded; a plain default is left out.
+def _no_pairs() -> dict[str, Any]:
+    return {}
+
+
+def _no_names() -> list[str]:
+    return []
+
+
+class Format(Struct, rename="camel", frozen=True):
+    """The encoding of data files; always Parquet in practice."""
+
+    provider: str = "parquet"
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _KnownMetadata(Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
+    id: str
+    name: str | None = None
+    description: str | None = None
+    format: Format = msgspec.field(default_factory=lambda: Format())
+    schema_string: str
+    partition_columns: list[str] = msgspec.field(default_factory=_no_names)
+    # Old releases of one writer stored properties without a value as null.
+    configuration: dict[str, str | None] = msgspec.field(default_factory=_no_pairs)
+    created_time: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
+
+
+_METADATA_KEYS: Final = frozenset(entry.encode_name for entry in msgspec.structs.fields(_KnownMetadata))
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a table is: schema, partition columns, properties. Replaces the previous one wholly.
+
+    Example:
+        >>> Metadata(id="1", schema_string='{"type":"struct","fields":[]}', configuration={"delta.appendOnly": "true"})
+        ... # doctest: +ELLIPSIS
+        Metadata(id='1', ...)
+    """
+
+    id: str
+    schema_string: str
+    name: str | None = None
+    description: str | None = None
+    format: Format = field(default_factory=Format)
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    created_time: int | None = None
+    unknown_fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @staticmethod
+    def from_json(data: bytes | Raw | Mapping[str, Any]) -> Metadata:
+        """Reads the object behind the key `metaData`.
+
+        Raises:
+            msgspec.MsgspecError: A field has the wrong type.
+        """
+        known: _KnownMetadata
+        if isinstance(data, Mapping):
+            rest: Mapping[str, Any] = data
+            known = msgspec.convert(data, _KnownMetadata)
+        else:
+            rest = msgspec.json.decode(data, type=dict[str, Any])
+            known = msgspec.json.decode(data, type=_KnownMetadata)
+        return Metadata(
+            id=known.id,
+            schema_string=known.schema_string,
+            name=known.name,
+            description=known.description,
+            format=known.format,
+            partition_columns=tuple(known.partition_columns),
+            configuration={key: value for key, value in known.configuration.items() if value is not None},
+            created_time=known.created_time,
+            unknown_fields={key: value for key, value in rest.items() if key not in _METADATA_KEYS},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object behind the key `metaData`, in the order Delta writes it, unknown fields last."""
+        known = _KnownMetadata(
+            id=self.id,
+            name=self.name,
+            description=self.description,
+            format=self.format,
+            schema_string=self.schema_string,
+            partition_columns=list(self.partition_columns),
+            configuration=dict(self.configuration),
+            created_time=self.created_time,
+        )
+        encoded: dict[str, Any] = msgspec.to_builtins(known)
+        return encoded | dict(self.unknown_fields)
+
+    def with_configuration(self, configuration: Mapping[str, str]) -> Metadata:
+        """The same table with other properties."""
+        return replace(self, configuration=dict(configuration))
