@@ -48,7 +48,12 @@ _PRE_RELEASE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _TAG = re.compile(r"[-._+]?(?P<tag>[A-Za-z0-9][A-Za-z0-9._+-]*)")
-_PRODUCT = re.compile(r"(?P<product>[A-Za-z][A-Za-z0-9_.-]*?)(?:[/:@]| v?)(?P<version>v?\d[^\s/;,()]*)")
+# A name, what stands between, and a number: `Delta-Lake/3.1.0`, `delta-rs:py-1.6.6`, `delta-rs.0.17.1`, `trino-455`,
+# `Kernel-3.4.0/engine`. The name starts at the start of a word, so that one string is walked once.
+_PRODUCT = re.compile(
+    r"(?<![A-Za-z0-9_.:-])(?!v\d)(?P<product>[A-Za-z][A-Za-z0-9_.:-]*?)(?:/[a-z]+:|[/:@ ]|(?<=[A-Za-z])[.-])"
+    r"(?P<version>v?\d[^\s/;,()]*)"
+)
 _LONGEST = 200
 
 
@@ -151,6 +156,8 @@ def find_versions(text: str) -> tuple[tuple[str, Version], ...]:
     Example:
         >>> [(name, str(version)) for name, version in find_versions("Apache-Spark/3.5.0 Delta-Lake/3.1.0")]
         [('Apache-Spark', '3.5.0'), ('Delta-Lake', '3.1.0')]
+        >>> [(name, str(version)) for name, version in find_versions("delta-rs:py-1.6.6")]
+        [('delta-rs:py', '1.6.6')]
     """
     found = ((match["product"], _parse(match["version"])) for match in _PRODUCT.finditer(text[:10_000]))
     return tuple((product, version) for product, version in found if version.known)
