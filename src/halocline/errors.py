@@ -38,6 +38,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "ARGUMENT_INVALID": "An argument or option has a value that cannot be used.",
         "CONFLICT": "Somebody else changed the same thing first.",
         "CONSTRAINT_VIOLATED": "Rows break a rule of the table; nothing was written.",
+        "CREDENTIALS_MISSING": "A store wants credentials and none were found.",
         "DENIED": "The caller has no right to do this.",
         "FEATURE_DEPENDENCY": "A feature needs, or excludes, another one.",
         "FEATURE_NEEDS_MANUAL_ENABLEMENT": "An existing table gains this feature only when it is asked for by name.",

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from halocline.errors import AlreadyExistsError, InputError, NotFoundError
 
@@ -30,8 +31,7 @@ HIDDEN_PREFIX = ".~halocline-"
 _UNUSABLE_SEGMENTS = frozenset({"", ".", ".."})
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectMeta:
+class ObjectMeta(msgspec.Struct, frozen=True, gc=False):
     """What is known of an object without reading it.
 
     Attributes:

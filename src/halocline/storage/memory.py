@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
+from urllib.parse import quote
 
 from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
 from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path
@@ -56,7 +57,8 @@ class MemoryStore(Store):
         else:
             with _shared_lock:
                 self._space = _shared.setdefault(name, _Space())
-        self.root = f"memory://{name or ''}/{folder}".rstrip("/")
+        self._address = f"memory://{name or ''}" + (f"/{folder}" if folder else "")
+        self.root = "memory://" + quote(self._address.removeprefix("memory://"))
 
     def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
         """See `Store.fetch`."""
@@ -117,7 +119,7 @@ class MemoryStore(Store):
 
     def address(self, path: str = "") -> str:
         """See `Store.address`."""
-        return f"{self.root}/{checked_path(path)}" if path else self.root
+        return f"{self._address}/{checked_path(path)}" if path else self._address
 
     def __reduce__(self) -> NoReturn:
         raise UnsupportedError(

@@ -1,0 +1,353 @@
+"""Objects as plain files below a local folder.
+
+The path of an object is the path of its file. A file is written under a hidden name in the folder where it will be,
+synced to disk, and then given its name in one step: by a hard link where it must not exist yet, by a rename otherwise.
+A crash leaves the old file, or the new one, and at worst a hidden one that `sweep` removes.
+
+Writers that replace or delete take a short lock per object, so that a compare-and-swap is atomic against all of them.
+The limits: other programs do not take that lock, and on a file system without hard links it also has to stand in for
+the link, so there `put_if_absent` is exclusive among users of this store only.
+
+Hadoop keeps a checksum of `name` in `.name.crc` beside it and refuses a file that differs, so a write or delete
+removes that file first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+from halocline.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    DeniedError,
+    HaloclineError,
+    InputError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
+from halocline.storage.base import HIDDEN_PREFIX, ObjectMeta, Store, checked_folder, checked_path
+from halocline.storage.lock import locked
+
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV})
+_NO_OBJECT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
+
+
+class LocalStore(Store):
+    """Objects as files.
+
+    Args:
+        root: The folder; it is created with the first object.
+        sync: Whether a write is on disk before it returns. Without it a power failure may take back what was written;
+            a crash of the process never does.
+
+    Example:
+        >>> import tempfile
+        >>> store = LocalStore(tempfile.mkdtemp())
+        >>> etag = store.put("orders/part 1.parquet", b"PAR1")
+        >>> store.head("orders/part 1.parquet").size
+        4
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:
+        self.folder = os.path.abspath(root)
+        self.root = "file://" + quote(os.fsencode(self.folder)).rstrip("/")
+        self._sync = sync
+
+    def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """See `Store.fetch`."""
+        with self._reading(path) as target, open(target, "rb") as file:
+            status = os.fstat(file.fileno())
+            return file.read(), _meta(path, status)
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        with self._reading(path) as target, open(target, "rb", buffering=0) as file:
+            file.seek(start)
+            return _read_fully(file.read, length)
+
+    def head(self, path: str) -> ObjectMeta:
+        """See `Store.head`."""
+        with self._reading(path) as target:
+            status = os.stat(target)
+            if not _is_file(status):
+                raise IsADirectoryError(target)
+            return _meta(path, status)
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """See `Store.list`."""
+        folder = checked_folder(prefix)
+        return self._walk(self._target(folder), f"{folder}/" if folder else "", start_after, frozenset())
+
+    def put(self, path: str, data: bytes) -> str:
+        """See `Store.put`."""
+        with self._writing(path) as target, self._locked(target, needed=False):
+            return self._replace(target, data, _status(target))
+
+    def put_if_absent(self, path: str, data: bytes) -> str:
+        """See `Store.put_if_absent`."""
+        taken = AlreadyExistsError(f"{path} already exists in {self.folder}")
+        with self._writing(path) as target:
+            if os.path.lexists(target):
+                raise taken
+            with self._half_written(target, data, None) as (hidden, etag):
+                _forget_checksum(target)
+                try:
+                    os.link(hidden, target, follow_symlinks=False)
+                except FileExistsError:
+                    raise taken from None
+                except OSError as error:
+                    if error.errno not in _NO_HARD_LINKS:
+                        raise
+                    with self._locked(target):
+                        if os.path.lexists(target):
+                            raise taken from None
+                        os.rename(hidden, target)
+            self._sync_folder(os.path.dirname(target))
+            return etag
+
+    def put_if_match(self, path: str, data: bytes, etag: str) -> str:
+        """See `Store.put_if_match`."""
+        with self._changing(path) as target:
+            if _status(target) is None:  # there may be no folder for the lock either
+                raise self._changed(path, etag, None)
+            return self._swap(path, target, data, etag)
+
+    def delete(self, path: str) -> None:
+        """See `Store.delete`."""
+        with self._changing(path) as target:
+            if _status(target) is None:
+                return
+            with self._locked(target, needed=False), contextlib.suppress(*_NO_OBJECT):
+                _forget_checksum(target)
+                os.unlink(target)
+
+    def address(self, path: str = "") -> str:
+        """See `Store.address`."""
+        return self._target(checked_path(path) if path else "")
+
+    def sweep(self, prefix: str = "", *, older_than_s: float = 86_400) -> int:
+        """See `Store.sweep`."""
+        swept, latest = 0, time.time() - older_than_s
+        for folder, _, names in os.walk(self._target(checked_folder(prefix))):
+            for name in names:
+                hidden = os.path.join(folder, name)
+                if name.startswith(HIDDEN_PREFIX) and name.endswith(".tmp"):
+                    with contextlib.suppress(FileNotFoundError):
+                        if os.stat(hidden).st_mtime <= latest:
+                            os.unlink(hidden)
+                            swept += 1
+        return swept
+
+    def _target(self, path: str) -> str:
+        return os.path.join(self.folder, *path.split("/")) if path else self.folder
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[str]:
+        try:
+            yield self._target(checked_path(path))
+        except _NO_OBJECT:
+            raise NotFoundError(f"no object {path} in {self.folder}") from None
+        except OSError as error:
+            raise _translated(error, path, self.folder) from error
+
+    @contextlib.contextmanager
+    def _writing(self, path: str) -> Iterator[str]:
+        with self._changing(path) as target:
+            self._make_folder(os.path.dirname(target))
+            yield target
+
+    @contextlib.contextmanager
+    def _changing(self, path: str) -> Iterator[str]:
+        try:
+            yield self._target(checked_path(path))
+        except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+            raise InputError(
+                f"{path} cannot be written in {self.folder}: the name of a file and of a folder clash",
+                sides={"in the way": str(error.filename)},
+                next_step="Choose another name.",
+            ) from error
+        except OSError as error:
+            raise _translated(error, path, self.folder) from error
+
+    @contextlib.contextmanager
+    def _locked(self, target: str, *, needed: bool = True) -> Iterator[None]:
+        """The lock of one object. Where there are no locks there is no compare-and-swap to protect either."""
+        folder, name = os.path.split(target)
+        digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(locked(os.path.join(folder, f"{HIDDEN_PREFIX}{digest}.lock")))
+            except UnsupportedError:
+                if needed:
+                    raise
+            yield
+
+    def _swap(self, path: str, target: str, data: bytes, etag: str) -> str:
+        with self._locked(target):
+            status = _status(target)
+            if status is None or _etag(status) != etag:
+                raise self._changed(path, etag, status)
+            return self._replace(target, data, status)
+
+    def _replace(self, target: str, data: bytes, before: os.stat_result | None) -> str:
+        with self._half_written(target, data, before) as (hidden, etag):
+            _forget_checksum(target)
+            os.replace(hidden, target)
+        self._sync_folder(os.path.dirname(target))
+        return etag
+
+    @contextlib.contextmanager
+    def _half_written(self, target: str, data: bytes, before: os.stat_result | None) -> Iterator[tuple[str, str]]:
+        """A complete file under a hidden name beside the target, gone afterwards."""
+        hidden = os.path.join(os.path.dirname(target), f"{HIDDEN_PREFIX}{uuid.uuid4().hex}.tmp")
+        try:
+            with open(hidden, "xb", buffering=0) as file:
+                _write_fully(file.write, data)
+                # The kernel's clock ticks in milliseconds and numbers of deleted files are given out again, so the
+                # time is set here: later than the one before, which is what makes an etag never come back.
+                moment = max(time.time_ns(), before.st_mtime_ns + 1 if before else 0)
+                os.utime(hidden, ns=(moment, moment))
+                if self._sync:
+                    os.fsync(file.fileno())
+                etag = _etag(os.fstat(file.fileno()))
+            yield hidden, etag
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(hidden)
+
+    def _make_folder(self, folder: str) -> None:
+        if os.path.isdir(folder):
+            return
+        above = os.path.dirname(folder)
+        self._make_folder(above)
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder) from None
+        self._sync_folder(above)
+
+    def _sync_folder(self, folder: str) -> None:
+        """A new name is on disk only when its folder is."""
+        if not (self._sync and _CAN_SYNC_FOLDERS):
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _changed(self, path: str, etag: str, status: os.stat_result | None) -> ConflictError:
+        return ConflictError(
+            f"{path} in {self.folder} was changed by somebody else",
+            sides={"expected": etag, "found": "no object" if status is None else _etag(status)},
+            next_step="Read it again and decide anew.",
+        )
+
+    def _walk(
+        self, folder: str, above: str, start_after: str | None, inside: frozenset[tuple[int, int]]
+    ) -> Iterator[ObjectMeta]:
+        """The files of one folder and those below, by full path; `inside` are the folders on the way down."""
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(_named(entries, above, start_after), key=lambda pair: pair[0])
+            status = os.stat(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _translated(error, above, self.folder) from error
+        here = (status.st_dev, status.st_ino)
+        if here in inside:  # a symbolic link that leads back up
+            return
+        for path, entry in found:
+            if path.endswith("/"):
+                yield from self._walk(entry.path, path, start_after, inside | {here})
+            else:
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:  # deleted since
+                    continue
+                yield _meta(path, status)
+
+
+def _named(
+    entries: Iterator[os.DirEntry[str]], above: str, start_after: str | None
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Path and entry of what is worth visiting; a folder's path ends in a slash, which also sorts it right."""
+    for entry in entries:
+        if entry.name.startswith(HIDDEN_PREFIX):
+            continue
+        path = above + entry.name
+        if entry.is_dir():
+            path += "/"
+            if start_after is None or path > start_after or start_after.startswith(path):
+                yield path, entry
+        elif entry.is_file() and (start_after is None or path > start_after):
+            yield path, entry
+
+
+def _status(target: str) -> os.stat_result | None:
+    """The status of a file; None if there is none."""
+    try:
+        status = os.stat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status if _is_file(status) else None
+
+
+def _forget_checksum(target: str) -> None:
+    folder, name = os.path.split(target)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, f".{name}.crc"))
+
+
+def _is_file(status: os.stat_result) -> bool:
+    return (status.st_mode & 0o170000) == 0o100000
+
+
+def _etag(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def _meta(path: str, status: os.stat_result) -> ObjectMeta:
+    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, _etag(status))
+
+
+def _read_fully(read: Callable[[int], bytes | None], length: int) -> bytes:
+    parts: list[bytes] = []
+    while length > 0 and (part := read(length)):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def _write_fully(write: Callable[[memoryview], int | None], data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[write(rest) or 0 :]
+
+
+def _translated(error: OSError, path: str, folder: str) -> HaloclineError:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return DeniedError(
+            f"{path or 'the folder'} in {folder} may not be used that way: {reason}",
+            sides={"file": str(error.filename)},
+            next_step="Check the permissions of the file and of its folder.",
+        )
+    if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ, errno.ELOOP):
+        return InputError(f"{path} cannot be a file below {folder}: {reason}", next_step="Choose another name.")
+    return UnavailableError(
+        f"{path or 'the folder'} in {folder} cannot be reached: {reason}",
+        sides={"file": str(error.filename)},
+        next_step="Check the disk, then try again.",
+    )

@@ -1,0 +1,334 @@
+"""Objects in a bucket: Amazon S3 and its look-alikes, Google Cloud Storage, Azure Blob Storage and OneLake.
+
+Conditional writes are the service's own (`If-None-Match`, `If-Match`, generations). A look-alike that ignores those
+headers overwrites silently, and nothing here can notice: use one that honours them.
+
+Credentials come from the options, or else from the environment as each service's own tools read it, or else from the
+machine's or pod's identity. Requests that fail for the moment are tried again for a bounded time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote
+
+import obstore
+from obstore import exceptions
+from obstore.store import from_url
+
+from halocline.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    DeniedError,
+    HaloclineError,
+    InputError,
+    NotFoundError,
+    UnavailableError,
+)
+from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What differs between the services.
+
+    Attributes:
+        name: What people call it.
+        scheme: The scheme that the client library knows it by.
+        credentials: How to give it credentials, for the message that there are none.
+        sorted_listing: Whether its listings come sorted by the whole path.
+        etag: The field of an object's description that `put_if_match` goes by.
+    """
+
+    name: str
+    scheme: str
+    credentials: str
+    sorted_listing: bool = True
+    etag: str = "e_tag"
+
+
+_AMAZON = Service("Amazon S3", "s3", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+_GOOGLE = Service("Google Cloud Storage", "gs", "GOOGLE_APPLICATION_CREDENTIALS", etag="version")
+# Accounts with a hierarchical namespace list folder by folder, where `a-b` comes after `a/b`.
+_AZURE = Service(
+    "Azure Blob Storage", "az", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY", sorted_listing=False
+)
+_AZURE_ACCOUNT_IN_URL = Service(_AZURE.name, "abfss", "AZURE_STORAGE_ACCOUNT_KEY", sorted_listing=False)
+
+SERVICES: Final[Mapping[str, Service]] = {
+    "abfs": _AZURE_ACCOUNT_IN_URL,
+    "abfss": _AZURE_ACCOUNT_IN_URL,
+    "az": _AZURE,
+    "gcs": _GOOGLE,
+    "gs": _GOOGLE,
+    "s3": _AMAZON,
+    "s3a": _AMAZON,
+    "s3n": _AMAZON,
+}
+"""URL schemes and the service each means."""
+
+_CONNECTION_OPTIONS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_content_type",
+        "default_headers",
+        "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "timeout",
+        "user_agent",
+    }
+)
+_RETRY_OPTIONS = frozenset({"max_retries", "retry_timeout"})
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "connect_timeout": "5s",
+    "timeout": "60s",
+    "max_retries": "8",
+    "retry_timeout": "30",
+}
+_AT_ONCE = 16
+
+
+class ObjectStore(Store):
+    """Objects in a bucket.
+
+    Args:
+        url: `s3://bucket/folder`, `gs://bucket/folder`, `az://container/folder` or
+            `abfss://container@account.dfs.core.windows.net/folder`, percent-encoded where it must be.
+        options: Credentials, region, endpoint and so on, by the names of the client library
+            (`aws_access_key_id`, `region`, `endpoint`, `account_key`, …); `allow_http`, `timeout`, `proxy_url` and the
+            like for the connection; `max_retries` and `retry_timeout` (seconds).
+
+    Raises:
+        InputError: The URL or an option cannot be used.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, str] | None = None) -> None:
+        scheme, _, place = url.partition("://")
+        bucket, _, folder = place.partition("/")
+        self._service = SERVICES[scheme]
+        self._options = dict(options or {})
+        folder = checked_folder(unquote(folder))
+        self._bucket_url = f"{scheme}://{bucket}"
+        self._folder = folder
+        self.root = "/".join(filter(None, (self._bucket_url, quote(folder))))
+        self._store = self._connect(f"{self._service.scheme}://{bucket}/{quote(folder)}".rstrip("/"))
+        # S3's directory buckets do not sort.
+        self._sorted = self._service.sorted_listing and not bucket.endswith("--x-s3")
+
+    def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """See `Store.fetch`."""
+
+        def action() -> tuple[bytes, ObjectMeta]:
+            found = obstore.get(self._store, checked_path(path))
+            return bytes(found.bytes()), self._meta(found.meta)
+
+        return self._do(path, action)
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        if length <= 0:
+            self.head(path)
+            return b""
+        try:
+            return bytes(
+                self._do(path, lambda: obstore.get_range(self._store, checked_path(path), start=start, length=length))
+            )
+        except _PastTheEndError:
+            return b""
+
+    def head(self, path: str) -> ObjectMeta:
+        """See `Store.head`."""
+        return self._do(path, lambda: self._meta(obstore.head(self._store, checked_path(path))))
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """See `Store.list`."""
+        found = self._pages(checked_folder(prefix), start_after)
+        return found if self._sorted else iter(sorted(found, key=lambda meta: meta.path))
+
+    def put(self, path: str, data: bytes) -> str:
+        """See `Store.put`."""
+        return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), data)))
+
+    def put_if_absent(self, path: str, data: bytes) -> str:
+        """See `Store.put_if_absent`."""
+        return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), data, mode="create")))
+
+    def put_if_match(self, path: str, data: bytes, etag: str) -> str:
+        """See `Store.put_if_match`."""
+        mode: Any = {self._service.etag: etag}
+        try:
+            return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), data, mode=mode)))
+        except (AlreadyExistsError, NotFoundError) as error:  # what some services call a lost race, or no object
+            raise self._changed(path) from error
+
+    def delete(self, path: str) -> None:
+        """See `Store.delete`."""
+        self.delete_many([path])
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """See `Store.delete_many`."""
+        batch = [checked_path(path) for path in paths]
+        if not batch:
+            return
+        try:
+            self._do(batch[0], lambda: obstore.delete(self._store, batch))
+        except NotFoundError:
+            # Services without a bulk call stop at an object that is not there.
+            for path in batch:
+                self._delete_one(path)
+
+    def get_many(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """See `Store.get_many`."""
+        waiting: deque[Future[bytes]] = deque()
+        pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="halocline-get")
+        try:
+            for path in paths:
+                waiting.append(pool.submit(self.get, path))
+                if len(waiting) >= 2 * _AT_ONCE:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def address(self, path: str = "") -> str:
+        """See `Store.address`."""
+        return "/".join(filter(None, (self._bucket_url, self._folder, path and checked_path(path))))
+
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, dict[str, str]]]:
+        return ObjectStore, (self.root, self._options)
+
+    def _connect(self, url: str) -> Any:
+        options = {**_DEFAULTS, **{key.lower(): value for key, value in self._options.items()}}
+        connection = {key: value for key, value in options.items() if key in _CONNECTION_OPTIONS}
+        config = {key: str(value) for key, value in options.items() if key not in _CONNECTION_OPTIONS | _RETRY_OPTIONS}
+        try:
+            retry = {
+                "max_retries": int(options["max_retries"]),
+                "retry_timeout": timedelta(seconds=float(options["retry_timeout"])),
+            }
+            connect: Any = from_url
+            return connect(url, config=config, client_options=connection, retry_config=retry)
+        except (exceptions.BaseError, ValueError, TypeError) as error:
+            raise InputError(
+                f"{self.root} cannot be opened: {_first_line(error)}",
+                sides={"service": self._service.name, "options": ", ".join(sorted(config)) or "none"},
+                next_step=f"Give the options of the service, or set {self._service.credentials}.",
+            ) from None
+
+    def _pages(self, folder: str, start_after: str | None) -> Iterator[ObjectMeta]:
+        below = f"{folder}/" if folder else ""
+        # A place before the folder is before all of it; one after it leaves nothing.
+        if start_after is not None and not start_after.startswith(below):
+            if start_after > below:
+                return
+            start_after = None
+        pages = iter(obstore.list(self._store, folder or None, offset=start_after or None))
+        while (page := self._do(folder, lambda: next(pages, None))) is not None:
+            for found in page:
+                path = found["path"]
+                # A folder's own marker object comes without its final slash.
+                if path.startswith(below) and path != folder and (start_after is None or path > start_after):
+                    yield self._meta(found)
+
+    def _delete_one(self, path: str) -> None:
+        try:
+            self._do(path, lambda: obstore.delete(self._store, path))
+        except NotFoundError:
+            return
+
+    def _meta(self, found: Mapping[str, Any]) -> ObjectMeta:
+        modified_ms = int(found["last_modified"].timestamp() * 1000)
+        return ObjectMeta(found["path"], found["size"], modified_ms, found.get(self._service.etag))
+
+    def _etag(self, result: Mapping[str, Any]) -> str:
+        return str(result[self._service.etag])
+
+    def _do(self, path: str, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except (exceptions.BaseError, FileNotFoundError, PermissionError) as error:
+            raise self._translated(path, error) from None
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{path!r} cannot name an object in {self.root}: {error.reason}", next_step="Choose another name."
+            ) from None
+
+    def _translated(self, path: str, error: Exception) -> HaloclineError:
+        reason = str(error)
+        if "NoSuchBucket" in reason or "ContainerNotFound" in reason:
+            return NotFoundError(
+                f"there is no bucket {self._bucket_url}", next_step="Create the bucket, or correct the URL."
+            )
+        if isinstance(error, FileNotFoundError):
+            return NotFoundError(f"no object {path} in {self.root}")
+        if isinstance(error, exceptions.AlreadyExistsError):
+            return AlreadyExistsError(f"{path} already exists in {self.root}")
+        if isinstance(error, exceptions.PreconditionError):
+            return self._changed(path)
+        if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError | PermissionError):
+            return DeniedError(
+                f"{self._service.name} refuses access to {self.address(path)}",
+                sides={"service": _first_line(error)},
+                next_step=f"Check the rights of the identity in use ({self._service.credentials}).",
+            )
+        if isinstance(error, exceptions.InvalidPathError):
+            return InputError(f"{path!r} cannot name an object in {self.root}: {_first_line(error)}")
+        if _NO_CREDENTIALS.search(reason):
+            return DeniedError(
+                f"there are no credentials for {self.root}",
+                condition="CREDENTIALS_MISSING",
+                sides={"tried": f"options, environment, identity of this machine ({_first_line(error)})"},
+                next_step=f"Set {self._service.credentials}, or give the options of the same names in lower case.",
+            )
+        if status := _REFUSED.search(reason):
+            if status["code"] == "416":
+                return _PastTheEndError(f"{path} in {self.root} ends before")
+            return InputError(
+                f"{self._service.name} cannot do this with {self.address(path)}",
+                sides={"service": _first_line(error)},
+                next_step="Check the region, the endpoint and the name of the bucket.",
+            )
+        return UnavailableError(
+            f"{self.root} cannot be reached",
+            sides={"service": _first_line(error)},
+            next_step="Check the network and the endpoint, then try again.",
+        )
+
+    def _changed(self, path: str) -> ConflictError:
+        return ConflictError(
+            f"{path} in {self.root} was changed by somebody else", next_step="Read it again and decide anew."
+        )
+
+
+class _PastTheEndError(InputError):
+    """A range that begins where the object has ended."""
+
+
+_NO_CREDENTIALS = re.compile(r"169\.254\.|metadata\.google|token request|credential", re.IGNORECASE)
+_REFUSED = re.compile(r"status code: (?P<code>3\d\d|4(?!08|29)\d\d)\b")
+_QUERY = re.compile(r"\?\S+")
+
+
+def _first_line(error: Exception) -> str:
+    """What the client library says, without the body of the answer and the queries of URLs, which may hold secrets."""
+    line = str(error).split("\n", 1)[0].split("<?xml", 1)[0].split(": <", 1)[0]
+    return _QUERY.sub("?…", line).strip().rstrip(":")
