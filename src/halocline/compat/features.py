@@ -1,0 +1,344 @@
+"""Features: named capabilities, one data record each.
+
+The records stand in `data/features/<format>.toml`, one file per format, and say what is true of a feature whoever
+uses it: its kind, the version numbers that imply it, what it needs and excludes, what switches it on, and how it is
+taken out again. Which release implements it is knowledge about products and stands elsewhere.
+
+Three predicates are never blurred. A feature is *supported* by a table whose protocol lists or implies it,
+*enabled* when the table's metadata also switches it on, *implemented* by a release that understands it.
+
+A name without a record is still a feature: `feature` gives it the kind `UNKNOWN`, and every set keeps it.
+
+A format's versions form a ladder. Where a number alone decides, as in Hudi, each rung is itself a feature
+(`table version 8`). `rules` says how a format's numbers and lists work together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from halocline.compat.activation import Activation
+from halocline.errors import MalformedError, NotFoundError
+from halocline.versions import Version
+
+FORMATS: Final = ("delta", "hudi", "index")
+"""The table formats that have records."""
+
+
+class Kind(StrEnum):
+    """Who has to understand a feature."""
+
+    READER_WRITER = "reader-writer"
+    WRITER = "writer"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class DropStep:
+    """One named step of taking a feature out.
+
+    Args:
+        name: What is done, e.g. `unset` or `rewrite-files`.
+        detail: To what: properties, domains or a clause.
+        at_drop: True if it is part of the commit that makes the protocol smaller, false if it comes before.
+    """
+
+    name: str
+    detail: tuple[str, ...] = ()
+    at_drop: bool = False
+
+    def __str__(self) -> str:
+        return " ".join((self.name, ", ".join(self.detail))).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """How a feature is taken out of a table.
+
+    Args:
+        since: The first release of the format's reference implementation that can.
+        steps: What is done, in order.
+        barrier: True if history must be cut off or protected, because old versions of the table still use it.
+        only_with_truncation: True if the history before must be removed, never just protected.
+    """
+
+    since: Version
+    steps: tuple[DropStep, ...] = ()
+    barrier: bool = False
+    only_with_truncation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What is true of a feature whoever uses it. Get one with `feature`.
+
+    Args:
+        format: The table format it belongs to.
+        name: Its name as it stands in protocols.
+        kind: Who has to understand it.
+        legacy: The reader and writer version from which numbers alone imply it (reader 0: writers only); None if
+            it must be listed by name.
+        requires: Features that must be supported with it.
+        requires_enabled: Features that must be supported and enabled with it.
+        excludes_supported: Features that may not be supported while it is enabled.
+        excludes_enabled: Features that may not be enabled while it is enabled.
+        enabled_by: What switches it on; any one suffices.
+        added_by_metadata: True if switching it on also adds it to the protocol.
+        upgrades_existing: True if that also happens silently to an existing table; otherwise it must be named first.
+        create_only: True if only a new table can have it.
+        by_property: False if naming it in a `delta.feature.*` property is refused.
+        drop: How it is taken out; None if it cannot be.
+        fails_others: True if adding it makes every transaction in flight fail.
+        aliases: Other names found on disk for the same thing.
+        preview_of: The stable feature that this one was a preview of.
+        previews: The previews of this one; a table that has one does not gain the stable feature by itself.
+        summary: One sentence on what it means.
+        note: What is peculiar about it.
+    """
+
+    format: str
+    name: str
+    kind: Kind = Kind.UNKNOWN
+    legacy: tuple[int, int] | None = None
+    requires: frozenset[str] = frozenset()
+    requires_enabled: frozenset[str] = frozenset()
+    excludes_supported: frozenset[str] = frozenset()
+    excludes_enabled: frozenset[str] = frozenset()
+    enabled_by: tuple[Activation, ...] = ()
+    added_by_metadata: bool = False
+    upgrades_existing: bool = False
+    create_only: bool = False
+    by_property: bool = True
+    drop: Drop | None = None
+    fails_others: bool = False
+    aliases: tuple[str, ...] = ()
+    preview_of: str | None = None
+    previews: frozenset[str] = frozenset()
+    summary: str = ""
+    note: str = ""
+
+    @property
+    def known(self) -> bool:
+        """False for a name without a record."""
+        return self.kind is not Kind.UNKNOWN
+
+    @property
+    def droppable(self) -> bool:
+        """True if there is a way to take it out of a table."""
+        return self.drop is not None
+
+    @property
+    def minimum(self) -> tuple[int, int]:
+        """The reader and writer version that a protocol with this feature needs, at least 1 each."""
+        if self.legacy is not None:
+            return max(self.legacy[0], 1), max(self.legacy[1], 1)
+        how = rules(self.format)
+        reader = (how.reader_lists_from or 1) if self.kind is Kind.READER_WRITER else 1
+        return reader, how.writer_lists_from or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One rung of a format's ladder: a version number, what it adds and who first wrote it."""
+
+    number: int
+    adds: tuple[str, ...] = ()
+    releases: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the numbers and the lists of a format work together.
+
+    Args:
+        format: The table format.
+        readers: The reader versions that are defined.
+        writers: The writer versions that are defined.
+        reader_lists_from: The reader version from which reader features are listed; None if there are no lists.
+        writer_lists_from: The writer version from which writer features are listed; None if there are no lists.
+        lists_replace_numbers: True if a protocol with lists supports only what is listed; false if lists add to
+            what the numbers imply.
+        level_name: What one rung is called when the number alone decides; empty if it does not.
+        levels: The rungs of the ladder.
+    """
+
+    format: str
+    readers: tuple[int, ...]
+    writers: tuple[int, ...]
+    reader_lists_from: int | None = None
+    writer_lists_from: int | None = None
+    lists_replace_numbers: bool = False
+    level_name: str = ""
+    levels: tuple[Level, ...] = ()
+
+
+def feature(format: str, name: str) -> Feature:
+    """The record of a feature; a name that has none becomes a feature of kind `UNKNOWN`.
+
+    Example:
+        >>> feature("delta", "timestampWithoutTimezone").name, feature("delta", "shiny").kind
+        ('timestampNtz', <Kind.UNKNOWN: 'unknown'>)
+    """
+    book = _book(format)
+    found = book.by_name.get(name)
+    return found if found is not None else Feature(format, name)
+
+
+def features(format: str) -> Mapping[str, Feature]:
+    """All records of a format by name, in the order of its file.
+
+    Example:
+        >>> features("delta")["columnMapping"].legacy
+        (2, 5)
+    """
+    return _book(format).records
+
+
+def find_feature(format: str, name: str) -> Feature:
+    """The record of a feature a person has named: case does not matter, an unknown name is an error.
+
+    Example:
+        >>> find_feature("delta", "DELETIONVECTORS").name
+        'deletionVectors'
+    """
+    book = _book(format)
+    found = book.by_folded_name.get(name.casefold())
+    if found is None:
+        raise NotFoundError(
+            f"no feature {name!r} is known for {format} tables",
+            condition="FEATURE_UNKNOWN",
+            sides={"asked for": name, "known": ", ".join(_nearest(name, book.records)) or "nothing of that name"},
+            next_step=f"See: halocline features {format}",
+        )
+    return found
+
+
+def rules(format: str) -> Rules:
+    """How a format's numbers and lists work together.
+
+    Example:
+        >>> rules("delta").writer_lists_from, [level.number for level in rules("index").levels]
+        (7, [1, 2, 3, 4])
+    """
+    return _book(format).rules
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    rules: Rules
+    records: Mapping[str, Feature]
+    by_name: Mapping[str, Feature]
+    by_folded_name: Mapping[str, Feature]
+
+
+@cache
+def _book(format: str) -> _Book:
+    # Imported here: reading records is the only use, and most programs read those of one format only.
+    import pkgutil
+    import tomllib
+
+    if format not in FORMATS:
+        raise NotFoundError(
+            f"there is no table format {format!r}",
+            sides={"asked for": format, "known": ", ".join(FORMATS)},
+            next_step="See: halocline features",
+        )
+    raw = pkgutil.get_data("halocline.compat", f"data/features/{format}.toml")
+    return _read(format, tomllib.loads((raw or b"").decode()))
+
+
+def _read(format: str, data: Mapping[str, Any]) -> _Book:
+    how = data["format"]
+    levels = tuple(
+        Level(each["number"], tuple(each.get("adds", ())), each.get("releases", ""), each.get("summary", ""))
+        for each in data.get("level", ())
+    )
+    rule = Rules(
+        format,
+        tuple(how["readers"]),
+        tuple(how["writers"]),
+        how.get("reader_lists_from"),
+        how.get("writer_lists_from"),
+        how.get("lists_replace_numbers", False),
+        how.get("level_name", ""),
+        levels,
+    )
+    records: dict[str, Feature] = {}
+    if rule.level_name:
+        for level in levels:
+            name = f"{rule.level_name} {level.number}"
+            both = (level.number, level.number)
+            records[name] = Feature(format, name, Kind.READER_WRITER, both, summary=level.summary)
+    previews: dict[str, set[str]] = {}
+    for each in data.get("feature", ()):
+        if stable := each.get("preview_of"):
+            previews.setdefault(stable, set()).add(each["name"])
+    for each in data.get("feature", ()):
+        records[each["name"]] = _record(format, each, frozenset(previews.get(each["name"], ())))
+    by_name = dict(records)
+    for record in records.values():
+        by_name.update(dict.fromkeys(record.aliases, record))
+    folded = {name.casefold(): record for name, record in by_name.items()}
+    return _Book(rule, MappingProxyType(records), MappingProxyType(by_name), MappingProxyType(folded))
+
+
+_SETS = ("requires", "requires_enabled", "excludes_supported", "excludes_enabled")
+_PLAIN = (
+    "added_by_metadata",
+    "upgrades_existing",
+    "create_only",
+    "by_property",
+    "fails_others",
+    "preview_of",
+    "summary",
+    "note",
+)
+
+
+def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> Feature:
+    unknown = data.keys() - {"name", "kind", "legacy", "enabled_by", "drop", "aliases", *_SETS, *_PLAIN}
+    if unknown:
+        raise MalformedError(
+            f"the record of {format} feature {data['name']} has keys that mean nothing: {', '.join(sorted(unknown))}",
+            condition="MALFORMED_KNOWLEDGE",
+        )
+    legacy = data.get("legacy")
+    values: dict[str, Any] = {key: frozenset(data.get(key, ())) for key in _SETS}
+    values |= {key: data[key] for key in _PLAIN if key in data}
+    return Feature(
+        format,
+        data["name"],
+        Kind(data["kind"]),
+        None if legacy is None else (legacy[0], legacy[1]),
+        enabled_by=tuple(map(Activation.from_record, data.get("enabled_by", ()))),
+        drop=_drop(data["drop"]) if "drop" in data else None,
+        aliases=tuple(data.get("aliases", ())),
+        previews=previews,
+        **values,
+    )
+
+
+def _drop(data: Mapping[str, Any]) -> Drop:
+    steps = (
+        DropStep(each["name"], tuple(each.get("detail", ())), each.get("at_drop", False))
+        for each in data.get("steps", ())
+    )
+    return Drop(
+        Version.parse(data["since"]),
+        tuple(steps),
+        data.get("barrier", False),
+        data.get("only_with_truncation", False),
+    )
+
+
+def _nearest(name: str, known: Mapping[str, Feature]) -> list[str]:
+    import difflib
+
+    by_folded = {each.casefold(): each for each in known}
+    return [by_folded[each] for each in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]

@@ -1,0 +1,237 @@
+"""What is wrong with a protocol as it is written down.
+
+A `Finding` is one contradiction or oddity in a protocol's numbers and lists. A *fatal* one means that clients may read
+the same protocol differently, so strict reading refuses it; the others are harmless and worth telling. Findings are
+about the protocol alone: whether it fits the table's metadata is asked elsewhere.
+
+Nothing is lost on the way: what could be read is kept next to the findings, so that such a table can be shown and
+repaired.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from halocline.compat.features import FORMATS, Kind, Rules, feature, features, rules
+from halocline.errors import InputError
+
+_TEXT = re.compile(r"\s*(?P<format>[a-z]*)\s*\((?P<body>[^()]*)\)\s*")
+_LIST = re.compile(r"\s*(?P<side>[RW])\s*:(?P<names>.*)", re.DOTALL)
+_LIST_KEYS = {"R": "readerFeatures", "W": "writerFeatures"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong or odd.
+
+    Args:
+        code: A stable name for it.
+        text: What was found, as a clause without a full stop.
+        fatal: True if strict reading refuses it.
+        feature: The feature it is about, if it is about one.
+    """
+
+    code: str
+    text: str
+    fatal: bool = True
+    feature: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A protocol as far as it could be read, and what was wrong with it."""
+
+    format: str
+    reader: int
+    writer: int
+    reader_features: frozenset[str] | None
+    writer_features: frozenset[str] | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def fatal(self) -> tuple[Finding, ...]:
+        """The findings that strict reading refuses."""
+        return tuple(each for each in self.findings if each.fatal)
+
+
+def protocol_findings(action: Mapping[str, Any], format: str = "delta") -> tuple[Finding, ...]:
+    """Everything that is wrong or odd about the body of a `protocol` action, worst first.
+
+    Example:
+        >>> [finding.code for finding in protocol_findings({"minReaderVersion": 3, "minWriterVersion": 7})]
+        ['LIST_MISSING', 'LIST_MISSING']
+    """
+    return read_written(action, format).findings
+
+
+def read_written(action: Mapping[str, Any], format: str = "delta") -> Written:
+    """Reads as much of a `protocol` action as can be read; a number that cannot be read becomes 1."""
+    found: list[Finding] = []
+    how = rules(format)
+    reader = _number(action, "minReaderVersion", how, found)
+    writer = _number(action, "minWriterVersion", how, found)
+    for_readers, for_writers = (_names(action, key, found) for key in _LIST_KEYS.values())
+    found += _shape(how, reader, writer, for_readers, for_writers)
+    found += _membership(how, reader, for_readers, for_writers)
+    found += _oddities(how, reader, writer, for_readers, for_writers)
+    found.sort(key=lambda each: not each.fatal)
+    return Written(format, reader, writer, for_readers, for_writers, tuple(found))
+
+
+def read_text(text: str) -> tuple[str, Mapping[str, Any]]:
+    """Takes `(3,7|R: a|W: a,b)` apart into the format and the body of a `protocol` action."""
+    found = _TEXT.fullmatch(text)
+    format = (found["format"] or "delta") if found else ""
+    if found is None or format not in FORMATS:
+        raise _unreadable(text)
+    numbers, *lists = found["body"].split("|")
+    versions = [each.strip() for each in numbers.split(",")]
+    if rules(format).level_name and len(versions) == 1:
+        versions *= 2
+    if len(versions) != 2 or not all(each.isascii() and each.isdigit() and len(each) < 10 for each in versions):
+        raise _unreadable(text)
+    action: dict[str, Any] = {"minReaderVersion": int(versions[0]), "minWriterVersion": int(versions[1])}
+    for each in lists:
+        part = _LIST.fullmatch(each)
+        if part is None or _LIST_KEYS[part["side"]] in action:
+            raise _unreadable(text)
+        names = [name.strip() for name in part["names"].split(",")]
+        action[_LIST_KEYS[part["side"]]] = [] if names == [""] else names
+    return format, action
+
+
+def _unreadable(text: str) -> InputError:
+    return InputError(
+        f"{text[:80]!r} is no protocol",
+        sides={"expected": "(1,2), (1,7|W: a,b), (3,7|R: a|W: a,b), hudi(8) or index(4,4)", "found": text[:80]},
+        next_step="Write the reader and the writer version in brackets, then the feature lists.",
+    )
+
+
+def _number(action: Mapping[str, Any], key: str, how: Rules, found: list[Finding]) -> int:
+    value = action.get(key)
+    lowest = min(how.readers[0], how.writers[0])
+    if value is None:
+        found.append(Finding("VERSION_MISSING", f"{key} is missing"))
+    elif not isinstance(value, int) or isinstance(value, bool):
+        found.append(Finding("VERSION_NOT_A_NUMBER", f"{key} is {value!r}, which is not a whole number"))
+    elif value < lowest:
+        found.append(Finding("VERSION_TOO_LOW", f"{key} is {value}, and the lowest is {lowest}"))
+        return value
+    else:
+        return value
+    return 1
+
+
+def _names(action: Mapping[str, Any], key: str, found: list[Finding]) -> frozenset[str] | None:
+    value = action.get(key)
+    if value is None:
+        return None
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+        found.append(Finding("LIST_NOT_A_LIST", f"{key} is {value!r}, which is not a list"))
+        return None
+    names: set[str] = set()
+    for each in value:
+        if not isinstance(each, str) or not each.strip() or each.strip() != each or set(each) & set(",|()"):
+            found.append(Finding("NOT_A_NAME", f"{key} holds {each!r}, which is not a feature name"))
+        elif each in names:
+            found.append(Finding("DUPLICATE_NAME", f"{key} names {each} more than once", feature=each))
+        else:
+            names.add(each)
+    return frozenset(names)
+
+
+def _shape(
+    how: Rules, reader: int, writer: int, for_readers: frozenset[str] | None, for_writers: frozenset[str] | None
+) -> Iterator[Finding]:
+    """Which lists must and must not be there."""
+    sides = (
+        ("reader", reader, how.reader_lists_from, for_readers),
+        ("writer", writer, how.writer_lists_from, for_writers),
+    )
+    for side, version, lists_from, listed in sides:
+        needs_list = lists_from is not None and version >= lists_from
+        if listed is not None and not needs_list:
+            names = ", ".join(sorted(listed)) or "empty"
+            yield Finding("LIST_NOT_ALLOWED", f"{side} version {version} has a feature list ({names})")
+        if listed is None and needs_list and how.lists_replace_numbers:
+            yield Finding("LIST_MISSING", f"{side} version {version} has no feature list")
+    lists_for_readers = how.reader_lists_from is not None and reader >= how.reader_lists_from
+    if how.lists_replace_numbers and lists_for_readers and writer < (how.writer_lists_from or 0):
+        yield Finding(
+            "WRITER_VERSION_TOO_LOW", f"reader version {reader} lists features, writer version {writer} does not"
+        )
+    if how.level_name and reader != writer:
+        yield Finding("TWO_LEVELS", f"the {how.level_name} is both {reader} and {writer}")
+
+
+def _membership(
+    how: Rules, reader: int, for_readers: frozenset[str] | None, for_writers: frozenset[str] | None
+) -> Iterator[Finding]:
+    """Which names must and must not be in which list."""
+    for name in sorted(for_readers or ()):
+        if feature(how.format, name).kind is Kind.WRITER:
+            yield Finding("NOT_FOR_READERS", f"{name} is for writers only but is listed for readers", feature=name)
+        if name not in (for_writers or ()):
+            yield Finding("NOT_FOR_WRITERS", f"{name} is listed for readers but not for writers", feature=name)
+    for name in sorted((for_writers or frozenset()) - (for_readers or frozenset())):
+        record = feature(how.format, name)
+        if record.kind is not Kind.READER_WRITER:
+            continue
+        needed = record.minimum[0]
+        if for_readers is None and reader < needed:
+            yield Finding(
+                "READER_VERSION_TOO_LOW",
+                f"{name} needs reader version {needed}, and the protocol has {reader}",
+                feature=name,
+            )
+        elif for_readers is not None and how.lists_replace_numbers:
+            # Past Delta Spark releases left columnMapping out of the readers' list; clients take it as listed.
+            yield Finding(
+                "READERS_NOT_TOLD",
+                f"{name} is listed for writers but not for readers",
+                fatal=record.legacy is None,
+                feature=name,
+            )
+
+
+def _oddities(
+    how: Rules, reader: int, writer: int, for_readers: frozenset[str] | None, for_writers: frozenset[str] | None
+) -> Iterator[Finding]:
+    """Harmless, worth telling."""
+    both = (for_readers or frozenset()) | (for_writers or frozenset())
+    supported = {feature(how.format, name).name for name in both}
+    for name in sorted(both):
+        record = feature(how.format, name)
+        if not record.known:
+            yield Finding("UNKNOWN_NAME", f"{name} is not known", fatal=False, feature=name)
+        elif record.name != name:
+            yield Finding("ALIAS", f"{name} is another name for {record.name}", fatal=False, feature=name)
+        for missing in sorted(record.requires - supported) if how.lists_replace_numbers else ():
+            yield Finding(
+                "REQUIREMENT_MISSING", f"{name} requires {missing}, which is not listed", fatal=False, feature=name
+            )
+    if for_readers is None and for_writers is None:
+        yield from _odd_pair(how, reader, writer)
+    for side, version, known in (("reader", reader, how.readers), ("writer", writer, how.writers)):
+        if version > known[-1]:
+            yield Finding("VERSION_UNKNOWN", f"{side} version {version} is beyond {known[-1]}", fatal=False)
+
+
+def _odd_pair(how: Rules, reader: int, writer: int) -> Iterator[Finding]:
+    for record in features(how.format).values():
+        if record.legacy is None or record.kind is not Kind.READER_WRITER or not how.lists_replace_numbers:
+            continue
+        if (record.legacy[0] <= reader) != (record.legacy[1] <= writer):
+            yield Finding(
+                "ODD_PAIR",
+                f"one of the versions ({reader},{writer}) allows {record.name} and the other does not",
+                fatal=False,
+                feature=record.name,
+            )
