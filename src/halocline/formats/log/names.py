@@ -1,0 +1,137 @@
+"""The names of the files in a log, and what each name says.
+
+A *log folder* holds one file per version, zero-padded to twenty digits so that listing order is version order. Beside
+them lie checkpoints, compactions and checksums, whose names begin with the version they belong to. A *layout* is the
+list of name patterns of one format. Names that fit no pattern are not part of the log and are passed over.
+
+Patterns are data: a format adds a kind of file by adding a line. The named groups that count are `version`, `end` (the
+last version of a compaction), `part`, `parts` and `id`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from halocline.storage.base import ObjectMeta
+
+DIGITS: Final = 20
+_VERSION: Final = r"(?P<version>\d{20})"
+_UUID: Final = r"(?P<id>[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})"
+
+
+class FileKind(StrEnum):
+    """What a file of the log is. The kinds of checkpoint stand in order of preference, the best one last."""
+
+    COMMIT = "commit"
+    COMPACTION = "compaction"
+    CHECKSUM = "checksum"
+    CHECKPOINT = "checkpoint"
+    CHECKPOINT_PART = "part of a checkpoint"
+    CHECKPOINT_BY_ID = "checkpoint with an id"
+
+
+CHECKPOINT_KINDS: Final = (FileKind.CHECKPOINT, FileKind.CHECKPOINT_PART, FileKind.CHECKPOINT_BY_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of the log, as a listing shows it.
+
+    Attributes:
+        path: Its path in the store.
+        kind: What it is.
+        version: The version in its name; the first one of a compaction.
+        end: The last version it covers; `version` but for compactions.
+        part: Which part of a checkpoint it is, from 1 on; 0 if it is whole.
+        parts: How many parts the checkpoint has; 0 if it is whole.
+        size: Length in bytes.
+        modified_ms: When it was written.
+    """
+
+    path: str
+    kind: FileKind
+    version: int
+    end: int
+    part: int
+    parts: int
+    size: int
+    modified_ms: int
+
+    @property
+    def name(self) -> str:
+        """The name without its folder."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The log folder of a format and the patterns of the names in it.
+
+    Example:
+        >>> DELTA.commit_path(7)
+        '_delta_log/00000000000000000007.json'
+        >>> DELTA.parse(ObjectMeta("_delta_log/00000000000000000002.00000000000000000005.compacted.json", 10, 0)).end
+        5
+    """
+
+    folder: str
+    patterns: tuple[tuple[FileKind, re.Pattern[str]], ...]
+    pointer: str = "_last_checkpoint"
+
+    @property
+    def pointer_path(self) -> str:
+        """Where the hint at the newest checkpoint lies."""
+        return f"{self.folder}/{self.pointer}"
+
+    def prefix(self, version: int) -> str:
+        """The beginning of every path that belongs to a version."""
+        return f"{self.folder}/{version:0{DIGITS}d}"
+
+    def commit_path(self, version: int) -> str:
+        """Where the commit of a version lies."""
+        return f"{self.prefix(version)}.json"
+
+    def parse(self, meta: ObjectMeta) -> LogFile | None:
+        """What an object of the log folder is; None if it is not part of the log."""
+        folder, _, name = meta.path.rpartition("/")
+        if folder != self.folder or not name[:DIGITS].isdigit():
+            return None
+        for kind, pattern in self.patterns:
+            if found := pattern.fullmatch(name):
+                groups = found.groupdict()
+                version = int(groups["version"])
+                return LogFile(
+                    path=meta.path,
+                    kind=kind,
+                    version=version,
+                    end=int(groups.get("end") or version),
+                    part=int(groups.get("part") or 0),
+                    parts=int(groups.get("parts") or 0),
+                    size=meta.size,
+                    modified_ms=meta.modified_ms,
+                )
+        return None
+
+
+def patterns(*pairs: tuple[FileKind, str]) -> tuple[tuple[FileKind, re.Pattern[str]], ...]:
+    """Compiles the patterns of a layout; `{v}` stands for a version and `{id}` for a UUID."""
+    return tuple(
+        (kind, re.compile(text.replace("{v}", _VERSION).replace("{id}", _UUID), re.ASCII)) for kind, text in pairs
+    )
+
+
+DELTA: Final = Layout(
+    folder="_delta_log",
+    patterns=patterns(
+        (FileKind.COMMIT, r"{v}\.json"),
+        (FileKind.CHECKSUM, r"{v}\.crc"),
+        (FileKind.CHECKPOINT, r"{v}\.checkpoint\.parquet"),
+        (FileKind.CHECKPOINT_PART, r"{v}\.checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"),
+        (FileKind.CHECKPOINT_BY_ID, r"{v}\.checkpoint\.{id}\.(?:json|parquet)"),
+        (FileKind.COMPACTION, r"{v}\.(?P<end>\d{20})\.compacted\.json"),
+    ),
+)
+"""The layout of Delta tables."""

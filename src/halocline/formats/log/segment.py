@@ -1,0 +1,247 @@
+"""The files of a log that make up one version.
+
+A *segment* is a checkpoint, or none, and every commit after it up to one version. It is found by listing: once from
+the checkpoint that the pointer hints at, and from the beginning where the hint leads nowhere. A segment that exists is
+whole: the commits follow each other without a gap, and a checkpoint in parts has all of them. Everything else is a
+`MalformedError` that names the gap, never a shorter table.
+
+Of several checkpoints the newest counts; at one version the best kind, then the one with more parts, then the greater
+name. Checkpoints that turned out to be unreadable can be left out, and the segment then reaches further back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from halocline.errors import MalformedError, NotFoundError
+from halocline.formats.log.names import CHECKPOINT_KINDS, FileKind, Layout, LogFile
+from halocline.formats.log.pointer import read_pointer
+from halocline.storage.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFiles:
+    """A complete checkpoint: one file, or all of its parts in order."""
+
+    version: int
+    files: tuple[LogFile, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its first file."""
+        return self.files[0].name
+
+    @property
+    def _rank(self) -> tuple[int, int, int, str]:
+        first = self.files[0]
+        return (self.version, CHECKPOINT_KINDS.index(first.kind), first.parts, first.name)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The files of one version. Made by `find_segment`.
+
+    Attributes:
+        version: The version they add up to.
+        checkpoint: Where to begin; None to begin at version 0.
+        commits: Every commit after the checkpoint, oldest first.
+        compactions: Compactions whose range lies after the checkpoint and within the version.
+        checksums: Version checksums from the checkpoint on, oldest first.
+        checkpoint_commit: The commit of the checkpoint's own version, if it is still there.
+    """
+
+    version: int
+    checkpoint: CheckpointFiles | None
+    commits: tuple[LogFile, ...]
+    compactions: tuple[LogFile, ...] = ()
+    checksums: tuple[LogFile, ...] = ()
+    checkpoint_commit: LogFile | None = None
+
+    @property
+    def last_commit(self) -> LogFile | None:
+        """The commit that made the version, if the log still has it."""
+        return self.commits[-1] if self.commits else self.checkpoint_commit
+
+    @property
+    def checksum(self) -> LogFile | None:
+        """The checksum of exactly this version, if there is one."""
+        last = self.checksums[-1] if self.checksums else None
+        return last if last is not None and last.version == self.version else None
+
+    @cached_property
+    def cover(self) -> tuple[LogFile, ...]:
+        """The fewest files that hold every change after the checkpoint, oldest first.
+
+        A compaction stands for the commits of its range where it is not longer than they are.
+        """
+        longest: dict[int, LogFile] = {}
+        for each in self.compactions:
+            if each.version not in longest or each.end > longest[each.version].end:
+                longest[each.version] = each
+        chosen: list[LogFile] = []
+        position = 0
+        while position < len(self.commits):
+            commit = self.commits[position]
+            compaction = longest.get(commit.version)
+            if compaction is not None:
+                replaced = self.commits[position : position + compaction.end - compaction.version + 1]
+                if compaction.size <= sum(each.size for each in replaced):
+                    chosen.append(compaction)
+                    position += len(replaced)
+                    continue
+            chosen.append(commit)
+            position += 1
+        return tuple(chosen)
+
+
+def find_segment(store: Store, layout: Layout, version: int | None = None, *, without: Collection[str] = ()) -> Segment:
+    """Finds the files of a version.
+
+    Args:
+        store: Where the table lies.
+        layout: The log folder and its names.
+        version: The version; the newest if not given.
+        without: Paths of checkpoint files that must not be used.
+
+    Raises:
+        NotFoundError: There is no log (`TABLE_NOT_FOUND`) or not this version in it (`VERSION_NOT_FOUND`); the
+            versions that can be read are named.
+        MalformedError: A commit between the checkpoint and the version is missing.
+
+    Example:
+        >>> from halocline.formats.log.names import DELTA
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore()
+        >>> _ = store.put(DELTA.commit_path(0), b"{}")
+        >>> find_segment(store, DELTA).version
+        0
+    """
+    pointer = None if without else read_pointer(store, layout)
+    if pointer is not None and (version is None or version >= pointer.version):
+        segment = _newest(list_files(store, layout, first=pointer.version), version)
+        # Without a checkpoint in sight the hint is stale; the log may well be whole from its beginning.
+        if segment is not None and segment.checkpoint is not None and version in (None, segment.version):
+            return _contiguous(segment, layout)
+    files = list_files(store, layout)
+    segment = _newest(files, version, without)
+    if segment is None or version not in (None, segment.version) or _is_before_history(segment, files):
+        raise _missing(store, layout, files, version)
+    return _contiguous(segment, layout)
+
+
+def list_files(store: Store, layout: Layout, *, first: int = 0) -> list[LogFile]:
+    """Every file of the log that belongs to version `first` or a later one, in version order."""
+    found: list[LogFile] = []
+    beginning = f"{layout.folder}/"
+    for meta in store.list(layout.folder, start_after=layout.prefix(first) if first else None):
+        # Versions come first in a listing; pointers and folders begin with a later character.
+        if meta.path[len(beginning) : len(beginning) + 1] > "9":
+            break
+        file = layout.parse(meta)
+        if file is not None:
+            found.append(file)
+    return found
+
+
+def complete_checkpoints(files: Iterable[LogFile], without: Collection[str] = ()) -> list[CheckpointFiles]:
+    """The checkpoints of which no part is missing, worst first."""
+    complete: list[CheckpointFiles] = []
+    parts: dict[tuple[int, int], dict[int, LogFile]] = {}
+    for file in files:
+        if file.path in without:
+            continue
+        if file.kind is FileKind.CHECKPOINT_PART:
+            parts.setdefault((file.version, file.parts), {})[file.part] = file
+        elif file.kind in CHECKPOINT_KINDS:
+            complete.append(CheckpointFiles(file.version, (file,)))
+    for (version, total), found in parts.items():
+        if len(found) == total and all(part in found for part in range(1, total + 1)):
+            complete.append(CheckpointFiles(version, tuple(found[part] for part in range(1, total + 1))))
+    return sorted(complete, key=lambda checkpoint: checkpoint._rank)
+
+
+def readable_versions(files: Sequence[LogFile]) -> range:
+    """The newest version of the log and all before it that can be put together without a gap.
+
+    Example:
+        >>> readable_versions([])
+        range(0, 0)
+    """
+    commits = {file.version for file in files if file.kind is FileKind.COMMIT}
+    checkpoints = {checkpoint.version for checkpoint in complete_checkpoints(files)}
+    newest = max(commits | checkpoints, default=-1)
+    first = newest + 1
+    while first - 1 in commits:
+        first -= 1
+    # A version can be put together from a checkpoint just before the unbroken commits or among them, or from 0.
+    bases = [version for version in checkpoints if version >= first - 1] + ([0] if first == 0 and commits else [])
+    return range(min(bases), newest + 1) if bases else range(0)
+
+
+def _newest(files: Sequence[LogFile], version: int | None, without: Collection[str] = ()) -> Segment | None:
+    """The files that end at the version, or at the newest one, gaps and all; None if there are none up to it."""
+    upto = [file for file in files if version is None or file.end <= version]
+    commits = [file for file in upto if file.kind is FileKind.COMMIT]
+    checkpoints = complete_checkpoints(upto, without)
+    checkpoint = checkpoints[-1] if checkpoints else None
+    start = -1 if checkpoint is None else checkpoint.version
+    tail = tuple(file for file in commits if file.version > start)
+    if not tail and checkpoint is None:
+        return None
+    end = tail[-1].version if tail else start
+    return Segment(
+        version=end,
+        checkpoint=checkpoint,
+        commits=tail,
+        compactions=tuple(f for f in upto if f.kind is FileKind.COMPACTION and start < f.version < f.end <= end),
+        checksums=tuple(f for f in upto if f.kind is FileKind.CHECKSUM and start <= f.version <= end),
+        checkpoint_commit=next((file for file in commits if file.version == start), None),
+    )
+
+
+def _is_before_history(segment: Segment, files: Sequence[LogFile]) -> bool:
+    """Whether cleanup has taken what the segment needs: it begins in the middle, and a later checkpoint exists."""
+    begins_in_the_middle = segment.checkpoint is None and segment.commits[0].version > 0
+    return begins_in_the_middle and any(each.version > segment.version for each in complete_checkpoints(files))
+
+
+def _contiguous(segment: Segment, layout: Layout) -> Segment:
+    start = -1 if segment.checkpoint is None else segment.checkpoint.version
+    for expected, file in enumerate(segment.commits, start=start + 1):
+        if file.version != expected:
+            last = file.version - 1
+            missing = f"version {expected} is" if last == expected else f"versions {expected} to {last} are"
+            base = f"a checkpoint of version {start}" if start >= 0 else "no checkpoint"
+            raise MalformedError(
+                f"the log is not contiguous: {missing} missing before version {file.version}",
+                condition="MALFORMED_LOG",
+                sides={
+                    "log has": f"{base}, then commits up to version {segment.version}",
+                    "missing": layout.commit_path(expected),
+                },
+                next_step="Restore the missing commit from a backup, or read a version before the gap.",
+            )
+    return segment
+
+
+def _missing(store: Store, layout: Layout, files: Sequence[LogFile], version: int | None) -> NotFoundError:
+    versions = readable_versions(files)
+    if version is None or not files:
+        return NotFoundError(
+            f"no log of a table in {store.root}",
+            condition="TABLE_NOT_FOUND",
+            sides={
+                "looked for": f"{layout.folder}/ with a commit or a checkpoint",
+                "found": f"{len(files)} other files",
+            },
+            next_step="Check the path; it is the folder that holds the log folder.",
+        )
+    available = f"{versions.start} to {versions[-1]}" if versions else "none"
+    return NotFoundError(
+        f"version {version} is not in the log of {store.root}",
+        condition="VERSION_NOT_FOUND",
+        sides={"asked for": str(version), "available": available},
+        next_step=f"Ask for a version from {available}." if versions else None,
+    )
