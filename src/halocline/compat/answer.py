@@ -47,12 +47,14 @@ class Reason:
         text: What is the matter, as a clause without a full stop.
         answer: The answer this reason alone leads to.
         source: Where the fact comes from, empty if it was computed here.
+        kind: One word for programs, such as `missing` or `removed`.
     """
 
     feature: str
     text: str
     answer: Answer = Answer.REFUSED
     source: str = ""
+    kind: str = ""
 
     def __str__(self) -> str:
         return self.text
@@ -60,4 +62,5 @@ class Reason:
     def to_dict(self) -> dict[str, str]:
         """The same facts for programs."""
         facts = {"feature": self.feature, "answer": str(self.answer), "text": self.text}
-        return facts | {"source": self.source} if self.source else facts
+        extra = {"kind": self.kind, "source": self.source}
+        return facts | {key: value for key, value in extra.items() if value}
