@@ -1,0 +1,115 @@
+"""The records of a history: when each feature was there, and what is odd about single builds.
+
+All of them are values that hold what a history file says; `halocline.compat.history.file` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from halocline.spans import Span, SpanSet
+from halocline.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a build flag changes in a lifetime; None leaves that part as it is."""
+
+    flag: str
+    provided: SpanSet | None = None
+    required: SpanSet | None = None
+    optional: SpanSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """One feature, seen from both sides.
+
+    Args:
+        id: What messages and the wire call it.
+        name: What the source code calls it, if that differs.
+        summary: What it does, in one line.
+        provided: The server versions that offer it.
+        required: The client versions that fail without it.
+        optional: The client versions that use it when it is there and fall back when it is not.
+        fallback: What a client does instead.
+        inert: The server versions that still have it, but never make use of it.
+        variants: What build flags change.
+
+    Example:
+        >>> lifetime = Lifetime("ttl", provided=SpanSet.parse("[1.0, 2.0)"), required=SpanSet.parse("1.5"))
+        >>> lifetime.removed_by(Version.parse("1.9")), lifetime.removed_by(Version.parse("2.0"))
+        (False, True)
+    """
+
+    id: str
+    name: str = ""
+    summary: str = ""
+    provided: SpanSet = field(default_factory=SpanSet)
+    required: SpanSet = field(default_factory=SpanSet)
+    optional: SpanSet = field(default_factory=SpanSet)
+    fallback: str = ""
+    inert: SpanSet = field(default_factory=SpanSet)
+    variants: tuple[Variant, ...] = ()
+
+    def under(self, flags: Collection[str]) -> Lifetime:
+        """This lifetime in builds that have `flags` on."""
+        changed = self
+        for variant in self.variants:
+            if variant.flag in flags:
+                changed = replace(
+                    changed,
+                    provided=changed.provided if variant.provided is None else variant.provided,
+                    required=changed.required if variant.required is None else variant.required,
+                    optional=changed.optional if variant.optional is None else variant.optional,
+                )
+        return changed
+
+    def removed_by(self, server: Version) -> bool:
+        """True if servers had it before and `server` does not; a feature not added yet is not removed."""
+        return server not in self.provided and any(
+            span.until is not None and span.until <= server for span in self.provided
+        )
+
+    def removed_for_good_by(self, server: Version) -> bool:
+        """True if neither `server` nor any later one has it, although earlier ones had."""
+        end = ending(self.provided)
+        return end is not None and end <= server
+
+
+@dataclass(frozen=True, slots=True)
+class Yanked:
+    """Builds that were withdrawn. The span ends where the first usable build begins."""
+
+    span: Span
+    side: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Misreport:
+    """A build that says it is another version; `use` is the next one that tells the truth."""
+
+    version: Version
+    reports: Version
+    use: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The minima that releases from `since` on carry in their code, up to the next record."""
+
+    since: Version
+    min_client: Version
+    min_server: Version
+
+
+def beginning(spans: SpanSet) -> Version | None:
+    """The first version in the set, or None if it is empty."""
+    return spans.spans[0].since if spans else None
+
+
+def ending(spans: SpanSet) -> Version | None:
+    """The version from which on nothing is in the set any more; None if it has no end, or is empty."""
+    return spans.spans[-1].until if spans else None
