@@ -47,6 +47,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "INCOMPATIBLE_VERSION": "One party lacks a feature that the other requires.",
         "INTERNAL_ERROR": "Halocline found itself in a state it should never reach.",
         "MALFORMED": "Something that was read breaks its own specification.",
+        "MALFORMED_DELETION_VECTOR": "A deletion vector is missing, damaged or not what the log says.",
         "MALFORMED_HISTORY": "A history file breaks its own rules.",
         "MALFORMED_KNOWLEDGE": "A knowledge file breaks its own rules.",
         "MALFORMED_LOG": "A table's log is damaged, incomplete or contradicts itself.",

@@ -34,7 +34,8 @@ class _KnownMetadata(Struct, rename="camel", omit_defaults=True, frozen=True, kw
     name: str | None = None
     description: str | None = None
     format: Format = msgspec.field(default_factory=lambda: Format())
-    schema_string: str
+    # Tables made by hand in early releases had no schema at all; readers take it as a table without columns.
+    schema_string: str = ""
     partition_columns: list[str] = msgspec.field(default_factory=_no_names)
     # Old releases of one writer stored properties without a value as null.
     configuration: dict[str, str | None] = msgspec.field(default_factory=_no_pairs)
@@ -55,7 +56,7 @@ class Metadata:
     """
 
     id: str
-    schema_string: str
+    schema_string: str = ""
     name: str | None = None
     description: str | None = None
     format: Format = field(default_factory=Format)
