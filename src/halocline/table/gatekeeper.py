@@ -1,0 +1,101 @@
+"""Who is asked before a table changes what it requires of others.
+
+A *gatekeeper* stands between a table and everybody else who uses it. Before a table gains a feature, the gatekeeper is
+asked; if somebody known would break, it refuses and says who. It also learns which tables this process reads and
+writes, and knows the level of each ladder.
+
+Alone, without a fleet, nobody else is known: `Alone` refuses nothing and knows no level, so gates are decided by the
+table only. A fleet's client is a gatekeeper too; `install` puts it in front of every table of the process. The limit: a
+gatekeeper judges by what it knows. Who never joined, was never declared and never left a trace in a table is unknown.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from halocline.compat.protocol import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of what one table requires.
+
+    Args:
+        table: The table's URL.
+        before: The protocol it has; None for a table that is being created.
+        after: The protocol it would have.
+        enabled: The features that would be switched on and in use afterwards.
+    """
+
+    table: str
+    before: Protocol | None
+    after: Protocol
+    enabled: frozenset[str] = field(default=frozenset())
+
+    @property
+    def gained(self) -> frozenset[str]:
+        """The features that the table would require anew."""
+        return self.after.features - (self.before.features if self.before else frozenset())
+
+
+class Gatekeeper(ABC):
+    """Decides whether a table may change what it requires, on behalf of everybody else who uses it."""
+
+    @abstractmethod
+    def admit(self, change: Change) -> str:
+        """Agrees to a change and says who was checked.
+
+        Raises:
+            IncompatibleError: Somebody known would break; the error lists who, and what each must upgrade to.
+            UnavailableError: Nobody can be asked right now, so nothing new is switched on.
+        """
+
+    @abstractmethod
+    def note_use(self, table: str, operation: str) -> None:
+        """Learns that this process reads or writes a table. Never fails and never waits."""
+
+    @abstractmethod
+    def level(self, ladder: str) -> int | None:
+        """The level of a ladder that this process has heard of; None if there is no fleet."""
+
+
+class Alone(Gatekeeper):
+    """The gatekeeper of a process that belongs to no fleet.
+
+    Example:
+        >>> from halocline.compat.protocol import Protocol
+        >>> ALONE.admit(Change("lake/orders", Protocol.delta(1, 2), Protocol.delta(1, 4)))
+        'nobody was asked: this process belongs to no fleet'
+    """
+
+    def admit(self, change: Change) -> str:
+        """Agrees, since nobody else is known."""
+        return "nobody was asked: this process belongs to no fleet"
+
+    def note_use(self, table: str, operation: str) -> None:
+        """Forgets it at once."""
+
+    def level(self, ladder: str) -> int | None:
+        """Knows none."""
+        return None
+
+
+ALONE: Final = Alone()
+_lock = Lock()
+_installed: Gatekeeper = ALONE
+
+
+def current() -> Gatekeeper:
+    """The gatekeeper in front of this process's tables."""
+    return _installed
+
+
+def install(gatekeeper: Gatekeeper) -> Gatekeeper:
+    """Puts a gatekeeper in front of every table of this process and returns the one before."""
+    global _installed
+    with _lock:
+        before, _installed = _installed, gatekeeper
+    return before
