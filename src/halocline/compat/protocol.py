@@ -25,9 +25,17 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from halocline.compat.features import Feature, Kind, feature, features, find_feature, rules
+from halocline.compat.features import Feature, Kind, feature, find_feature, rules
 from halocline.compat.findings import Finding, Written, read_text, read_written
 from halocline.compat.metadata import TableMetadata
+from halocline.compat.normal_form import (
+    feature_lists,
+    implied_by,
+    lowest,
+    required_closure,
+    spelled_out,
+    uses_lists,
+)
 from halocline.errors import IncompatibleError, InputError, MalformedError
 
 CHECKPOINT_PROTECTION: Final = "checkpointProtection"
@@ -125,7 +133,7 @@ class Protocol:
             >>> print(Protocol.of("delta", ["appendOnly", "invariants"]), Protocol.of("delta", ["rowTracking"]))
             (1,2) (1,7|W: domainMetadata,rowTracking)
         """
-        return _of(format, required_closure(format, names), frozenset(unknown_for_readers))
+        return Protocol(format, *lowest(format, required_closure(format, names), frozenset(unknown_for_readers)))
 
     @staticmethod
     def parse(text: str) -> Protocol:
@@ -179,14 +187,14 @@ class Protocol:
     @cached_property
     def has_lists(self) -> bool:
         """True if the numbers are such that features are listed."""
-        return _has_lists(self.format, self.reader, self.writer)
+        return uses_lists(self.format, self.reader, self.writer)
 
     @cached_property
     def implied(self) -> frozenset[str]:
         """The features that the numbers alone stand for."""
         if self.has_lists and rules(self.format).lists_replace_numbers:
             return _NOTHING
-        return _implied(self.format, self.reader, self.writer)
+        return implied_by(self.format, self.reader, self.writer)
 
     @cached_property
     def listed(self) -> frozenset[str]:
@@ -275,7 +283,7 @@ class Protocol:
         how = rules(self.format)
         if not how.lists_replace_numbers or self.writer != how.writer_lists_from:
             return self
-        return self._same_or(_of(self.format, self.listed, self._unknown_for_readers))
+        return self._same_or(self._of(self.listed))
 
     def denormalised(self) -> Protocol:
         """The same features spelled out as lists; a protocol with lists stays as it is.
@@ -287,7 +295,7 @@ class Protocol:
         how = rules(self.format)
         if not how.lists_replace_numbers or how.writer_lists_from is None or self.writer >= how.writer_lists_from:
             return self
-        return _spelled_out(self.format, self.features, self._unknown_for_readers)
+        return Protocol(self.format, *spelled_out(self.format, self.features, self._unknown_for_readers))
 
     def simplest(self) -> Protocol:
         """Denormal, then normal form: the lowest numbers, also for an odd pair such as (2,3), which becomes (1,3)."""
@@ -316,14 +324,14 @@ class Protocol:
                 _union(each.writer_features for each in everyone),
             )
             return Protocol(self.format, reader, writer, *lists)
-        if not _has_lists(self.format, reader, writer):
+        if not uses_lists(self.format, reader, writer):
             return Protocol(self.format, reader, writer).simplest()
         names = _NOTHING.union(*(each.features for each in everyone))
         unknown = _NOTHING.union(*(each._unknown_for_readers for each in everyone))
         if reader > how.readers[-1] or writer > how.writers[-1]:
             # Nobody here knows what such a number means, so it stays.
-            return Protocol(self.format, reader, writer, *_lists(self.format, names, unknown, reader))
-        return _of(self.format, names, unknown)
+            return Protocol(self.format, reader, writer, *feature_lists(self.format, names, unknown, reader))
+        return Protocol(self.format, *lowest(self.format, names, unknown))
 
     def with_feature(self, name: str) -> Protocol:
         """This protocol with one more feature and all that it requires, at the numbers it has.
@@ -380,8 +388,8 @@ class Protocol:
             return self
         meant = self.features
         if how.writer_lists_from is not None and self.writer < how.writer_lists_from:
-            meant |= _implied(self.format, self.reader, self.writer)
-        return _of(self.format, required_closure(self.format, meant), self._unknown_for_readers)
+            meant |= implied_by(self.format, self.reader, self.writer)
+        return self._of(required_closure(self.format, meant))
 
     def upgraded(self, *names: str) -> Protocol:
         """This protocol and these features with what they require, at the lowest numbers that hold them.
@@ -410,7 +418,7 @@ class Protocol:
         rest = self.features - {dropped.name}
         if protect_history and dropped.drop is not None and dropped.drop.barrier:
             rest |= {CHECKPOINT_PROTECTION}
-        return _of(self.format, rest, self._unknown_for_readers - {dropped.name})
+        return self._of(rest)
 
     def _check_droppable(self, dropped: Feature) -> None:
         if dropped.name not in self.features:
@@ -468,6 +476,9 @@ class Protocol:
     def _unknown_for_readers(self) -> frozenset[str]:
         return frozenset(name for name in self.reader_features or _NOTHING if not feature(self.format, name).known)
 
+    def _of(self, names: frozenset[str]) -> Protocol:
+        return Protocol(self.format, *lowest(self.format, names, self._unknown_for_readers))
+
     def _same_or(self, other: Protocol) -> Protocol:
         return self if self == other else other
 
@@ -505,34 +516,6 @@ class Protocol:
         return f"Protocol.parse({self._text!r})"
 
 
-def required_closure(format: str, names: Iterable[str]) -> frozenset[str]:
-    """The features with all that they require, directly or through others.
-
-    Example:
-        >>> sorted(required_closure("delta", ["icebergCompatV3"]))
-        ['columnMapping', 'domainMetadata', 'icebergCompatV3', 'rowTracking']
-    """
-    closed: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        record = feature(format, waiting.pop())
-        if record.name not in closed:
-            closed.add(record.name)
-            waiting += record.requires
-    return frozenset(closed)
-
-
-def minimum_versions(format: str, names: Iterable[str]) -> tuple[int, int]:
-    """The lowest reader and writer version at which these features can be written down.
-
-    Example:
-        >>> minimum_versions("delta", ["columnMapping", "appendOnly"])
-        (2, 5)
-    """
-    pairs = [feature(format, name).minimum for name in names]
-    return max((reader for reader, _ in pairs), default=1), max((writer for _, writer in pairs), default=1)
-
-
 @lru_cache(maxsize=1024)
 def _writes(operation: str) -> bool:
     root = operation.partition(".")[0]
@@ -543,55 +526,6 @@ def _writes(operation: str) -> bool:
             next_step="Use read or write.",
         )
     return root == "write"
-
-
-@lru_cache(maxsize=4096)
-def _implied(format: str, reader: int, writer: int) -> frozenset[str]:
-    return frozenset(
-        each.name
-        for each in features(format).values()
-        if each.legacy is not None and each.legacy[0] <= reader and each.legacy[1] <= writer
-    )
-
-
-def _has_lists(format: str, reader: int, writer: int) -> bool:
-    how = rules(format)
-    return (how.reader_lists_from is not None and reader >= how.reader_lists_from) or (
-        how.writer_lists_from is not None and writer >= how.writer_lists_from
-    )
-
-
-def _lists(
-    format: str, names: frozenset[str], unknown_for_readers: frozenset[str], reader: int
-) -> tuple[frozenset[str] | None, frozenset[str]]:
-    how = rules(format)
-    if how.reader_lists_from is None or reader < how.reader_lists_from:
-        return None, names
-    known = {name for name in names if feature(format, name).kind is Kind.READER_WRITER}
-    return frozenset(known | (unknown_for_readers & names)), names
-
-
-def _minimum(format: str, names: frozenset[str], unknown_for_readers: frozenset[str]) -> tuple[int, int]:
-    reader, writer = minimum_versions(format, names)
-    if unknown_for_readers & names:
-        reader = max(reader, rules(format).reader_lists_from or 1)
-    return reader, writer
-
-
-def _of(format: str, names: frozenset[str], unknown_for_readers: frozenset[str]) -> Protocol:
-    reader, writer = _minimum(format, names, unknown_for_readers)
-    how = rules(format)
-    if not how.lists_replace_numbers:
-        return Protocol(format, reader, writer)
-    if not _has_lists(format, reader, writer) and _implied(format, reader, writer) == names:
-        return Protocol(format, reader, writer)
-    return _spelled_out(format, names, unknown_for_readers)
-
-
-def _spelled_out(format: str, names: frozenset[str], unknown_for_readers: frozenset[str]) -> Protocol:
-    reader, _ = _minimum(format, names, unknown_for_readers)
-    writer = rules(format).writer_lists_from or 1
-    return Protocol(format, reader, writer, *_lists(format, names, unknown_for_readers, reader))
 
 
 def _union(lists: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
