@@ -1,0 +1,285 @@
+"""The properties of a Delta table: what each key means, what it may hold, and what holds when it is absent.
+
+A *property* is a pair of texts in the table's metadata. `KNOWN` has one record per key that Delta defines, so that a
+value is checked when it is set and understood when it is read. *Pseudo-properties* look like properties but are
+requests about the protocol; they are never stored.
+
+Durations are written as Spark writes intervals, for example `interval 30 days`. Months and years have no fixed
+length and are refused.
+
+A stored value that cannot be read is an error, never the default: half of these keys decide how long data is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from halocline.errors import InputError, MalformedError
+
+PSEUDO: Final = frozenset({"delta.minReaderVersion", "delta.minWriterVersion", "delta.ignoreProtocolDefaults"})
+"""Keys that ask for a protocol; `is_pseudo` also knows the ones that name a feature."""
+
+FEATURE_PREFIX: Final = "delta.feature."
+CONSTRAINT_PREFIX: Final = "delta.constraints."
+OPEN_PREFIXES: Final = (
+    CONSTRAINT_PREFIX,
+    "delta.coordinatedCommits.",
+    "delta.redirect",
+    "delta.rowTracking.",
+    "delta.universalFormat.",
+)
+"""Beginnings of keys that Delta defines without listing them all."""
+
+
+class Kind(StrEnum):
+    """What the text of a property stands for."""
+
+    FLAG = "true or false"
+    COUNT = "a whole number"
+    DURATION = "a duration such as 'interval 30 days', without months and years"
+    CHOICE = "one of its words"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """What Delta says of one key.
+
+    Attributes:
+        key: The key, `delta.` included.
+        kind: What the text stands for.
+        default: The text that counts when the key is absent; None if absence has a meaning of its own.
+        least: The smallest number allowed.
+        words: The words a choice may hold, compared without regard to case.
+        internal: Set by writers only, never by a user.
+    """
+
+    key: str
+    kind: Kind
+    default: str | None = None
+    least: int | None = None
+    words: tuple[str, ...] = ()
+    internal: bool = False
+
+
+def _flags(default: str | None, *names: str) -> list[Property]:
+    return [Property(f"delta.{name}", Kind.FLAG, default) for name in names]
+
+
+def _durations(**defaults: str | None) -> list[Property]:
+    return [Property(f"delta.{name}", Kind.DURATION, default) for name, default in defaults.items()]
+
+
+_RECORDS: Final = (
+    *_flags(
+        "false",
+        "appendOnly",
+        "castIcebergTimeType",
+        "compatibility.symlinkFormatManifest.enabled",
+        "enableChangeDataCapture",
+        "enableChangeDataFeed",
+        "enableDeletionVectors",
+        "enableInCommitTimestamps",
+        "enableRowTracking",
+        "enableTypeWidening",
+        "enableVariantShredding",
+        "ignoreIcebergBucketPartition",
+        "randomizeFilePrefixes",
+        "rowTrackingSuspended",
+    ),
+    *_flags(
+        "true",
+        "checkpoint.writeStatsAsJson",
+        "checkpoint.writeStatsAsStruct",
+        "enableExpiredLogCleanup",
+        "enableFullRetentionRollback",
+    ),
+    *_flags(
+        None,
+        "autoOptimize",
+        "autoOptimize.optimizeWrite",
+        "enableIcebergCompatV1",
+        "enableIcebergCompatV2",
+        "enableIcebergCompatV3",
+        "enableMaterializePartitionColumnsFeature",
+        "writePartitionColumnsToParquet",
+    ),
+    *_durations(
+        checkpointRetentionDuration="interval 2 days",
+        deletedFileRetentionDuration="interval 1 week",
+        logRetentionDuration="interval 30 days",
+        sampleRetentionDuration="interval 7 days",
+        setTransactionRetentionDuration=None,
+    ),
+    Property("delta.dropFeatureTruncateHistory.retentionDuration", Kind.DURATION, "interval 24 hours"),
+    Property("delta.checkpointInterval", Kind.COUNT, "10", least=1),
+    Property("delta.columnMapping.maxColumnId", Kind.COUNT, "0", least=0, internal=True),
+    Property("delta.dataSkippingNumIndexedCols", Kind.COUNT, "32", least=-1),
+    Property("delta.dataSkippingStringPrefixLength", Kind.COUNT, "32", least=0),
+    Property("delta.inCommitTimestampEnablementTimestamp", Kind.COUNT, internal=True),
+    Property("delta.inCommitTimestampEnablementVersion", Kind.COUNT, internal=True),
+    Property("delta.randomPrefixLength", Kind.COUNT, "2", least=1),
+    Property("delta.requireCheckpointProtectionBeforeVersion", Kind.COUNT, "0", least=0, internal=True),
+    Property("delta.autoOptimize.autoCompact", Kind.CHOICE, words=("true", "false", "auto", "legacy")),
+    Property("delta.checkpointPolicy", Kind.CHOICE, "classic", words=("classic", "v2")),
+    Property("delta.columnMapping.mode", Kind.CHOICE, "none", words=("none", "name", "id")),
+    Property("delta.isolationLevel", Kind.CHOICE, "Serializable", words=("Serializable", "WriteSerializable")),
+    Property("delta.dataSkippingStatsColumns", Kind.TEXT),
+    Property("delta.parquet.compression.codec", Kind.TEXT),
+    Property("delta.parquet.format.version", Kind.TEXT),
+    Property("delta.targetFileSize", Kind.TEXT),
+    Property("delta.tuneFileSizesForRewrites", Kind.TEXT),
+)
+
+KNOWN: Final[Mapping[str, Property]] = MappingProxyType({record.key: record for record in _RECORDS})
+"""One record per key that Delta defines."""
+
+_UNIT_MS: Final[Mapping[str, Decimal]] = {
+    "week": Decimal(604_800_000),
+    "day": Decimal(86_400_000),
+    "hour": Decimal(3_600_000),
+    "minute": Decimal(60_000),
+    "second": Decimal(1000),
+    "millisecond": Decimal(1),
+    "microsecond": Decimal("0.001"),
+    "nanosecond": Decimal("0.000001"),
+}
+_PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+
+
+def is_pseudo(key: str) -> bool:
+    """Whether the key asks for a protocol rather than naming a stored property.
+
+    Example:
+        >>> is_pseudo("delta.feature.deletionVectors"), is_pseudo("delta.appendOnly")
+        (True, False)
+    """
+    return key in PSEUDO or key.startswith(FEATURE_PREFIX)
+
+
+def parse_duration_ms(text: str) -> int:
+    """The milliseconds in a duration as Spark writes it.
+
+    Raises:
+        ValueError: It is no duration, is negative, or counts months or years.
+
+    Example:
+        >>> parse_duration_ms("interval 1 week"), parse_duration_ms("INTERVAL 1 day 12 hours")
+        (604800000, 129600000)
+    """
+    rest = text.strip().lower().removeprefix("interval").strip()
+    total, position = Decimal(0), 0
+    while position < len(rest):
+        part = _PART.match(rest, position)
+        unit = part and _UNIT_MS.get(part[2].removesuffix("s"))
+        if part is None or unit is None:
+            raise ValueError(f"{text!r} is not a duration")
+        total += Decimal(part[1]) * unit
+        position = part.end()
+    if not rest or total < 0:
+        raise ValueError(f"{text!r} is not a duration")
+    return int(total)
+
+
+def flag(configuration: Mapping[str, str], key: str) -> bool:
+    """Whether a property of kind `FLAG` is on.
+
+    Example:
+        >>> flag({"delta.appendOnly": "TRUE"}, "delta.appendOnly"), flag({}, "delta.appendOnly")
+        (True, False)
+    """
+    return _stored(configuration, key) == "true"
+
+
+def count(configuration: Mapping[str, str], key: str) -> int | None:
+    """The number of a property of kind `COUNT`.
+
+    Example:
+        >>> count({}, "delta.checkpointInterval")
+        10
+    """
+    text = _stored(configuration, key)
+    return None if text is None else int(text)
+
+
+def duration_ms(configuration: Mapping[str, str], key: str) -> int | None:
+    """The milliseconds of a property of kind `DURATION`.
+
+    Example:
+        >>> duration_ms({}, "delta.deletedFileRetentionDuration")
+        604800000
+    """
+    text = _stored(configuration, key)
+    return None if text is None else parse_duration_ms(text)
+
+
+def choice(configuration: Mapping[str, str], key: str) -> str:
+    """The word of a property of kind `CHOICE`, in the spelling of its record; empty if there is none.
+
+    Example:
+        >>> choice({"delta.checkpointPolicy": "V2"}, "delta.checkpointPolicy")
+        'v2'
+    """
+    text = _stored(configuration, key) or ""
+    return next((word for word in KNOWN[key].words if word.lower() == text), "")
+
+
+def check(key: str, value: str) -> None:
+    """Makes sure that the property may be set to this value.
+
+    Raises:
+        InputError: The value is not what the key stands for.
+
+    Example:
+        >>> check("delta.checkpointInterval", "100")
+    """
+    record = KNOWN.get(key)
+    if record is not None and not _fits(record, value):
+        raise InputError(
+            f"property {key} cannot be {value!r}",
+            condition="PROPERTY_INVALID",
+            sides={"given": repr(value), "expected": _expected(record)},
+            next_step=f"Set {key} to {_expected(record)}.",
+        )
+
+
+def _stored(configuration: Mapping[str, str], key: str) -> str | None:
+    record = KNOWN[key]
+    text = configuration.get(key)
+    if text is None:
+        return None if record.default is None else record.default.lower()
+    if not _fits(record, text):
+        raise MalformedError(
+            f"the table's property {key} is {text!r}, which cannot be read",
+            condition="MALFORMED_METADATA",
+            sides={"found": repr(text), "expected": _expected(record)},
+            next_step=f"Set {key} to {_expected(record)}.",
+        )
+    return text.strip().lower()
+
+
+def _fits(record: Property, text: str) -> bool:
+    word = text.strip().lower()
+    if record.kind is Kind.FLAG:
+        return word in ("true", "false")
+    if record.kind is Kind.CHOICE:
+        return word in (each.lower() for each in record.words)
+    if record.kind is Kind.TEXT:
+        return True
+    try:
+        number = int(word) if record.kind is Kind.COUNT else parse_duration_ms(word)
+    except ValueError:
+        return False
+    return record.least is None or number >= record.least
+
+
+def _expected(record: Property) -> str:
+    if record.words:
+        return " or ".join(record.words)
+    return str(record.kind) + (f", at least {record.least}" if record.least is not None else "")

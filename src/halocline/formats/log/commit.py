@@ -1,0 +1,160 @@
+"""How a version comes to be: one writer puts its file where no file is yet.
+
+A *proposal* is what one writer wants to become a version. A *winner* is somebody else's file at a version the
+proposal tried first. The writer reads every winner in order, and after each one the proposal either gives way with a
+`ConflictError` or *rebases*: it becomes the proposal it would have been had its writer started after that winner.
+
+`land` promises that a proposal becomes at most one version, that every winner before that version has been looked
+at, and that somebody makes progress: a proposal only loses because another one landed. An answer that got lost on
+the way back is found again by reading the version, since a proposal knows its own file.
+
+The limit: while a store cannot be reached, nobody can tell whether the last write took effect. `land` then tries
+the same version again, which cannot land twice, and raises `UnavailableError` in the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
+from halocline.storage.base import Store
+
+_UNANSWERED_TRIES: Final = 4
+_FIRST_WAIT_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """A version that somebody else committed first.
+
+    Attributes:
+        version: Its number.
+        path: Its file in the store.
+        data: What the file holds.
+        modified_ms: When the file was written, in milliseconds since the epoch.
+    """
+
+    version: int
+    path: str
+    data: bytes
+    modified_ms: int
+
+
+class Proposal(Protocol):
+    """What one writer wants to commit. Immutable: rebasing gives a new one."""
+
+    def encode(self, version: int) -> bytes:
+        """The file to write if this becomes `version`."""
+
+    def is_own(self, winner: Winner) -> bool:
+        """Whether the winner is this very proposal, landed by a write whose answer was lost."""
+
+    def rebased(self, winner: Winner) -> Self:
+        """The same intent, built on the winner.
+
+        Raises:
+            ConflictError: The intent no longer holds.
+        """
+
+
+P = TypeVar("P", bound=Proposal)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed(Generic[P]):
+    """A proposal that became a version.
+
+    Attributes:
+        version: The version it became.
+        proposal: The proposal as it was written, rebased on every winner before it.
+        losses: How many winners came first.
+    """
+
+    version: int
+    proposal: P
+    losses: int
+
+
+def land(
+    store: Store,
+    proposal: P,
+    version: int,
+    *,
+    path: Callable[[int], str],
+    most_losses: int = 10_000_000,
+    wait: Callable[[float], None] = time.sleep,
+) -> Landed[P]:
+    """Commits the proposal at the first free version from `version` on.
+
+    Args:
+        store: Where the log lies.
+        proposal: What to commit.
+        version: The version after the one the proposal was made on.
+        path: The file name of a version.
+        most_losses: After so many winners, give up.
+        wait: How to let time pass between tries that got no answer.
+
+    Raises:
+        ConflictError: A winner contradicts the proposal, or there were too many of them.
+        UnavailableError: The store could not be reached; the message says whether the outcome is known.
+    """
+    losses = 0
+    while True:
+        if _put(store, path(version), proposal.encode(version), proposal, version, wait):
+            return Landed(version, proposal, losses)
+        # The version is taken. Everything from here to the first free one is a winner.
+        while (winner := _winner(store, path(version), version)) is not None:
+            if proposal.is_own(winner):
+                return Landed(version, proposal, losses)
+            proposal = proposal.rebased(winner)
+            losses += 1
+            version += 1
+        if losses > most_losses:
+            raise ConflictError(
+                f"gave up after losing to {losses} other commits",
+                sides={"tried": f"up to version {version}", "allowed": f"{most_losses} losses"},
+                next_step="Try again, or let fewer writers commit to this table at the same time.",
+            )
+
+
+def _winner(store: Store, path: str, version: int) -> Winner | None:
+    try:
+        data, meta = store.fetch(path)
+    except NotFoundError:
+        return None
+    return Winner(version, path, data, meta.modified_ms)
+
+
+def _put(store: Store, path: str, data: bytes, proposal: Proposal, version: int, wait: Callable[[float], None]) -> bool:
+    """Whether the file is there and ours; False if the version is taken by somebody else."""
+    for attempt in range(1, _UNANSWERED_TRIES + 1):
+        try:
+            store.put_if_absent(path, data)
+        except AlreadyExistsError:
+            # Without a lost answer this is somebody else; with one it may be ourselves. `land` looks.
+            return False
+        except UnavailableError as error:
+            if attempt == _UNANSWERED_TRIES:
+                raise UnavailableError(
+                    f"the store did not answer while committing version {version}: {error.message}",
+                    sides={"tried": f"{attempt} times", "outcome": "unknown, the last write may still take effect"},
+                    next_step=f"Look at version {version} before trying again.",
+                ) from error
+            wait(_FIRST_WAIT_S * 2**attempt)
+            found = _seen(store, path, version)
+            if found is not None:
+                return proposal.is_own(found)
+        else:
+            return True
+    raise AssertionError("unreachable: the last try returns or raises")
+
+
+def _seen(store: Store, path: str, version: int) -> Winner | None:
+    """What lies at the version, as far as the store answers."""
+    try:
+        return _winner(store, path, version)
+    except UnavailableError:
+        return None
