@@ -167,8 +167,8 @@ def checked_path(path: str) -> str:
     """The path itself, if it can name an object.
 
     Raises:
-        InputError: It is empty, absolute, holds an empty segment, `.`, `..` or a control character, or a name that
-            the stores keep for themselves.
+        InputError: It is empty, absolute, holds an empty segment, `.`, `..` or a NUL character, or a name that the
+            stores keep for themselves.
 
     Example:
         >>> checked_path("orders/date=2024-01-01 10%3A00/part 1.parquet")
@@ -204,6 +204,6 @@ def _unusable(path: str) -> str | None:
         return "it has an empty segment or '.'"
     if any(segment.startswith(HIDDEN_PREFIX) for segment in segments):
         return f"names that begin with {HIDDEN_PREFIX} are the stores' own"
-    if not path.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in path):
-        return "it holds a control character"
+    if "\0" in path:
+        return "it holds a NUL character"
     return None

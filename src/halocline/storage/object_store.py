@@ -9,6 +9,7 @@ machine's or pod's identity. Requests that fail for the moment are tried again f
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,6 +31,7 @@ from halocline.errors import (
     InputError,
     NotFoundError,
     UnavailableError,
+    UnsupportedError,
 )
 from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path
 
@@ -219,6 +221,8 @@ class ObjectStore(Store):
     def _connect(self, url: str) -> Any:
         options = {**_DEFAULTS, **{key.lower(): value for key, value in self._options.items()}}
         connection = {key: value for key, value in options.items() if key in _CONNECTION_OPTIONS}
+        if any(endpoint.startswith("http://") for endpoint in self._endpoints()):
+            connection.setdefault("allow_http", "true")
         config = {key: str(value) for key, value in options.items() if key not in _CONNECTION_OPTIONS | _RETRY_OPTIONS}
         try:
             retry = {
@@ -233,6 +237,12 @@ class ObjectStore(Store):
                 sides={"service": self._service.name, "options": ", ".join(sorted(config)) or "none"},
                 next_step=f"Give the options of the service, or set {self._service.credentials}.",
             ) from None
+
+    def _endpoints(self) -> Iterator[str]:
+        """The endpoints given by name; one without encryption is meant so."""
+        for key, value in (*os.environ.items(), *self._options.items()):
+            if "ENDPOINT" in key.upper():
+                yield str(value).lower()
 
     def _pages(self, folder: str, start_after: str | None) -> Iterator[ObjectMeta]:
         below = f"{folder}/" if folder else ""
@@ -267,9 +277,11 @@ class ObjectStore(Store):
             return action()
         except (exceptions.BaseError, FileNotFoundError, PermissionError) as error:
             raise self._translated(path, error) from None
-        except UnicodeEncodeError as error:
+        except ValueError as error:  # the client library takes no control characters and no broken Unicode
             raise InputError(
-                f"{path!r} cannot name an object in {self.root}: {error.reason}", next_step="Choose another name."
+                f"{path!r} cannot name an object in {self.root}",
+                sides={"reason": _first_line(error)},
+                next_step="Choose another name.",
             ) from None
 
     def _translated(self, path: str, error: Exception) -> HaloclineError:
@@ -291,7 +303,11 @@ class ObjectStore(Store):
                 next_step=f"Check the rights of the identity in use ({self._service.credentials}).",
             )
         if isinstance(error, exceptions.InvalidPathError):
-            return InputError(f"{path!r} cannot name an object in {self.root}: {_first_line(error)}")
+            return UnsupportedError(
+                f"{self.root} holds an object whose name cannot be used",
+                sides={"name": _first_line(error)},
+                next_step="Rename or delete that object with the tools of the service.",
+            )
         if _NO_CREDENTIALS.search(reason):
             return DeniedError(
                 f"there are no credentials for {self.root}",
@@ -323,7 +339,7 @@ class _PastTheEndError(InputError):
     """A range that begins where the object has ended."""
 
 
-_NO_CREDENTIALS = re.compile(r"169\.254\.|metadata\.google|token request|credential", re.IGNORECASE)
+_NO_CREDENTIALS = re.compile(r"//169\.254\.|/latest/api/token|/latest/meta-data/|//metadata\.google|token request")
 _REFUSED = re.compile(r"status code: (?P<code>3\d\d|4(?!08|29)\d\d)\b")
 _QUERY = re.compile(r"\?\S+")
 

@@ -1,0 +1,152 @@
+"""What is particular to buckets: names on the wire, options, environment, and how failures come out."""
+
+import pickle
+import time
+import uuid
+
+import boto3
+import pytest
+
+from halocline.errors import DeniedError, InputError, NotFoundError, UnavailableError, UnsupportedError
+from halocline.storage import open_store
+from halocline.storage.object_store import ObjectStore
+
+
+@pytest.fixture
+def client(s3_endpoint):
+    return boto3.client(
+        "s3",
+        endpoint_url=s3_endpoint,
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",
+        region_name="us-east-1",
+    )
+
+
+@pytest.fixture
+def folder():
+    return uuid.uuid4().hex
+
+
+def test_the_key_in_the_bucket_is_the_path_itself(client, folder, s3_options):
+    store = open_store(f"s3://lake/{folder}/my%20lake%25", s3_options)
+    names = ["a b%20c", "date=2024-01-01 10%3A00/x:y", "ü雪", "q?#~+&'"]
+    for name in names:
+        store.put(name, b"x")
+    found = client.list_objects_v2(Bucket="lake", Prefix=folder)["Contents"]
+    assert sorted(each["Key"] for each in found) == sorted(f"{folder}/my lake%/{name}" for name in names)
+    assert store.address("a b%20c") == f"s3://lake/{folder}/my lake%/a b%20c"
+
+
+def test_a_listing_of_several_pages_is_whole_and_streamed(folder, s3_options):
+    store = open_store(f"s3://lake/{folder}", s3_options)
+    names = [f"log/{number:05}" for number in range(23)]
+    for name in names:
+        store.put(name, b"")
+    listing = store.list("log")
+    assert next(listing).path == names[0]
+    assert [meta.path for meta in listing] == names[1:]
+    assert [meta.path for meta in store.list("log", start_after=names[7])] == names[8:]
+    store.delete_many(names[1:])
+    assert [meta.path for meta in store.list()] == names[:1]
+
+
+def test_the_marker_of_a_folder_is_not_an_object_in_it(client, folder, s3_options):
+    client.put_object(Bucket="lake", Key=f"{folder}/log/", Body=b"")
+    store = open_store(f"s3://lake/{folder}", s3_options)
+    store.put("log/0.json", b"{}")
+    assert [meta.path for meta in store.list("log")] == ["log/0.json"]
+
+
+@pytest.mark.parametrize("key", ["a//b", "tab\there", "up/../x"])
+def test_an_object_with_an_unusable_name_is_reported(client, folder, s3_options, key):
+    client.put_object(Bucket="lake", Key=f"{folder}/{key}", Body=b"")
+    with pytest.raises(UnsupportedError, match="whose name cannot be used") as raised:
+        list(open_store(f"s3://lake/{folder}", s3_options).list())
+    assert raised.value.next_step
+
+
+def test_two_writes_of_a_large_object_leave_the_last(folder, s3_options):
+    store = open_store(f"s3://lake/{folder}", s3_options)
+    store.put("big", b"a" * (12 << 20))  # in parts
+    store.put_if_match("big", b"b" * (6 << 20), store.head("big").etag)
+    assert store.head("big").size == 6 << 20
+    assert store.get_range("big", (6 << 20) - 2, 10) == b"bb"
+
+
+def test_everything_may_come_from_the_environment(monkeypatch, client, folder, s3_endpoint):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    open_store(f"s3a://lake/{folder}").put("x", b"1")
+    assert client.get_object(Bucket="lake", Key=f"{folder}/x")["Body"].read() == b"1"
+
+
+def test_a_store_can_be_sent_to_another_process(folder, s3_options):
+    store = open_store(f"s3://lake/{folder}", s3_options)
+    store.put("a", b"1")
+    assert pickle.loads(pickle.dumps(store)).get("a") == b"1"
+
+
+def test_a_missing_bucket_is_named(s3_options):
+    store = open_store("s3://no-such-bucket/x", s3_options)
+    for operation in (lambda: store.get("a"), lambda: list(store.list()), lambda: store.put("a", b"")):
+        with pytest.raises(NotFoundError, match="no bucket s3://no-such-bucket"):
+            operation()
+
+
+def test_an_unreachable_endpoint_is_unavailable_in_bounded_time(s3_options, free_port):
+    options = {**s3_options, "endpoint": f"http://127.0.0.1:{free_port}"}
+    store = open_store("s3://lake/x", options)
+    begun = time.monotonic()
+    for operation in (lambda: store.get("a"), lambda: list(store.list()), lambda: store.put_if_absent("a", b"")):
+        with pytest.raises(UnavailableError, match="s3://lake/x cannot be reached") as raised:
+            operation()
+        assert "Check the network" in str(raised.value)
+    assert time.monotonic() - begun < 10
+
+
+def test_missing_credentials_say_what_to_set(monkeypatch, s3_endpoint, free_port):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    # The place where a machine in the cloud would learn its identity: nobody is there.
+    identity = f"http://127.0.0.1:{free_port}"
+    store = open_store("s3://lake/x", {"endpoint": s3_endpoint, "metadata_endpoint": identity, "max_retries": "0"})
+    with pytest.raises(DeniedError, match="no credentials for s3://lake/x") as raised:
+        store.get("a")
+    assert raised.value.condition == "CREDENTIALS_MISSING"
+    assert "AWS_ACCESS_KEY_ID" in raised.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("s3://lake", {"bogus": "1"}, "'bogus' is not valid"),
+        ("s3://lake", {"timeout": "soon"}, "soon"),
+        ("s3://lake", {"max_retries": "many"}, "many"),
+        ("s3://no bucket name/x", {}, "cannot be opened"),
+        ("az://container/x", {}, "Account must be specified"),
+        ("s3://lake/../up", {}, "leaves the store's root"),
+    ],
+)
+def test_a_url_or_option_that_cannot_be_used_is_refused_at_once(url, options, message):
+    with pytest.raises(InputError, match=message) as raised:
+        open_store(url, options)
+    assert raised.value.next_step
+
+
+def test_a_name_that_no_bucket_takes_is_refused(s3_options):
+    store = open_store("s3://lake/x", s3_options)
+    for name in ("tab\there", "broken \ud800"):
+        with pytest.raises(InputError, match="cannot name an object"):
+            store.put(name, b"")
+
+
+@pytest.mark.parametrize(
+    "url", ["gs://bucket/lake", "gcs://bucket/lake", "abfss://c@account.dfs.core.windows.net/lake", "s3n://bucket/lake"]
+)
+def test_a_store_opens_without_asking_the_service(url):
+    store = open_store(url)
+    assert isinstance(store, ObjectStore)
+    assert store.root == store.address() == url
