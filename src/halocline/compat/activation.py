@@ -12,7 +12,7 @@ An *activation* is one condition over `TableMetadata`, written as one inline tab
 
 A feature is enabled when it is supported and one of its activations holds. Values compare without regard to case,
 as the property parsers of real engines do. `among` lists the values that a writer may set; a stored value outside it
-switches nothing on, and `refused_value` names it so that a writer can refuse it.
+switches nothing on, and `refused_key` names its key so that a writer can refuse it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,14 @@ class Activation:
         """True if the metadata meets the condition."""
         raise NotImplementedError
 
-    def refused_value(self, configuration: Mapping[str, str]) -> tuple[str, str] | None:
-        """The key and the value that no writer may set, if the condition's property has such a one."""
+    def refused_key(self, configuration: Mapping[str, str]) -> str | None:
+        """The key of the condition's property, if it has a value that no writer may set."""
         return None
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The values that a writer may set; empty if any."""
+        return frozenset()
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Activation:
@@ -76,10 +81,15 @@ class PropertyValue(Activation):
             return False
         return value in self.is_ if self.is_ else value not in self.is_not
 
-    def refused_value(self, configuration: Mapping[str, str]) -> tuple[str, str] | None:
-        """The key and value, if the value is outside `among`."""
+    def refused_key(self, configuration: Mapping[str, str]) -> str | None:
+        """The key, if its value is outside `among`."""
         value = configuration.get(self.key)
-        return (self.key, value) if value is not None and self.among and value.lower() not in self.among else None
+        return self.key if value is not None and self.among and value.strip().lower() not in self.among else None
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The values that a writer may set."""
+        return self.among
 
     @property
     def enabling_value(self) -> str | None:

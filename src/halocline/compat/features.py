@@ -22,7 +22,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from halocline.compat.activation import Activation
+from halocline.compat.activation import Activation, PropertyValue
 from halocline.errors import MalformedError, NotFoundError
 from halocline.versions import Version
 
@@ -90,8 +90,12 @@ class Feature:
         enabled_by: What switches it on; any one suffices.
         added_by_metadata: True if switching it on also adds it to the protocol.
         upgrades_existing: True if that also happens silently to an existing table; otherwise it must be named first.
+        enable_with: The properties that switch it on, key to value, where `enabled_by` leaves a choice.
         create_only: True if only a new table can have it.
         by_property: False if naming it in a `delta.feature.*` property is refused.
+        excludes_partitioning: True if a table with it has no partition columns.
+        strip_unless_supported: Annotations that mean nothing in an existing table without the feature; they are taken
+            out of its schema rather than added to its protocol.
         drop: How it is taken out; None if it cannot be.
         fails_others: True if adding it makes every transaction in flight fail.
         aliases: Other names found on disk for the same thing.
@@ -112,8 +116,11 @@ class Feature:
     enabled_by: tuple[Activation, ...] = ()
     added_by_metadata: bool = False
     upgrades_existing: bool = False
+    enable_with: tuple[tuple[str, str], ...] = ()
     create_only: bool = False
     by_property: bool = True
+    excludes_partitioning: bool = False
+    strip_unless_supported: frozenset[str] = frozenset()
     drop: Drop | None = None
     fails_others: bool = False
     aliases: tuple[str, ...] = ()
@@ -131,6 +138,19 @@ class Feature:
     def droppable(self) -> bool:
         """True if there is a way to take it out of a table."""
         return self.drop is not None
+
+    @property
+    def enabling_properties(self) -> dict[str, str]:
+        """The properties that switch it on; empty if none do, or if what to set is not known.
+
+        Example:
+            >>> feature("delta", "columnMapping").enabling_properties
+            {'delta.columnMapping.mode': 'name'}
+        """
+        if self.enable_with:
+            return dict(self.enable_with)
+        first = next((each for each in self.enabled_by if isinstance(each, PropertyValue)), None)
+        return {first.key: first.enabling_value} if first is not None and first.enabling_value else {}
 
     @property
     def minimum(self) -> tuple[int, int]:
@@ -288,12 +308,13 @@ def _read(format: str, data: Mapping[str, Any]) -> _Book:
     return _Book(rule, MappingProxyType(records), MappingProxyType(by_name), MappingProxyType(folded))
 
 
-_SETS = ("requires", "requires_enabled", "excludes_supported", "excludes_enabled")
+_SETS = ("requires", "requires_enabled", "excludes_supported", "excludes_enabled", "strip_unless_supported")
 _PLAIN = (
     "added_by_metadata",
     "upgrades_existing",
     "create_only",
     "by_property",
+    "excludes_partitioning",
     "fails_others",
     "preview_of",
     "summary",
@@ -302,7 +323,7 @@ _PLAIN = (
 
 
 def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> Feature:
-    unknown = data.keys() - {"name", "kind", "legacy", "enabled_by", "drop", "aliases", *_SETS, *_PLAIN}
+    unknown = data.keys() - {"name", "kind", "legacy", "enabled_by", "enable_with", "drop", "aliases", *_SETS, *_PLAIN}
     if unknown:
         raise MalformedError(
             f"the record of {format} feature {data['name']} has keys that mean nothing: {', '.join(sorted(unknown))}",
@@ -317,6 +338,7 @@ def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> F
         Kind(data["kind"]),
         None if legacy is None else (legacy[0], legacy[1]),
         enabled_by=tuple(map(Activation.from_record, data.get("enabled_by", ()))),
+        enable_with=tuple(data.get("enable_with", {}).items()),
         drop=_drop(data["drop"]) if "drop" in data else None,
         aliases=tuple(data.get("aliases", ())),
         previews=previews,

@@ -84,6 +84,19 @@ def read_written(action: Mapping[str, Any], format: str = "delta") -> Written:
     return Written(format, reader, writer, for_readers, for_writers, tuple(found))
 
 
+def with_empty_lists(format: str, action: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds the lists that the numbers call for: where people write (3,7), they mean no features."""
+    how = rules(format)
+    filled = dict(action)
+    for version, lists_from, key in (
+        (action["minReaderVersion"], how.reader_lists_from, "readerFeatures"),
+        (action["minWriterVersion"], how.writer_lists_from, "writerFeatures"),
+    ):
+        if how.lists_replace_numbers and lists_from is not None and isinstance(version, int) and version >= lists_from:
+            filled[key] = () if filled.get(key) is None else filled[key]
+    return filled
+
+
 def read_text(text: str) -> tuple[str, Mapping[str, Any]]:
     """Takes `(3,7|R: a|W: a,b)` apart into the format and the body of a `protocol` action."""
     found = _TEXT.fullmatch(text)

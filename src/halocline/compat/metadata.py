@@ -72,6 +72,19 @@ class TableMetadata:
         """The same schema under other properties."""
         return TableMetadata(configuration, self.schema, self.partition_columns)
 
+    def without_annotations(self, keys: frozenset[str]) -> TableMetadata:
+        """The same metadata, with these keys taken out of every field's metadata.
+
+        Example:
+            >>> field = {"name": "a", "type": "long", "metadata": {"x": 1, "y": 2}}
+            >>> metadata = TableMetadata({}, {"type": "struct", "fields": [field]})
+            >>> metadata.without_annotations(frozenset({"x"})).field_annotations
+            frozenset({'y'})
+        """
+        if not keys & self.field_annotations:
+            return self
+        return TableMetadata(self.configuration, _without_annotations(self.schema, keys), self.partition_columns)
+
     def fields(self) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
         """Every field with its path, at every nesting level, outer ones first.
 
@@ -134,6 +147,19 @@ def _fields(node: Any, path: tuple[str, ...], depth: int) -> Iterator[tuple[tupl
             yield from _fields(each.get("type"), here, depth + 1)
     for step, child in _children(node):
         yield from _fields(child, (*path, step), depth + 1)
+
+
+def _without_annotations(node: Any, keys: frozenset[str]) -> Any:
+    if isinstance(node, list):
+        return [_without_annotations(each, keys) for each in node]
+    if not isinstance(node, Mapping):
+        return node
+    return {
+        key: {name: each for name, each in value.items() if name not in keys}
+        if key == "metadata" and isinstance(value, Mapping)
+        else _without_annotations(value, keys)
+        for key, value in node.items()
+    }
 
 
 def _type_names(node: Any, depth: int) -> Iterator[str]:

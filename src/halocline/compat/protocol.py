@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
+from halocline.compat.dropping import CHECKPOINT_PROTECTION, check_droppable
 from halocline.compat.features import Feature, Kind, feature, find_feature, rules
-from halocline.compat.findings import Finding, Written, read_text, read_written
+from halocline.compat.findings import Finding, Written, read_text, read_written, with_empty_lists
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.normal_form import (
     feature_lists,
@@ -37,9 +38,6 @@ from halocline.compat.normal_form import (
     uses_lists,
 )
 from halocline.errors import IncompatibleError, InputError, MalformedError
-
-CHECKPOINT_PROTECTION: Final = "checkpointProtection"
-"""The feature that protects history after another one was dropped without truncating it."""
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 
@@ -144,7 +142,7 @@ class Protocol:
             frozenset({'deletionVectors'})
         """
         format, action = read_text(text)
-        return _strict(read_written(_with_empty_lists(format, action), format), text.strip())
+        return _strict(read_written(with_empty_lists(format, action), format), text.strip())
 
     @staticmethod
     def from_action(action: Mapping[str, Any], format: str = "delta") -> Protocol:
@@ -295,7 +293,7 @@ class Protocol:
         how = rules(self.format)
         if not how.lists_replace_numbers or how.writer_lists_from is None or self.writer >= how.writer_lists_from:
             return self
-        return Protocol(self.format, *spelled_out(self.format, self.features, self._unknown_for_readers))
+        return Protocol(self.format, *spelled_out(self.format, self.features, self.unknown_for_readers))
 
     def simplest(self) -> Protocol:
         """Denormal, then normal form: the lowest numbers, also for an odd pair such as (2,3), which becomes (1,3)."""
@@ -327,7 +325,7 @@ class Protocol:
         if not uses_lists(self.format, reader, writer):
             return Protocol(self.format, reader, writer).simplest()
         names = _NOTHING.union(*(each.features for each in everyone))
-        unknown = _NOTHING.union(*(each._unknown_for_readers for each in everyone))
+        unknown = _NOTHING.union(*(each.unknown_for_readers for each in everyone))
         if reader > how.readers[-1] or writer > how.writers[-1]:
             # Nobody here knows what such a number means, so it stays.
             return Protocol(self.format, reader, writer, *feature_lists(self.format, names, unknown, reader))
@@ -414,35 +412,11 @@ class Protocol:
             (1,4)
         """
         dropped = feature(self.format, name)
-        self._check_droppable(dropped)
+        check_droppable(dropped, self.features, str(self))
         rest = self.features - {dropped.name}
         if protect_history and dropped.drop is not None and dropped.drop.barrier:
             rest |= {CHECKPOINT_PROTECTION}
         return self._of(rest)
-
-    def _check_droppable(self, dropped: Feature) -> None:
-        if dropped.name not in self.features:
-            raise InputError(
-                f"the table does not have feature {dropped.name}",
-                condition="FEATURE_NOT_DROPPABLE",
-                sides={"table": str(self), "to drop": dropped.name},
-                next_step="Name one of: " + (", ".join(sorted(self.features)) or "(the table has none)"),
-            )
-        if dropped.drop is None:
-            raise InputError(
-                f"feature {dropped.name} cannot be taken out of a table",
-                condition="FEATURE_NOT_DROPPABLE",
-                sides={"table": str(self), "to drop": f"{dropped.name} {dropped.note}".strip()},
-                next_step="Copy the rows into a new table without it.",
-            )
-        dependents = sorted(each for each in self.features if dropped.name in feature(self.format, each).requires)
-        if dependents:
-            raise InputError(
-                f"feature {dropped.name} is required by {', '.join(dependents)}",
-                condition="FEATURE_DEPENDENCY",
-                sides={"table": str(self), "to drop": dropped.name},
-                next_step=f"Drop {', '.join(dependents)} first.",
-            )
 
     def can_upgrade_to(self, other: Protocol) -> bool:
         """True if the other supports everything that this one does; numbers do not matter.
@@ -473,11 +447,12 @@ class Protocol:
         return frozenset(feature(self.format, name).name for name in self.reader_features or _NOTHING)
 
     @cached_property
-    def _unknown_for_readers(self) -> frozenset[str]:
+    def unknown_for_readers(self) -> frozenset[str]:
+        """The names without a record that are listed for readers."""
         return frozenset(name for name in self.reader_features or _NOTHING if not feature(self.format, name).known)
 
     def _of(self, names: frozenset[str]) -> Protocol:
-        return Protocol(self.format, *lowest(self.format, names, self._unknown_for_readers))
+        return Protocol(self.format, *lowest(self.format, names, self.unknown_for_readers))
 
     def _same_or(self, other: Protocol) -> Protocol:
         return self if self == other else other
@@ -533,19 +508,6 @@ def _union(lists: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
     return _NOTHING.union(*present) if present else None
 
 
-def _with_empty_lists(format: str, action: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Adds the lists that the numbers call for: where people write (3,7) they mean no features."""
-    how = rules(format)
-    filled = dict(action)
-    for version, lists_from, key in (
-        (action["minReaderVersion"], how.reader_lists_from, "readerFeatures"),
-        (action["minWriterVersion"], how.writer_lists_from, "writerFeatures"),
-    ):
-        if how.lists_replace_numbers and lists_from is not None and isinstance(version, int) and version >= lists_from:
-            filled[key] = () if filled.get(key) is None else filled[key]
-    return filled
-
-
 def _valid(
     format: str,
     reader: int,
@@ -555,7 +517,7 @@ def _valid(
 ) -> Protocol:
     action = {"minReaderVersion": reader, "minWriterVersion": writer}
     lists = {"readerFeatures": reader_features, "writerFeatures": writer_features}
-    return _strict(read_written(_with_empty_lists(format, action | lists), format), f"a {format} protocol")
+    return _strict(read_written(with_empty_lists(format, action | lists), format), f"a {format} protocol")
 
 
 def _strict(written: Written, what: str) -> Protocol:

@@ -1,0 +1,61 @@
+"""Taking a feature out of a table: when it is possible at all.
+
+A feature can be dropped if the table has it, its record says how, and no other feature of the table requires it. What
+the steps are stands in the record; carrying them out is the formats' work.
+
+Old versions of the table may still use the feature. Then its record has a *barrier*: the history is truncated, or it
+is protected by the feature `checkpointProtection`, which becomes a requirement of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from halocline.compat.features import Feature, feature
+from halocline.errors import InputError
+
+CHECKPOINT_PROTECTION: Final = "checkpointProtection"
+"""The feature that protects history after another one was dropped without truncating it."""
+
+
+def dependents(record: Feature, supported: frozenset[str]) -> tuple[str, ...]:
+    """The supported features that require this one, in order of name.
+
+    Example:
+        >>> dependents(feature("delta", "domainMetadata"), frozenset({"domainMetadata", "rowTracking"}))
+        ('rowTracking',)
+    """
+    return tuple(sorted(each for each in supported if record.name in feature(record.format, each).requires))
+
+
+def check_droppable(record: Feature, supported: frozenset[str], table: str) -> None:
+    """Refuses a feature that cannot be taken out of a table with these features.
+
+    Args:
+        record: The feature.
+        supported: The features of the table.
+        table: The table's protocol, for the message.
+    """
+    sides = {"table": table, "to drop": record.name}
+    if record.name not in supported:
+        raise InputError(
+            f"the table does not have feature {record.name}",
+            condition="FEATURE_NOT_DROPPABLE",
+            sides=sides,
+            next_step=f"Name one of: {', '.join(sorted(supported))}." if supported else "There is nothing to drop.",
+        )
+    if record.drop is None:
+        why = "is not known" if not record.known else "cannot be taken out of a table"
+        raise InputError(
+            f"feature {record.name} {why}",
+            condition="FEATURE_NOT_DROPPABLE",
+            sides=sides,
+            next_step="Copy the rows into a new table without it.",
+        )
+    if others := dependents(record, supported):
+        raise InputError(
+            f"feature {record.name} is required by {', '.join(others)}",
+            condition="FEATURE_DEPENDENCY",
+            sides=sides,
+            next_step=f"Drop {', '.join(others)} first.",
+        )

@@ -1,0 +1,351 @@
+"""How metadata moves a Delta table from one protocol to another.
+
+Metadata asks for features in three ways. Some of it *switches them on* (a property, an annotation, a type). Properties
+named `delta.feature.<name>` ask for a feature by name, `delta.minReaderVersion` and `delta.minWriterVersion` for all
+that a pair of numbers stands for; these *requests* are used up here and never stored.
+
+`for_new_table` and `alter` give what current releases of Delta write, as an `Evolution`: the protocol, the metadata to
+store with it, and why each feature came in. `required_minimum_protocol` and `check_protocol_requirements` give what
+releases up to 2.2 wrote, which knew numbers only.
+
+Nothing is written here and nobody is asked: whether the table's users can follow is decided by whoever commits. A
+request that cannot be met is refused before there is anything to commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from halocline.compat.agreement import added_by, disagreements, enabling_clause
+from halocline.compat.features import feature, features, find_feature, rules
+from halocline.compat.metadata import TableMetadata
+from halocline.compat.normal_form import required_closure
+from halocline.compat.protocol import Protocol
+from halocline.compat.request import FEATURE_PREFIX, Request, check_stored, is_request, stored_configuration
+from halocline.errors import InputError, UnsupportedError
+
+__all__ = [
+    "Change",
+    "Evolution",
+    "alter",
+    "auto_features",
+    "check_protocol_requirements",
+    "check_stored",
+    "for_new_table",
+    "minimum_from_metadata",
+    "required_minimum_protocol",
+    "stored_configuration",
+]
+
+DEFAULT_VERSIONS: Final = (1, 2)
+"""The numbers of a new table that asks for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One feature that came in, and why."""
+
+    feature: str
+    because: str
+
+    def __str__(self) -> str:
+        return f"{self.feature}: {self.because}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What metadata does to a table's protocol.
+
+    Args:
+        before: The protocol so far; None for a new table.
+        protocol: The protocol to write.
+        metadata: The metadata to store, without requests.
+        reasons: Each feature that came in and why, in order of name.
+        notes: What was asked for and had no effect, and what was changed in the metadata.
+    """
+
+    before: Protocol | None
+    protocol: Protocol
+    metadata: TableMetadata
+    reasons: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """True if the protocol must be written."""
+        return self.protocol != self.before
+
+
+def for_new_table(
+    metadata: TableMetadata, defaults: Mapping[str, str] | None = None, *, named: Iterable[str] = ()
+) -> Evolution:
+    """The protocol of a table that is created with this metadata.
+
+    Args:
+        metadata: Schema and properties as asked for, requests included.
+        defaults: Properties that every new table starts with; the metadata's own come before them.
+        named: Features that the statement itself asks for, e.g. clustering.
+
+    Example:
+        >>> print(for_new_table(TableMetadata({"delta.enableChangeDataFeed": "true"})).protocol)
+        (1,7|W: appendOnly,changeDataFeed,invariants)
+    """
+    configuration = {**(defaults or {}), **metadata.configuration}
+    versions = DEFAULT_VERSIONS
+    if Request.read(configuration).ignore_defaults:
+        versions = (1, 1)
+        own = metadata.configuration
+        configuration = {key: value for key, value in configuration.items() if key in own or not is_request(key)}
+    request = Request.read(configuration)
+    request = replace(
+        request,
+        reader=request.reader or versions[0],
+        writer=request.writer or versions[1],
+        named=(*request.named, *(find_feature("delta", name).name for name in named)),
+    )
+    reasons = _Reasons()
+    stored = metadata.with_configuration(stored_configuration(configuration))
+    protocol = _minimum(stored, request, reasons)
+    stored = _with_required_enabled(protocol, stored)
+    _check_agreement(protocol, stored)
+    return Evolution(None, protocol, stored, reasons.of(protocol.features))
+
+
+def alter(existing: Protocol, metadata: TableMetadata, *, named: Iterable[str] = ()) -> Evolution:
+    """The protocol of an existing table after its metadata has been replaced by this.
+
+    In order: numbers asked for, features asked for by name, requests taken out, features that the metadata switches
+    on. A feature that existing tables must be given by name, and were not, is an error.
+
+    Args:
+        existing: The table's protocol so far.
+        metadata: The new schema and properties, requests included.
+        named: Features that the statement itself asks for.
+
+    Example:
+        >>> evolution = alter(Protocol.delta(1, 4), TableMetadata({"delta.columnMapping.mode": "name"}))
+        >>> print(evolution.protocol, *evolution.reasons)
+        (2,5) columnMapping: delta.columnMapping.mode other than none is set
+    """
+    request = Request.read(metadata.configuration)
+    reasons, notes = _Reasons(), list[str]()
+    protocol = _with_versions(existing, request, reasons, notes)
+    protocol = _with_named(protocol, [*request.named, *named], reasons)
+    stored = metadata.with_configuration(stored_configuration(metadata.configuration))
+    for record in features("delta").values():
+        if not existing.supports(record.name) and record.strip_unless_supported & stored.field_annotations:
+            stored = stored.without_annotations(record.strip_unless_supported)
+            notes.append(f"the table does not support {record.name}: its annotations were taken out of the schema")
+    protocol = _with_switched_on(protocol, stored, reasons)
+    _check_create_only(existing, protocol)
+    _check_agreement(protocol, stored)
+    return Evolution(existing, protocol, stored, reasons.of(protocol.features - existing.features), tuple(notes))
+
+
+def auto_features(metadata: TableMetadata, protocol: Protocol) -> frozenset[str]:
+    """The features a table needs by its metadata: those listed, those switched on, and all that they require.
+
+    Example:
+        >>> sorted(auto_features(TableMetadata({"delta.enableRowTracking": "true"}), Protocol.delta(1, 2)))
+        ['domainMetadata', 'rowTracking']
+    """
+    listed = {feature(protocol.format, name).name for name in protocol.writer_features or ()}
+    return required_closure(protocol.format, listed | added_by(metadata, protocol))
+
+
+def minimum_from_metadata(metadata: TableMetadata) -> Protocol:
+    """The lowest protocol that this metadata, requests included, can be written under.
+
+    Numbers count only if both are asked for.
+
+    Example:
+        >>> print(minimum_from_metadata(TableMetadata({"delta.feature.vacuumProtocolCheck": "supported"})))
+        (3,7|R: vacuumProtocolCheck|W: vacuumProtocolCheck)
+    """
+    return _minimum(metadata, Request.read(metadata.configuration), _Reasons())
+
+
+def required_minimum_protocol(metadata: TableMetadata) -> tuple[tuple[int, int], tuple[str, ...]]:
+    """The numbers that releases up to 2.2 required for this metadata, and the features that led to them, in order.
+
+    The reader number is 0 where nothing concerns readers. Those releases refused identity columns altogether; the
+    number that was set aside for them is given all the same.
+
+    Example:
+        >>> required_minimum_protocol(TableMetadata({"delta.appendOnly": "true", "delta.constraints.a": "x > 0"}))
+        ((0, 3), ('appendOnly', 'checkConstraints'))
+    """
+    used = tuple(name for name in _OLD_ORDER if _used_by_old_rules(name, metadata))
+    pairs = [feature("delta", name).legacy or (0, 0) for name in used]
+    return (max((reader for reader, _ in pairs), default=0), max((writer for _, writer in pairs), default=0)), used
+
+
+def check_protocol_requirements(metadata: TableMetadata, current: Protocol) -> Protocol | None:
+    """What releases up to 2.2 raised an existing table's protocol to, or None if it was high enough.
+
+    Example:
+        >>> metadata = TableMetadata({"delta.enableChangeDataFeed": "true"})
+        >>> print(check_protocol_requirements(metadata, Protocol.delta(1, 2)))
+        (1,4)
+    """
+    check_stored(metadata)
+    if current.has_lists:
+        raise UnsupportedError(
+            "releases up to 2.2 know no feature lists",
+            sides={"table": str(current), "they know": "(1,1) to (2,6)"},
+            next_step="Use alter, which follows current releases.",
+        )
+    (reader, writer), used = required_minimum_protocol(metadata)
+    if "identityColumns" in used:
+        raise UnsupportedError(
+            "releases up to 2.2 refuse identity columns",
+            sides={"schema": "has an identity column", "they know": ", ".join(_OLD_ORDER[:5])},
+            next_step="Use alter, which follows current releases.",
+        )
+    if current.reader >= reader and current.writer >= writer:
+        return None
+    return Protocol.delta(max(current.reader, reader), max(current.writer, writer))
+
+
+_OLD_ORDER: Final = (
+    "invariants",
+    "appendOnly",
+    "checkConstraints",
+    "generatedColumns",
+    "changeDataFeed",
+    "identityColumns",
+    "columnMapping",
+)
+
+
+def _used_by_old_rules(name: str, metadata: TableMetadata) -> bool:
+    if name == "appendOnly":
+        # Those releases looked whether the property is there, not what it says.
+        return "delta.appendOnly" in metadata.configuration
+    return any(rule.holds(metadata) for rule in feature("delta", name).enabled_by)
+
+
+class _Reasons:
+    """Why each feature came in; the first reason given stays."""
+
+    def __init__(self) -> None:
+        self._because: dict[str, str] = {}
+
+    def add(self, names: Iterable[str], because: str) -> None:
+        for name in names:
+            self._because.setdefault(name, because)
+
+    def add_required(self, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            self.add(required_closure("delta", [name]) - {name}, f"required by {name}")
+
+    def of(self, names: Iterable[str]) -> tuple[Change, ...]:
+        return tuple(Change(name, self._because[name]) for name in sorted(names) if name in self._because)
+
+
+def _minimum(metadata: TableMetadata, request: Request, reasons: _Reasons) -> Protocol:
+    by_name = Protocol.delta(3, 7).with_features(*request.named)
+    reasons.add(request.named, "asked for by name")
+    switched_on = added_by(metadata, by_name)
+    for name in switched_on:
+        reasons.add([name], f"{enabling_clause(feature('delta', name), metadata)} is set")
+    reasons.add_required({*request.named, *switched_on})
+    names = auto_features(metadata, by_name)
+    if request.reader is not None and request.writer is not None:
+        pair = _pair(request.reader, request.writer)
+        reasons.add(pair.implied, f"versions {pair} stand for it")
+        names |= pair.implied
+    return Protocol.of("delta", names)
+
+
+def _pair(reader: int, writer: int) -> Protocol:
+    """The protocol of two numbers; a reader number that needs lists means the highest without, if writers have none."""
+    how = rules("delta")
+    if how.reader_lists_from is not None and writer < (how.writer_lists_from or 0):
+        reader = min(reader, how.reader_lists_from - 1)
+    return Protocol.delta(reader, writer)
+
+
+def _with_versions(existing: Protocol, request: Request, reasons: _Reasons, notes: list[str]) -> Protocol:
+    if request.reader is None and request.writer is None:
+        return existing
+    reader = existing.reader if request.reader is None else request.reader
+    writer = existing.writer if request.writer is None else request.writer
+    if reader >= (rules("delta").reader_lists_from or 0) and writer < (rules("delta").writer_lists_from or 0):
+        raise InputError(
+            f"reader version {reader} goes with writer version 7 only",
+            sides={"asked for": f"({reader},{writer})", "table": str(existing)},
+            next_step="Ask for both versions, or for features by name.",
+        )
+    wanted = Protocol.delta(reader, writer)
+    merged = existing.merged(wanted)
+    reasons.add(wanted.implied, f"versions ({reader},{writer}) stand for it")
+    if merged == existing and (reader < existing.reader or writer < existing.writer):
+        notes.append(f"versions ({reader},{writer}) add nothing to {existing}, and versions are never lowered")
+    return merged
+
+
+def _with_named(protocol: Protocol, named: Iterable[str], reasons: _Reasons) -> Protocol:
+    names = [find_feature("delta", name).name for name in named]
+    reasons.add(names, "asked for by name")
+    reasons.add_required(names)
+    return protocol if protocol.listed.issuperset(names) else protocol.merged(Protocol.of("delta", names))
+
+
+def _with_switched_on(protocol: Protocol, metadata: TableMetadata, reasons: _Reasons) -> Protocol:
+    required = auto_features(metadata, protocol)
+    missing = [feature("delta", name) for name in sorted(required - protocol.features)]
+    by_name_only = [each.name for each in missing if each.added_by_metadata and not each.upgrades_existing]
+    if by_name_only:
+        raise InputError(
+            f"an existing table gains {', '.join(by_name_only)} only when asked for by name",
+            condition="FEATURE_NEEDS_MANUAL_ENABLEMENT",
+            sides={
+                "table": str(protocol),
+                "metadata": ", ".join(enabling_clause(feature("delta", name), metadata) for name in by_name_only),
+            },
+            next_step="Also set " + ", ".join(f"{FEATURE_PREFIX}{name}=supported" for name in by_name_only) + ".",
+        )
+    if not missing:
+        return protocol
+    for each in missing:
+        if clause := enabling_clause(each, metadata):
+            reasons.add([each.name] if each.added_by_metadata else [], f"{clause} is set")
+    reasons.add_required(each.name for each in missing)
+    return protocol.merged(Protocol.of("delta", required, unknown_for_readers=protocol.unknown_for_readers))
+
+
+def _with_required_enabled(protocol: Protocol, metadata: TableMetadata) -> TableMetadata:
+    """Switches on what a new table's features need switched on, unless the metadata says otherwise."""
+    enabled = protocol.enabled(metadata)
+    configuration = dict(metadata.configuration)
+    for name in sorted(enabled):
+        for other in feature("delta", name).requires_enabled - enabled:
+            for key, value in feature("delta", other).enabling_properties.items():
+                configuration.setdefault(key, value)
+    changed = configuration != dict(metadata.configuration)
+    return _with_required_enabled(protocol, metadata.with_configuration(configuration)) if changed else metadata
+
+
+def _check_create_only(before: Protocol, after: Protocol) -> None:
+    late = sorted(name for name in after.features - before.features if feature("delta", name).create_only)
+    if late:
+        raise InputError(
+            f"an existing table cannot gain {', '.join(late)}",
+            condition="FEATURE_DEPENDENCY",
+            sides={"table": str(before), "asked for": ", ".join(late)},
+            next_step="Create a new table with it and copy the rows.",
+        )
+
+
+def _check_agreement(protocol: Protocol, metadata: TableMetadata) -> None:
+    fatal = [each for each in disagreements(protocol, metadata) if each.fatal]
+    if fatal:
+        raise InputError(
+            f"features contradict each other: {'; '.join(map(str, fatal))}",
+            condition="FEATURE_DEPENDENCY",
+            sides={"protocol": str(protocol), "enabled": ", ".join(sorted(protocol.enabled(metadata))) or "nothing"},
+            next_step="Change the properties so that one of them is left out.",
+        )
