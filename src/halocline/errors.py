@@ -36,6 +36,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "ALREADY_EXISTS": "The name to be created is taken.",
         "ARGUMENT_INVALID": "An argument or option has a value that cannot be used.",
+        "COLUMN_NOT_FOUND": "The table has no such column.",
         "COMMIT_INVALID": "The actions offered cannot be one commit.",
         "CONCURRENT_APPEND": "Somebody else added files that this commit should have read.",
         "CONCURRENT_DELETE_DELETE": "Somebody else removed a file that this commit removes as well.",
@@ -73,6 +74,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "SCHEMA_MISMATCH": "The columns offered do not fit the table's.",
         "TABLE_APPEND_ONLY": "The table only takes new rows.",
         "TABLE_NOT_FOUND": "There is no table at that place.",
+        "TYPE_CHANGE_UNKNOWN": "A column changed its type in a way that this release does not know.",
         "UNAVAILABLE": "A service or store could not be reached, or answered too late.",
         "UNSUPPORTED": "Valid, but this release of Halocline does not do it.",
         "VERSION_NOT_FOUND": "The table has no such version, or its log no longer holds it.",
