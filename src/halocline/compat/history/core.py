@@ -295,7 +295,8 @@ class History:
         for lifetime in under:
             uses = client in lifetime.optional and client not in lifetime.required
             if uses and server not in lifetime.provided:
-                yield f"without {lifetime.id} on server {server}, the client falls back: {lifetime.fallback or 'yes'}"
+                instead = f": {lifetime.fallback}" if lifetime.fallback else ""
+                yield f"server {server} lacks {lifetime.id}, so the client falls back{instead}"
             if client in lifetime.required and server in lifetime.provided and server in lifetime.inert:
                 yield f"server {server} still has {lifetime.id}, but makes no use of it"
 

@@ -53,10 +53,10 @@ class Change:
 
     def __str__(self) -> str:
         if self.kind is ChangeKind.REMOVED:
-            return f"{self.feature} {self.what} {self.old} is gone"
+            return f"{self.feature} {self.what} is gone: {self.old}"
         if self.kind in (ChangeKind.ADDED, ChangeKind.BACK_DATED):
-            return f"{self.feature} {self.what} {self.new}"
-        return f"{self.feature} {self.what} {self.old} became {self.new}"
+            return f"{self.feature} {self.what}: {self.new}"
+        return f"{self.feature} {self.what}: {self.old} became {self.new}"
 
     def to_dict(self) -> dict[str, object]:
         """The same facts for programs."""
@@ -92,7 +92,7 @@ def diff(new: History, old: History) -> Diff:
         >>> from halocline.compat.history import History
         >>> found = diff(History.load("databend-meta"), History.load("databend-meta-seed"))
         >>> print(found.rewrites[0])
-        expire_in_millis required [1.2.823, ∞) became [260205.0.0, ∞)
+        expire_in_millis required: [1.2.823, ∞) became [260205.0.0, ∞)
     """
     changes = [*_rows(new, old), *_constants(new, old)]
     order = list(ChangeKind)
@@ -141,7 +141,7 @@ def _constants(new: History, old: History) -> Iterator[Change]:
         for what in ("min_client", "min_server"):
             mine, theirs = getattr(row, what), getattr(now, what)
             if mine != theirs:
-                label = f"{what} shipped with {row.since}"
+                label = f"{what} at {row.since}"
                 yield Change(ChangeKind.REWRITTEN, "constants", label, str(mine), str(theirs))
 
 

@@ -24,6 +24,7 @@ from halocline.versions import Version
 
 _LARGEST: Final = 4_000_000
 _FILE_FORMAT: Final = 1
+_LONGEST_COMPLAINT: Final = 300
 _DATA = resources.files("halocline.compat").joinpath("data", "histories")
 
 _Texts = str | list[str]
@@ -92,12 +93,12 @@ def find(name_or_path: str | Path) -> tuple[str, str]:
     name = str(name_or_path)
     if name in shipped():
         return _shipped_text(name), name
-    path = Path(name_or_path)
     try:
-        size = path.stat().st_size
-        if path.is_file() and size > _LARGEST:
-            raise _malformed(name, f"it has {size:,} bytes, more than the {_LARGEST:,} a history may have")
-        return path.read_text(encoding="utf-8"), name
+        with Path(name_or_path).open("rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise _malformed(name, f"it has more than the {_LARGEST:,} bytes a history may have")
+        return data.decode("utf-8"), name
     except (FileNotFoundError, NotADirectoryError) as error:
         near = get_close_matches(name, shipped(), n=1)
         raise NotFoundError(
@@ -255,8 +256,9 @@ def _in_our_words(problem: str) -> str:
 
 
 def _malformed(source: str, problem: str) -> MalformedError:
+    short = problem if len(problem) <= _LONGEST_COMPLAINT else f"{problem[:_LONGEST_COMPLAINT]}…"
     return MalformedError(
-        f"history {source}: {problem}",
+        f"history {source}: {short}",
         condition="MALFORMED_HISTORY",
         next_step="The keys of a history file are described in docs/histories.md",
     )
