@@ -183,7 +183,10 @@ class ObjectStore(Store):
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""
-        self.delete_many([path])
+        try:
+            self._do(path, lambda: obstore.delete(self._store, checked_path(path)))
+        except NotFoundError:
+            return
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """See `Store.delete_many`."""
@@ -195,7 +198,7 @@ class ObjectStore(Store):
         except NotFoundError:
             # Services without a bulk call stop at an object that is not there.
             for path in batch:
-                self._delete_one(path)
+                self.delete(path)
 
     def get_many(self, paths: Iterable[str]) -> Iterator[bytes]:
         """See `Store.get_many`."""
@@ -258,12 +261,6 @@ class ObjectStore(Store):
                 # A folder's own marker object comes without its final slash.
                 if path.startswith(below) and path != folder and (start_after is None or path > start_after):
                     yield self._meta(found)
-
-    def _delete_one(self, path: str) -> None:
-        try:
-            self._do(path, lambda: obstore.delete(self._store, path))
-        except NotFoundError:
-            return
 
     def _meta(self, found: Mapping[str, Any]) -> ObjectMeta:
         modified_ms = int(found["last_modified"].timestamp() * 1000)

@@ -1,13 +1,25 @@
 """What is particular to buckets: names on the wire, options, environment, and how failures come out."""
 
+import json
 import pickle
+import threading
 import time
 import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
 import boto3
 import pytest
 
-from halocline.errors import DeniedError, InputError, NotFoundError, UnavailableError, UnsupportedError
+from halocline.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    DeniedError,
+    InputError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from halocline.storage import open_store
 from halocline.storage.object_store import ObjectStore
 
@@ -150,3 +162,78 @@ def test_a_store_opens_without_asking_the_service(url):
     store = open_store(url)
     assert isinstance(store, ObjectStore)
     assert store.root == store.address() == url
+
+
+class ServiceOfOneKind(BaseHTTPRequestHandler):
+    """Keeps objects as the Google or Azure service would, as far as conditions go; each write is a new generation."""
+
+    def do_PUT(self):
+        data = self.rfile.read(int(self.headers["content-length"]))
+        objects, now = self.server.objects, self.server.objects.get(self.path, (0, b""))[0]
+        wanted = self.headers.get("x-goog-if-generation-match")
+        match, none_match = self.headers.get("if-match"), self.headers.get("if-none-match")
+        if none_match == "*" and now:
+            return self.answer(409, headers={"x-ms-error-code": "BlobAlreadyExists"})
+        if (wanted is not None and int(wanted) != now) or (match is not None and match != f'"{now}"'):
+            return self.answer(412)
+        objects[self.path] = (now + 1, data)
+        return self.answer(200, now + 1)
+
+    def do_GET(self):
+        generation, data = self.server.objects.get(self.path, (0, b""))
+        return self.answer(200, generation, data) if generation else self.answer(404)
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def answer(self, status, generation=0, data=b"", headers=None):
+        self.send_response(status)
+        modified = {"last-modified": "Sun, 15 Nov 2026 04:37:13 GMT", "content-length": str(len(data))}
+        state = {"etag": f'"{generation}"', "x-goog-generation": str(generation)} if generation else {}
+        for name, value in (modified | state | (headers or {})).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, *_):
+        """Says nothing."""
+
+
+@pytest.fixture
+def service():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ServiceOfOneKind)
+    server.objects = {}
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("kind", ["gs", "az", "abfss"])
+def test_conditional_writes_are_the_services_own(kind, service):
+    endpoint = f"http://127.0.0.1:{service.server_port}"
+    key = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+    azure = {"azure_storage_endpoint": endpoint, "azure_skip_signature": "true", "account_name": "account"}
+    url, options = {
+        "gs": ("gs://bucket/my%20lake", {"google_service_account_key": json.dumps(key), "allow_http": "true"}),
+        "az": ("az://container/my%20lake", azure),
+        "abfss": ("abfss://container@account.dfs.core.windows.net/my%20lake", azure),
+    }[kind]
+    store = open_store(url, options | {"max_retries": "0"})
+    first = store.put_if_absent("a b", b"one")
+    assert [unquote(path).rpartition("/my lake/")[2] for path in service.objects] == ["a b"]
+    with pytest.raises(AlreadyExistsError):
+        store.put_if_absent("a b", b"two")
+    assert store.fetch("a b")[1].etag == store.head("a b").etag == first
+    second = store.put_if_match("a b", b"three", first)
+    with pytest.raises(ConflictError):
+        store.put_if_match("a b", b"four", first)
+    assert store.get("a b") == b"three"
+    assert second != first
+    service.objects.clear()
+    with pytest.raises(ConflictError):
+        store.put_if_match("a b", b"five", second)
+    assert not store.exists("a b")
