@@ -258,11 +258,8 @@ class History:
         return servers
 
     def _clients(self, under: Iterable[Lifetime], server: Version) -> SpanSet:
-        clients = self._all()
-        for lifetime in under:
-            if server not in lifetime.provided:
-                clients -= lifetime.required
-        return clients
+        lacking = (lifetime.required for lifetime in under if server not in lifetime.provided)
+        return self._all() - SpanSet(span for required in lacking for span in required)
 
     def _lacking(self, under: Iterable[Lifetime], client: Version, server: Version) -> Iterable[Reason]:
         for lifetime in under:
