@@ -1,8 +1,8 @@
 """The properties of a Delta table: what each key means, what it may hold, and what holds when it is absent.
 
 A *property* is a pair of texts in the table's metadata. `KNOWN` has one record per key that Delta defines, so that a
-value is checked when it is set and understood when it is read. *Pseudo-properties* look like properties but are
-requests about the protocol; they are never stored.
+value is checked when it is set and understood when it is read. Requests about the protocol look like properties but
+are never stored; `halocline.compat.agreement` knows them.
 
 Durations are written as Spark writes intervals, for example `interval 30 days`. Months and years have no fixed
 length and are refused.
@@ -22,10 +22,6 @@ from typing import Final
 
 from halocline.errors import InputError, MalformedError
 
-PSEUDO: Final = frozenset({"delta.minReaderVersion", "delta.minWriterVersion", "delta.ignoreProtocolDefaults"})
-"""Keys that ask for a protocol; `is_pseudo` also knows the ones that name a feature."""
-
-FEATURE_PREFIX: Final = "delta.feature."
 CONSTRAINT_PREFIX: Final = "delta.constraints."
 OPEN_PREFIXES: Final = (
     CONSTRAINT_PREFIX,
@@ -151,16 +147,6 @@ _UNIT_MS: Final[Mapping[str, Decimal]] = {
     "nanosecond": Decimal("0.000001"),
 }
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
-
-
-def is_pseudo(key: str) -> bool:
-    """Whether the key asks for a protocol rather than naming a stored property.
-
-    Example:
-        >>> is_pseudo("delta.feature.deletionVectors"), is_pseudo("delta.appendOnly")
-        (True, False)
-    """
-    return key in PSEUDO or key.startswith(FEATURE_PREFIX)
 
 
 def parse_duration_ms(text: str) -> int:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from halocline.errors import NotFoundError
+from halocline.errors import InputError
 from halocline.formats.delta.actions import malformed
 
 Node: TypeAlias = Mapping[str, Any]
@@ -121,15 +121,16 @@ def find(schema: Node, path: Sequence[str]) -> tuple[Path, Node]:
     """The field at a path, and the path as the schema spells it.
 
     Raises:
-        NotFoundError: There is no such field.
+        InputError: There is no such field (`COLUMN_NOT_FOUND`).
     """
     for here, each in fields(schema):
         if same_path(here, path):
             return here, each
-    raise NotFoundError(
-        f"the table has no column {'.'.join(path)}",
-        condition="SCHEMA_MISMATCH",
-        sides={"asked for": ".".join(path), "table": ", ".join(each["name"] for each in schema["fields"])},
+    raise InputError(
+        f"there is no column {'.'.join(path)!r}",
+        condition="COLUMN_NOT_FOUND",
+        sides={"asked for": ".".join(path), "table has": ", ".join(each["name"] for each in schema["fields"])},
+        next_step="Use one of the table's columns.",
     )
 
 
