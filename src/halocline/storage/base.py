@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from urllib.parse import quote
 
 import msgspec
 
 from halocline.errors import AlreadyExistsError, InputError, NotFoundError
 
-__all__ = ["AlreadyExistsError", "ObjectMeta", "Store", "checked_folder", "checked_path"]
+__all__ = ["AlreadyExistsError", "ObjectMeta", "Store", "checked_folder", "checked_path", "escaped"]
 
 HIDDEN_PREFIX = ".~halocline-"
 """Names that begin so are a store's own (half-written files, locks): never listed, never accepted as a path."""
@@ -192,6 +193,16 @@ def checked_folder(prefix: str) -> str:
         'orders/_delta_log'
     """
     return checked_path(prefix.removesuffix("/")) if prefix else ""
+
+
+def escaped(path: str) -> str:
+    """The path as it stands in a URL.
+
+    Example:
+        >>> escaped("date=2024-01-01 10%3A00")
+        'date=2024-01-01%2010%253A00'
+    """
+    return quote(path, safe="/=:@,+", errors="surrogateescape")
 
 
 def _unusable(path: str) -> str | None:

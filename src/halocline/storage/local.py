@@ -21,7 +21,6 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from urllib.parse import quote
 
 from halocline.errors import (
     AlreadyExistsError,
@@ -33,7 +32,7 @@ from halocline.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from halocline.storage.base import HIDDEN_PREFIX, ObjectMeta, Store, checked_folder, checked_path
+from halocline.storage.base import HIDDEN_PREFIX, ObjectMeta, Store, checked_folder, checked_path, escaped
 from halocline.storage.lock import locked
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV})
@@ -59,7 +58,7 @@ class LocalStore(Store):
 
     def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:
         self.folder = os.path.abspath(root)
-        self.root = "file://" + quote(os.fsencode(self.folder)).rstrip("/")
+        self.root = "file://" + escaped(self.folder)
         self._sync = sync
 
     def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:

@@ -10,10 +10,9 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
-from urllib.parse import quote
 
 from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
-from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path
+from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, escaped
 
 
 class _Object(NamedTuple):
@@ -58,7 +57,7 @@ class MemoryStore(Store):
             with _shared_lock:
                 self._space = _shared.setdefault(name, _Space())
         self._address = f"memory://{name or ''}" + (f"/{folder}" if folder else "")
-        self.root = "memory://" + quote(self._address.removeprefix("memory://"))
+        self.root = "memory://" + escaped(self._address.removeprefix("memory://"))
 
     def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
         """See `Store.fetch`."""

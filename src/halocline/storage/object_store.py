@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import obstore
 from obstore import exceptions
@@ -33,7 +33,7 @@ from halocline.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path
+from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, escaped
 
 T = TypeVar("T")
 
@@ -130,8 +130,8 @@ class ObjectStore(Store):
         folder = checked_folder(unquote(folder))
         self._bucket_url = f"{scheme}://{bucket}"
         self._folder = folder
-        self.root = "/".join(filter(None, (self._bucket_url, quote(folder))))
-        self._store = self._connect(f"{self._service.scheme}://{bucket}/{quote(folder)}".rstrip("/"))
+        self.root = "/".join(filter(None, (self._bucket_url, escaped(folder))))
+        self._store = self._connect(f"{self._service.scheme}://{bucket}/{escaped(folder)}".rstrip("/"))
         # S3's directory buckets do not sort.
         self._sorted = self._service.sorted_listing and not bucket.endswith("--x-s3")
 

@@ -54,7 +54,7 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = 
                 sides={"host": found["host"]},
                 next_step="Mount it and give the local path; a file URL on this host has three slashes.",
             )
-        return LocalStore(unquote(found["folder"]))
+        return LocalStore("/" + unquote(found["folder"], errors="surrogateescape").lstrip("/"))
     found = _URL.fullmatch(text)
     if found is None:
         return LocalStore(text)
