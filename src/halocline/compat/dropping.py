@@ -28,19 +28,31 @@ def dependents(record: Feature, supported: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(each for each in supported if record.name in feature(record.format, each).requires))
 
 
-def check_droppable(record: Feature, supported: frozenset[str], table: str) -> None:
+def check_droppable(
+    record: Feature, supported: frozenset[str], table: str, *, defined: bool = True, protect_history: bool = False
+) -> None:
     """Refuses a feature that cannot be taken out of a table with these features.
 
     Args:
         record: The feature.
         supported: The features of the table.
         table: The table's protocol, for the message.
+        defined: False if the table's version numbers are higher than any that is defined.
+        protect_history: True if history is to be protected, not truncated.
     """
     sides = {"table": table, "to drop": record.name}
+    not_droppable = "FEATURE_NOT_DROPPABLE"
+    if not defined:
+        raise InputError(
+            f"the table's versions are higher than any that is defined, so {record.name} may be needed by them",
+            condition=not_droppable,
+            sides=sides,
+            next_step="Drop it with the release that wrote the table.",
+        )
     if record.name not in supported:
         raise InputError(
             f"the table does not have feature {record.name}",
-            condition="FEATURE_NOT_DROPPABLE",
+            condition=not_droppable,
             sides=sides,
             next_step=f"Name one of: {', '.join(sorted(supported))}." if supported else "There is nothing to drop.",
         )
@@ -48,7 +60,7 @@ def check_droppable(record: Feature, supported: frozenset[str], table: str) -> N
         why = "is not known" if not record.known else "cannot be taken out of a table"
         raise InputError(
             f"feature {record.name} {why}",
-            condition="FEATURE_NOT_DROPPABLE",
+            condition=not_droppable,
             sides=sides,
             next_step="Copy the rows into a new table without it.",
         )
@@ -58,4 +70,11 @@ def check_droppable(record: Feature, supported: frozenset[str], table: str) -> N
             condition="FEATURE_DEPENDENCY",
             sides=sides,
             next_step=f"Drop {', '.join(others)} first.",
+        )
+    if protect_history and record.drop.only_with_truncation:
+        raise InputError(
+            f"feature {record.name} can be dropped only by truncating the history it protects",
+            condition=not_droppable,
+            sides=sides,
+            next_step="Truncate the history with it.",
         )

@@ -183,6 +183,12 @@ class Protocol:
     # ------------------------------------------------------------------ what it means
 
     @cached_property
+    def defined(self) -> bool:
+        """False if a number is higher than any that is defined: then nobody here knows what else it asks for."""
+        how = rules(self.format)
+        return self.reader <= how.readers[-1] and self.writer <= how.writers[-1]
+
+    @cached_property
     def has_lists(self) -> bool:
         """True if the numbers are such that features are listed."""
         return uses_lists(self.format, self.reader, self.writer)
@@ -279,7 +285,7 @@ class Protocol:
             (1,2)
         """
         how = rules(self.format)
-        if not how.lists_replace_numbers or self.writer != how.writer_lists_from:
+        if not how.lists_replace_numbers or self.writer != how.writer_lists_from or not self.defined:
             return self
         return self._same_or(self._of(self.listed))
 
@@ -326,7 +332,7 @@ class Protocol:
             return Protocol(self.format, reader, writer).simplest()
         names = _NOTHING.union(*(each.features for each in everyone))
         unknown = _NOTHING.union(*(each.unknown_for_readers for each in everyone))
-        if reader > how.readers[-1] or writer > how.writers[-1]:
+        if not all(each.defined for each in everyone):
             # Nobody here knows what such a number means, so it stays.
             return Protocol(self.format, reader, writer, *feature_lists(self.format, names, unknown, reader))
         return Protocol(self.format, *lowest(self.format, names, unknown))
@@ -382,7 +388,7 @@ class Protocol:
             (1,7|W: appendOnly,domainMetadata,invariants,rowTracking)
         """
         how = rules(self.format)
-        if self.reader > how.readers[-1] or self.writer > how.writers[-1] or how.level_name:
+        if not self.defined or how.level_name:
             return self
         meant = self.features
         if how.writer_lists_from is not None and self.writer < how.writer_lists_from:
@@ -412,7 +418,7 @@ class Protocol:
             (1,4)
         """
         dropped = feature(self.format, name)
-        check_droppable(dropped, self.features, str(self))
+        check_droppable(dropped, self.features, str(self), defined=self.defined, protect_history=protect_history)
         rest = self.features - {dropped.name}
         if protect_history and dropped.drop is not None and dropped.drop.barrier:
             rest |= {CHECKPOINT_PROTECTION}
