@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from halocline import __version__
+from halocline.cli import history
 from halocline.cli.output import ERROR, FINE, Format, emit_error
 from halocline.errors import HaloclineError, InputError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(history.app)
 
 
 def _show_version(wanted: bool) -> None:
