@@ -124,6 +124,29 @@ TRANSITIONS = {
     "create with mode name": Row("(2,7|W: appendOnly,columnMapping,invariants)", BY_NAME),
     "create with versions 1,7 and mode name": Row("(2,7|W: columnMapping)", versions(1, 7) | BY_NAME),
     "nothing then mode name": Row("(2,7|W: appendOnly,columnMapping,invariants)", {}, BY_NAME),
+    "alter to writer 3 and deletionVectors": Row(
+        "(3,7|R: deletionVectors|W: appendOnly,checkConstraints,deletionVectors,invariants)",
+        {},
+        versions(writer=3) | named("deletionVectors"),
+    ),
+    "(2,4) by default": Row("(1,4)", defaults=versions(2, 4)),
+    "(1,1) then (1,5)": Row("(1,4)", versions(1, 1), versions(1, 5)),
+    "versions 1,7 by default and change feed": Row("(1,7|W: changeDataFeed)", CHANGE_FEED, defaults=versions(1, 7)),
+    "versions 1,7 and change feed by default": Row("(1,7|W: changeDataFeed)", versions(1, 7), defaults=CHANGE_FEED),
+    "versions 1,7 and a generated column": Row("(1,7|W: generatedColumns)", versions(1, 7), schema=GENERATED),
+    "W and identityColumns then (1,3)": Row(
+        f"(1,7|W: appendOnly,checkConstraints,identityColumns,{W},invariants)",
+        named(W, "identityColumns"),
+        versions(1, 3),
+    ),
+    "columnMapping, W and RW drop RW and protect history": Row(
+        f"(2,7|W: appendOnly,checkpointProtection,columnMapping,{W},invariants)",
+        named("columnMapping", W, RW),
+        drop=RW,
+        protect_history=True,
+    ),
+    "W and RW drop RW with its history": Row(f"(1,7|W: appendOnly,{W},invariants)", named(W, RW), drop=RW),
+    "(1,4) then (1,7) and mode name": Row("(2,5)", versions(1, 4), versions(1, 7) | BY_NAME),
     "change feed and W then (1,4) drop W": Row(
         "(1,4)", versions(1, 7) | named(W, "changeDataFeed"), versions(1, 4), drop=W
     ),
