@@ -11,7 +11,7 @@ Ids are handed out while the table supports the feature, whether or not it is en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -111,16 +111,17 @@ def rebased(
     """
     if not protocol.supports(FEATURE):
         return actions, mark
-    actions = _beside_backfills(actions, operation, winner)
+    filled = _backfilled(winner)
+    actions = _beside_backfills(actions, operation, winner, filled)
     if not is_active(protocol, configuration):
         return actions, mark
     winners_mark = max((high_water_mark(each) for each in winner.domains if each.domain == DOMAIN), default=mark)
     kept = tuple(each for each in actions if not (isinstance(each, DomainMetadata) and each.domain == DOMAIN))
 
     def is_fresh(add: Add) -> bool:
-        return add.base_row_id is None or add.base_row_id > mark
+        return add.path not in filled and (add.base_row_id is None or add.base_row_id > mark)
 
-    return _numbered(kept, is_fresh, winners_mark, winner_version, winner_version + 1), winners_mark
+    return _numbered(kept, is_fresh, winners_mark, winner_version, winner_version + 1, filled), winners_mark
 
 
 def mark_action(mark: int) -> DomainMetadata:
@@ -144,7 +145,12 @@ def physical_records(add: Add) -> int | None:
 
 
 def _numbered(
-    actions: tuple[Action, ...], is_fresh: Callable[[Add], bool], mark: int, old_version: int, version: int
+    actions: tuple[Action, ...],
+    is_fresh: Callable[[Add], bool],
+    mark: int,
+    old_version: int,
+    version: int,
+    settled: Container[str] = (),
 ) -> tuple[Action, ...]:
     highest = mark
     numbered: list[Action] = []
@@ -159,9 +165,9 @@ def _numbered(
                         sides={"table": f"supports {FEATURE}", "file": action.path},
                         next_step="Write the file's statistics with numRecords, or drop rowTracking from the table.",
                     )
-                action = replace(action, base_row_id=highest + 1)
+                action = replace(action, base_row_id=highest + 1, default_row_commit_version=version)
                 highest += records
-            if action.default_row_commit_version in (None, old_version):
+            elif action.default_row_commit_version in (None, old_version) and action.path not in settled:
                 action = replace(action, default_row_commit_version=version)
         numbered.append(action)
     if highest != mark:
@@ -175,19 +181,27 @@ def _bare(add: Add) -> Add:
     return replace(add, base_row_id=None, default_row_commit_version=None)
 
 
-def _beside_backfills(actions: tuple[Action, ...], operation: str, winner: Commit) -> tuple[Action, ...]:
-    """A backfill leaves alone what the winner touched; everybody else takes over the ids a backfill gave."""
-    touched = {each.path for each in winner.adds} | {each.path for each in winner.removes}
+def _backfilled(winner: Commit) -> dict[str, Add]:
+    """The files that the winner gave ids to, if it is a backfill."""
     info = winner.commit_info
+    if info is None or info.operation != operations.ROW_TRACKING_BACKFILL:
+        return {}
+    return {each.path: each for each in winner.adds}
+
+
+def _beside_backfills(
+    actions: tuple[Action, ...], operation: str, winner: Commit, filled: Mapping[str, Add]
+) -> tuple[Action, ...]:
+    """A backfill leaves alone what the winner touched; everybody else takes over the ids a backfill gave."""
     if operation in operations.BACKFILLS:
+        touched = {each.path for each in winner.adds} | {each.path for each in winner.removes}
         actions = tuple(each for each in actions if not (isinstance(each, Add) and each.path in touched))
     if operation == operations.ROW_TRACKING_UNBACKFILL:
-        ours = {each.path for each in winner.removes}
-        again = (each for each in winner.adds if each.path not in ours and _bare(each) is not each)
+        gone = {each.path for each in winner.removes}
+        again = (each for each in winner.adds if each.path not in gone and _bare(each) is not each)
         actions += tuple(replace(_bare(each), data_change=False) for each in again)
-    if info is None or info.operation != operations.ROW_TRACKING_BACKFILL:
+    if not filled:
         return actions
-    filled = {each.path: each for each in winner.adds}
     return tuple(
         replace(
             each,

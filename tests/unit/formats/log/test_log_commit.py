@@ -1,0 +1,130 @@
+"""The commit loop: one file per version, every winner looked at, lost answers found again."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+import pytest
+
+from halocline.errors import ConflictError, UnavailableError
+from halocline.formats.log.commit import Landed, Winner, land
+from halocline.storage.faulty import FaultyStore
+from halocline.storage.memory import MemoryStore
+
+
+def path(version: int) -> str:
+    return f"log/{version:020d}.json"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A proposal that carries a name and remembers the winners it was rebased on."""
+
+    name: str
+    seen: tuple[str, ...] = ()
+    gives_way_to: str | None = None
+
+    def encode(self, version: int) -> bytes:
+        return f"{self.name}@{version}".encode()
+
+    def is_own(self, winner: Winner) -> bool:
+        return winner.data.decode().partition("@")[0] == self.name
+
+    def rebased(self, winner: Winner) -> Note:
+        name = winner.data.decode().partition("@")[0]
+        if name == self.gives_way_to:
+            raise ConflictError(f"gave way to {name}")
+        return replace(self, seen=(*self.seen, name))
+
+
+def commit(store, note: Note, version: int = 0, **options) -> Landed[Note]:
+    return land(store, note, version, path=path, wait=lambda seconds: None, **options)
+
+
+def test_free_version_is_taken_at_once():
+    store = MemoryStore()
+    assert commit(store, Note("a")) == Landed(0, Note("a"), 0)
+    assert store.get(path(0)) == b"a@0"
+
+
+def test_taken_versions_are_looked_at_in_order_before_the_first_free_one():
+    store = MemoryStore()
+    for name in ("a", "b", "c"):
+        commit(store, Note(name))
+    landed = commit(store, Note("d"))
+    assert (landed.version, landed.losses, landed.proposal.seen) == (3, 3, ("a", "b", "c"))
+    assert store.get(path(3)) == b"d@3"
+
+
+def test_contradicting_winner_stops_the_proposal_and_writes_nothing():
+    store = MemoryStore()
+    commit(store, Note("a"))
+    with pytest.raises(ConflictError, match="gave way to a"):
+        commit(store, Note("b", gives_way_to="a"))
+    assert [meta.path for meta in store.list()] == [path(0)]
+
+
+def test_too_many_losses_are_a_conflict_that_names_them():
+    store = MemoryStore()
+    for name in "abc":
+        commit(store, Note(name))
+    with pytest.raises(ConflictError, match="losing to 3 other commits"):
+        commit(store, Note("d"), most_losses=2)
+
+
+@pytest.mark.parametrize("lost_at", [1], ids=["the put itself"])
+def test_lost_answer_is_found_by_reading_the_version(lost_at):
+    store = FaultyStore(MemoryStore()).lose_answer(lost_at, on=["put_if_absent"])
+    landed = commit(store, Note("a"))
+    assert (landed.version, landed.losses) == (0, 0)
+    assert [meta.path for meta in store.inner.list()] == [path(0)]
+
+
+def test_lost_answer_behind_a_winner_is_not_mistaken_for_success():
+    inner = MemoryStore()
+    commit(inner, Note("a"))
+    landed = commit(FaultyStore(inner).lose_answer(1, on=["put_if_absent"]), Note("b"))
+    assert (landed.version, landed.proposal.seen) == (1, ("a",))
+    assert inner.get(path(1)) == b"b@1"
+
+
+def test_lost_answer_and_silence_afterwards_still_land_once():
+    # The put takes effect, its answer is lost, and so is the first look; the second put finds the name taken.
+    store = FaultyStore(MemoryStore()).lose_answer(1, on=["put_if_absent"]).transient(1, on=["fetch"])
+    landed = commit(store, Note("a"))
+    assert (landed.version, landed.losses) == (0, 0)
+    assert [meta.path for meta in store.inner.list()] == [path(0)]
+
+
+def test_transient_refusals_are_tried_again():
+    store = FaultyStore(MemoryStore()).transient(1, times=2, on=["put_if_absent"])
+    assert commit(store, Note("a")).version == 0
+
+
+def test_store_that_never_answers_raises_and_says_the_outcome_is_unknown():
+    store = FaultyStore(MemoryStore()).transient(1, times=100)
+    with pytest.raises(UnavailableError, match="committing version 0") as caught:
+        commit(store, Note("a"))
+    assert "unknown" in caught.value.sides["outcome"]
+
+
+def test_racing_threads_each_land_once_without_gaps():
+    store = MemoryStore()
+    landed: list[int] = []
+
+    def work(name: str) -> None:
+        version = 0
+        for number in range(25):
+            done = commit(store, Note(f"{name}{number}"), version)
+            landed.append(done.version)
+            version = done.version + 1
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcdefgh"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    names = [store.get(path(version)).decode().partition("@")[0] for version in range(200)]
+    assert sorted(landed) == list(range(200))
+    assert len(set(names)) == 200
