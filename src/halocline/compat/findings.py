@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from halocline.compat.features import FORMATS, Kind, Rules, feature, features, rules
+from halocline.compat.normal_form import Form
 from halocline.errors import InputError
 
 _TEXT = re.compile(r"\s*(?P<format>[a-z]*)\s*\((?P<body>[^()]*)\)\s*")
@@ -117,6 +118,22 @@ def read_text(text: str) -> tuple[str, Mapping[str, Any]]:
         names = [name.strip() for name in part["names"].split(",")]
         action[_LIST_KEYS[part["side"]]] = [] if names == [""] else names
     return format, action
+
+
+def to_text(format: str, form: Form) -> str:
+    """What `read_text` reads, with the names in order.
+
+    Example:
+        >>> to_text("delta", Form(3, 7, frozenset({"a"}), frozenset({"b", "a"})))
+        '(3,7|R: a|W: a,b)'
+    """
+    if rules(format).level_name and form.reader == form.writer:
+        return f"{format}({form.reader})"
+    parts = [f"{form.reader},{form.writer}"]
+    for side, listed in zip(_LIST_KEYS, (form.reader_features, form.writer_features), strict=True):
+        if listed is not None:
+            parts.append(f"{side}: {','.join(sorted(listed))}".strip())
+    return f"{'' if format == 'delta' else format}({'|'.join(parts)})"
 
 
 def _unreadable(text: str) -> InputError:

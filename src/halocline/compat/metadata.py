@@ -53,6 +53,9 @@ class TableMetadata:
                     sides={"expected": "text", "found": type(value).__name__},
                 )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return TableMetadata, (dict(self.configuration), self.schema, self.partition_columns)
+
     @staticmethod
     def from_action(action: Mapping[str, Any]) -> TableMetadata:
         """Reads the body of a `metaData` action.

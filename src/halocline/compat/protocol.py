@@ -27,9 +27,10 @@ from typing import Any, Final
 
 from halocline.compat.dropping import CHECKPOINT_PROTECTION, check_droppable
 from halocline.compat.features import Feature, Kind, feature, find_feature, rules
-from halocline.compat.findings import Finding, Written, read_text, read_written, with_empty_lists
+from halocline.compat.findings import Finding, Written, read_text, read_written, to_text, with_empty_lists
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.normal_form import (
+    Form,
     feature_lists,
     implied_by,
     lowest,
@@ -37,6 +38,7 @@ from halocline.compat.normal_form import (
     spelled_out,
     uses_lists,
 )
+from halocline.compat.requirement import Requirements, reading, writing
 from halocline.errors import IncompatibleError, InputError, MalformedError
 
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -235,9 +237,7 @@ class Protocol:
     def requires(self, operation: str, enabled: frozenset[str] | None = None) -> frozenset[str]:
         """The tokens that a party must provide: `reader 3`, `writer 7`, `table version 8` and feature names.
 
-        A listed feature is always required, under the name that is listed, for that is what clients compare. An
-        implied one is required if it is in use. Without `enabled`, columnMapping implied by reader 2 counts as in use,
-        and features implied for writers only do not: every client that knows the number handles or refuses them.
+        See `halocline.compat.requirement` for what counts as in use.
 
         Args:
             operation: `read`, `write` or a finer one such as `read.changes`. Who writes must also be able to read.
@@ -247,33 +247,15 @@ class Protocol:
             >>> sorted(Protocol.delta(2, 5).requires("write"))
             ['columnMapping', 'reader 2', 'writer 5']
         """
-        writes = _writes(operation)
-        if enabled is None:
-            return self._write_requirements if writes else self._read_requirements
-        return self._requirements(writes, enabled)
+        return (self._writing if _writes(operation) else self._reading).tokens(enabled)
 
     @cached_property
-    def _read_requirements(self) -> frozenset[str]:
-        return self._requirements(False, None)
+    def _reading(self) -> Requirements:
+        return reading(self.format, self._form, self.features)
 
     @cached_property
-    def _write_requirements(self) -> frozenset[str]:
-        return self._requirements(True, None)
-
-    def _requirements(self, writes: bool, enabled: frozenset[str] | None) -> frozenset[str]:
-        how = rules(self.format)
-        if how.level_name:
-            return frozenset({f"{how.level_name} {self.reader}"}) | (self.features & (enabled or _NOTHING))
-        tokens = {f"reader {self.reader}", *(self.reader_features or _NOTHING)}
-        # What the reader number stands for: a writers' list names it as well, but readers go by the number.
-        if how.lists_replace_numbers:
-            by_number = {name for name in self.features if feature(self.format, name).kind is Kind.READER_WRITER}
-            listed = self.reader_features is not None
-            tokens |= by_number - self._listed_for_readers if enabled is None or listed else by_number & enabled
-        if writes:
-            tokens |= {f"writer {self.writer}", *(self.writer_features or _NOTHING)}
-            tokens |= self.implied & (enabled or _NOTHING)
-        return frozenset(tokens)
+    def _writing(self) -> Requirements:
+        return writing(self.format, self._form, self.features, self.implied)
 
     # ------------------------------------------------------------------ algebra
 
@@ -287,7 +269,7 @@ class Protocol:
         how = rules(self.format)
         if not how.lists_replace_numbers or self.writer != how.writer_lists_from or not self.defined:
             return self
-        return self._same_or(self._of(self.listed))
+        return self._of(self.listed)
 
     def denormalised(self) -> Protocol:
         """The same features spelled out as lists; a protocol with lists stays as it is.
@@ -449,10 +431,6 @@ class Protocol:
     # ------------------------------------------------------------------ as a value
 
     @cached_property
-    def _listed_for_readers(self) -> frozenset[str]:
-        return frozenset(feature(self.format, name).name for name in self.reader_features or _NOTHING)
-
-    @cached_property
     def unknown_for_readers(self) -> frozenset[str]:
         """The names without a record that are listed for readers."""
         return frozenset(name for name in self.reader_features or _NOTHING if not feature(self.format, name).known)
@@ -460,41 +438,37 @@ class Protocol:
     def _of(self, names: frozenset[str]) -> Protocol:
         return Protocol(self.format, *lowest(self.format, names, self.unknown_for_readers))
 
-    def _same_or(self, other: Protocol) -> Protocol:
-        return self if self == other else other
-
     @cached_property
-    def _key(self) -> tuple[object, ...]:
-        return self.format, self.reader, self.writer, self.reader_features, self.writer_features
+    def _form(self) -> Form:
+        return Form(self.reader, self.writer, self.reader_features, self.writer_features)
 
     @cached_property
     def _hash(self) -> int:
-        return hash(self._key)
+        return hash((self.format, self._form))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return self._key == other._key if isinstance(other, Protocol) else NotImplemented
+        if not isinstance(other, Protocol):
+            return NotImplemented
+        return self.format == other.format and self._form == other._form
 
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
-    def _text(self) -> str:
-        if rules(self.format).level_name and self.reader == self.writer:
-            return f"{self.format}({self.reader})"
-        parts = [f"{self.reader},{self.writer}"]
-        if self.reader_features is not None:
-            parts.append(f"R: {','.join(sorted(self.reader_features))}".strip())
-        if self.writer_features is not None:
-            parts.append(f"W: {','.join(sorted(self.writer_features))}".strip())
-        return f"{'' if self.format == 'delta' else self.format}({'|'.join(parts)})"
+    def __reduce__(self) -> tuple[object, ...]:
+        # What is cached stays behind: text hashes differently in every process.
+        return Protocol, (self.format, *self._form)
 
     def __str__(self) -> str:
         return self._text
 
     def __repr__(self) -> str:
         return f"Protocol.parse({self._text!r})"
+
+    @cached_property
+    def _text(self) -> str:
+        return to_text(self.format, self._form)
 
 
 @lru_cache(maxsize=1024)

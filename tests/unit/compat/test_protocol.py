@@ -1,5 +1,7 @@
 """Protocols as values: what they mean, how they are written down, and their algebra."""
 
+import pickle
+
 import pytest
 
 from halocline.compat.findings import protocol_findings
@@ -459,6 +461,14 @@ def test_a_hudi_table_has_one_version():
         Protocol.parse("hudi(6,8)")
     with pytest.raises(MalformedError):
         Protocol.hudi(-1)
+
+
+def test_a_protocol_travels_to_another_process_without_what_is_cached():
+    protocol = Protocol.parse("(3,7|R: a|W: a,b)")
+    fresh = pickle.dumps(protocol)
+    hash(protocol), str(protocol), protocol.requires("write")
+    assert pickle.dumps(protocol) == fresh
+    assert pickle.loads(fresh) == protocol
 
 
 def test_protocols_are_values():
