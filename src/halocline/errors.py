@@ -28,7 +28,7 @@ Each error carries a stable *condition* code for programs, both *sides* of the m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -50,12 +50,18 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "CREDENTIALS_MISSING": "A store wants credentials and none were found.",
         "DATA_FILES_MISSING": "Files that a version of the table consists of no longer exist.",
         "DENIED": "The caller has no right to do this.",
+        "DOWNGRADE_BLOCKED": "A downgrade cannot start or go on as things stand.",
         "FEATURE_DEPENDENCY": "A feature needs, or excludes, another one.",
         "FEATURE_NEEDS_MANUAL_ENABLEMENT": "An existing table gains this feature only when it is asked for by name.",
         "FEATURE_NOT_DROPPABLE": "The feature cannot be taken out of the table as it stands.",
         "FEATURE_UNKNOWN": "No feature of that name is known for this format.",
+        "GATE_CLOSED": "The fleet's level does not allow this yet, or no longer.",
+        "HELD": "A hold keeps the level from rising.",
+        "INCARNATION_ENDED": "This life of the member is over; it must join again.",
+        "INCARNATION_REPLAYED": "The member was already here in this life or a later one.",
         "INCOMPATIBLE_VERSION": "One party lacks a feature that the other requires.",
         "INTERNAL_ERROR": "Halocline found itself in a state it should never reach.",
+        "LEVEL_BLOCKED": "Something is in the way of the level.",
         "MALFORMED": "Something that was read breaks its own specification.",
         "MALFORMED_DELETION_VECTOR": "A deletion vector is missing, damaged or not what the log says.",
         "MALFORMED_HISTORY": "A history file breaks its own rules.",
@@ -65,6 +71,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "MALFORMED_PROTOCOL": "A protocol's versions and feature lists contradict each other.",
         "MISSING_EXTRA": "An optional part of Halocline is not installed.",
         "NOT_FOUND": "The thing named does not exist.",
+        "POINT_OF_NO_RETURN": "The downgrade has gone too far to be cancelled.",
         "PROPERTY_INVALID": "A table property has a value, or a name, that it cannot have.",
         "PROTOCOL_NOT_DOWNGRADABLE": "The new protocol lacks features of the old one.",
         "PROTOCOL_TOO_LOW": "The protocol's version numbers have no room for the feature.",
@@ -78,6 +85,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "UNAVAILABLE": "A service or store could not be reached, or answered too late.",
         "UNSUPPORTED": "Valid, but this release of Halocline does not do it.",
         "VERSION_NOT_FOUND": "The table has no such version, or its log no longer holds it.",
+        "VERSION_UNKNOWN": "A version is missing, zero or cannot be read, so nothing can be said about it.",
         "WRITER_TOO_OLD": "The writer lacks a feature that the table requires for writing.",
     }
 )
@@ -126,6 +134,10 @@ class HaloclineError(Exception):
             lines.append(self.next_step)
         return "\n".join(lines)
 
+    def __reduce__(self) -> tuple[Callable[..., HaloclineError], tuple[object, ...]]:
+        # Errors cross process borders, and not every class takes the same arguments.
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
     def to_dict(self) -> dict[str, object]:
         """The same facts for programs, as printed by `--output json`."""
         return {
@@ -134,6 +146,12 @@ class HaloclineError(Exception):
             "sides": self.sides,
             "next": self.next_step,
         }
+
+
+def _rebuilt(kind: type[HaloclineError], args: tuple[object, ...], state: Mapping[str, object]) -> HaloclineError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class InputError(HaloclineError):
