@@ -1,0 +1,79 @@
+"""Statistics as JSON text, for checkpoints that keep them only as typed columns.
+
+A file's statistics come in two forms: `stats`, JSON text, and `stats_parsed`, a struct. Writers may store either. Here
+the text is made from the struct where it is missing, column by column rather than row by row, so that a million files
+take seconds. Values that JSON statistics cannot hold are left out, which only means that less is known of the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_NO_PATHS: Final[frozenset[tuple[str, ...]]] = frozenset()
+
+
+def of(found: Mapping[str, pa.Array], zoneless: Collection[tuple[str, ...]] = _NO_PATHS) -> pa.Array:
+    """The statistics of each file as text, wherever they are stored; null where there are none.
+
+    Args:
+        found: Columns of a checkpoint below `add`.
+        zoneless: Physical paths of columns whose timestamps have no zone.
+
+    Example:
+        >>> parsed = pa.array([{"numRecords": 2, "minValues": {"name": "ab", "n": None}}])
+        >>> of({"path": pa.array(["f"]), "stats_parsed": parsed}).to_pylist()
+        ['{"numRecords":2,"minValues":{"name":"ab"}}']
+    """
+    text, parsed = found.get("stats"), found.get("stats_parsed")
+    if parsed is None or not pa.types.is_struct(parsed.type):
+        return pa.nulls(len(found["path"]), pa.string()) if text is None else text
+    if text is None or text.null_count == len(text):
+        return _object(parsed, (), zoneless)
+    return pc.coalesce(text, _object(parsed, (), zoneless)) if text.null_count else text
+
+
+def _object(struct: pa.Array, path: tuple[str, ...], zoneless: Collection[tuple[str, ...]]) -> pa.Array:
+    pairs = []
+    for field, child in zip(struct.type, struct.flatten(), strict=True):
+        # The first step below minValues and its siblings is the column; the step itself is not part of the path.
+        value = _value(child, (*path, field.name), zoneless)
+        if value is not None:
+            pairs.append(_joined([f"{json.dumps(field.name)}:", value]))
+    inner = pc.binary_join_element_wise(*pairs, ",", null_handling="skip") if pairs else pa.array([""] * len(struct))
+    return pc.if_else(pc.is_valid(struct), _joined(["{", inner, "}"]), pa.scalar(None, pa.string()))
+
+
+def _value(array: pa.Array, path: tuple[str, ...], zoneless: Collection[tuple[str, ...]]) -> pa.Array | None:
+    """The JSON of each value, null for null; None for a type that statistics do not hold."""
+    type = array.type
+    if pa.types.is_struct(type):
+        return _object(array, path, zoneless)
+    if pa.types.is_integer(type) or pa.types.is_decimal(type) or pa.types.is_boolean(type):
+        return array.cast(pa.string())
+    if pa.types.is_floating(type):
+        return pc.if_else(pc.is_finite(array), array.cast(pa.string()), pa.scalar(None, pa.string()))
+    if pa.types.is_string(type) or pa.types.is_large_string(type):
+        return _quoted_text(array.cast(pa.string()))
+    if pa.types.is_date(type):
+        return _joined(['"', array.cast(pa.date32()).cast(pa.string()), '"'])
+    if pa.types.is_timestamp(type):
+        milliseconds = pc.floor_temporal(array, unit="millisecond").cast(pa.timestamp("ms", type.tz), safe=False)
+        suffix = '"' if path[1:] in zoneless else 'Z"'
+        return _joined(['"', pc.strftime(milliseconds, format="%Y-%m-%dT%H:%M:%S"), suffix])
+    return None
+
+
+def _quoted_text(array: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring_regex(array, r"[\x00-\x1f\x7f]")).as_py():
+        return pa.array([None if text is None else json.dumps(text) for text in array.to_pylist()], pa.string())
+    escaped = pc.replace_substring(pc.replace_substring(array, "\\", "\\\\"), '"', '\\"')
+    return _joined(['"', escaped, '"'])
+
+
+def _joined(parts: list[pa.Array | str]) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")

@@ -1,0 +1,138 @@
+"""Parquet files of a log, opened where they lie.
+
+Local files are read in place. Small remote objects are fetched whole; of large ones only the ranges that the asked-for
+columns occupy. Whatever is wrong with the bytes becomes one `MalformedError` that names the file.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from halocline.formats.log.damage import malformed
+from halocline.storage.base import Store
+
+_WHOLE: Final = 32 * 1024 * 1024
+DAMAGE: Final = (pa.ArrowException, OSError, ValueError, KeyError, NotImplementedError)
+"""What Arrow raises when the bytes are not what they should be."""
+
+
+class _Ranges(io.RawIOBase):
+    """An object as a file that can be read from any position."""
+
+    def __init__(self, store: Store, path: str, size: int) -> None:
+        self._store = store
+        self._path = path
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        length = self._size - self._position if size < 0 else min(size, self._size - self._position)
+        data = self._store.get_range(self._path, self._position, length) if length > 0 else b""
+        self._position += len(data)
+        return data
+
+
+class ParquetObject:
+    """One Parquet file of a log.
+
+    Args:
+        store: Where it lies.
+        path: Its path in the store.
+        size: Its length, if a listing has told it.
+
+    Raises:
+        MalformedError: It is not a Parquet file.
+        NotFoundError: It does not exist.
+    """
+
+    def __init__(self, store: Store, path: str, size: int | None = None) -> None:
+        self.name = path.rpartition("/")[2]
+        address = store.address(path)
+        source: Any
+        if address.startswith("/"):
+            size = store.head(path).size
+            source = address
+        else:
+            size = store.head(path).size if size is None else size
+            source = pa.BufferReader(store.get(path)) if size <= _WHOLE else _Ranges(store, path, size)
+        with self.reading():
+            # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
+            self._file = pq.ParquetFile(
+                source, pre_buffer=isinstance(source, _Ranges), coerce_int96_timestamp_unit="us"
+            )
+            self.schema: pa.Schema = self._file.schema_arrow
+            self.metadata = self._file.metadata
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turns what Arrow raises into the error for damage."""
+        try:
+            yield
+        except DAMAGE as error:
+            raise malformed(self.name, f"cannot be read: {str(error)[:200]}") from error
+
+    def has(self, *path: str) -> bool:
+        """Whether there is a field of that path."""
+        fields: Any = self.schema
+        for step in path:
+            index = fields.get_field_index(step)
+            if index < 0:
+                return False
+            fields = fields.field(index).type
+            if step != path[-1] and not pa.types.is_struct(fields):
+                return False
+        return True
+
+    def groups_with(self, leaf: str) -> list[int]:
+        """The row groups in which a leaf column has values, as far as the footer tells."""
+        with self.reading():
+            return [group for group in range(self.metadata.num_row_groups) if self._may_have(group, leaf)]
+
+    def _may_have(self, group: int, leaf: str) -> bool:
+        rows = self.metadata.row_group(group)
+        for index in range(rows.num_columns):
+            column = rows.column(index)
+            if column.path_in_schema == leaf:
+                statistics = column.statistics
+                known = statistics is not None and statistics.has_null_count
+                return not (known and statistics.null_count >= rows.num_rows)
+        return False
+
+    def batches(self, columns: Sequence[str], groups: Sequence[int], rows: int = 65536) -> Iterator[pa.RecordBatch]:
+        """The asked-for columns of some row groups, a batch at a time.
+
+        Args:
+            columns: Dotted paths; a struct brings all that is below it.
+            groups: Which row groups.
+            rows: How many rows at most in one batch.
+        """
+        if not groups:
+            return
+        with self.reading():
+            batches = self._file.iter_batches(batch_size=rows, row_groups=list(groups), columns=list(columns))
+        while True:
+            with self.reading():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
