@@ -22,7 +22,8 @@ from halocline.compat.request import is_request
 def added_by(metadata: TableMetadata, protocol: Protocol) -> frozenset[str]:
     """The features that the metadata adds by itself, without what they require.
 
-    A stable feature is not added where its preview is supported, so that clients which know only the preview stay in.
+    A stable feature is not added where a preview that the same metadata switches on is supported, so that clients
+    which know only the preview stay in.
 
     Example:
         >>> added_by(TableMetadata({"delta.enableTypeWidening": "true"}), Protocol.delta(1, 2))
@@ -33,8 +34,13 @@ def added_by(metadata: TableMetadata, protocol: Protocol) -> frozenset[str]:
         for each in features(protocol.format).values()
         if each.added_by_metadata
         and any(rule.holds(metadata) for rule in each.enabled_by)
-        and not each.previews & protocol.features
+        and not _preview_suffices(each, protocol)
     )
+
+
+def _preview_suffices(record: Feature, protocol: Protocol) -> bool:
+    previews = (feature(protocol.format, name) for name in record.previews & protocol.features)
+    return any(not set(each.enabled_by).isdisjoint(record.enabled_by) for each in previews)
 
 
 def disagreements(protocol: Protocol, metadata: TableMetadata) -> tuple[Finding, ...]:

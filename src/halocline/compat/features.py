@@ -161,6 +161,43 @@ class Feature:
         reader = (how.reader_lists_from or 1) if self.kind is Kind.READER_WRITER else 1
         return reader, how.writer_lists_from or 1
 
+    def to_dict(self) -> dict[str, object]:
+        """The record for programs; what is empty is left out.
+
+        Example:
+            >>> feature("delta", "shiny").to_dict()
+            {'format': 'delta', 'name': 'shiny', 'kind': 'unknown'}
+        """
+        facts: dict[str, object] = {"format": self.format, "name": self.name, "kind": str(self.kind)}
+        if self.legacy is not None:
+            facts["legacy"] = {"reader": self.legacy[0], "writer": self.legacy[1]}
+        for key in ("requires", "requires_enabled", "excludes_supported", "excludes_enabled", "previews"):
+            facts[_camel(key)] = sorted(getattr(self, key))
+        facts["enabledBy"] = [str(each) for each in self.enabled_by]
+        for key in ("added_by_metadata", "upgrades_existing", "create_only", "fails_others", "excludes_partitioning"):
+            facts[_camel(key)] = getattr(self, key)
+        if self.drop is not None:
+            facts["drop"] = {
+                "since": str(self.drop.since),
+                "barrier": self.drop.barrier,
+                "onlyWithTruncation": self.drop.only_with_truncation,
+                "steps": [
+                    {"name": each.name, "detail": list(each.detail), "atDrop": each.at_drop} for each in self.drop.steps
+                ],
+            }
+        facts |= {
+            "aliases": list(self.aliases),
+            "previewOf": self.preview_of,
+            "summary": self.summary,
+            "note": self.note,
+        }
+        return {key: value for key, value in facts.items() if value or key == "kind"}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
