@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from halocline.errors import MalformedError
-from halocline.versions import Version
+from halocline.versions import LOWEST, Version
 
-_TEXT = re.compile(r"\[\s*(?P<since>[^,\s]+)\s*,\s*(?P<until>[^)\s]+)\s*\)")
+_TEXT = re.compile(r"\[\s*+(?P<since>[^,\s]++)\s*+,\s*+(?P<until>[^)\s]*+)\s*+\)")
 _WITHOUT_END = frozenset({"", "∞", "inf", "-", "—"})
+_WITHOUT_BEGINNING = frozenset({"-∞", "-inf"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,10 @@ class Span:
 
     @staticmethod
     def parse(text: str) -> Span:
-        """Reads `1.4.0` (from there on) or `[1.3.3, 1.6.0)`."""
+        """Reads `1.4.0` (from there on), `[1.3.3, 1.6.0)`, `[1.3.3, ∞)` or `[-∞, 1.6.0)`."""
         if found := _TEXT.fullmatch(text.strip()):
-            until = None if found["until"] in _WITHOUT_END else Version.parse(found["until"])
-            return Span(Version.parse(found["since"]), until)
+            since = LOWEST if found["since"] in _WITHOUT_BEGINNING else Version.parse(found["since"])
+            return Span(since, None if found["until"] in _WITHOUT_END else Version.parse(found["until"]))
         return Span(Version.parse(text))
 
     def __contains__(self, version: Version) -> bool:
@@ -56,7 +57,7 @@ class Span:
         return None if until is not None and until <= since else Span(since, until)
 
     def __str__(self) -> str:
-        return f"[{self.since}, {self.until or '∞'})"
+        return f"[{'-∞' if self.since == LOWEST else self.since}, {self.until or '∞'})"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -82,7 +83,7 @@ class SpanSet:
     @staticmethod
     def everything() -> SpanSet:
         """All known versions."""
-        return SpanSet([Span(Version.of(0))])
+        return SpanSet([Span(LOWEST)])
 
     def __contains__(self, version: Version) -> bool:
         at = bisect_right(self.spans, version, key=lambda span: span.since)
@@ -104,9 +105,9 @@ class SpanSet:
         return self & other.complement()
 
     def complement(self) -> SpanSet:
-        """The known versions, from 0 on, that are not in this set."""
+        """The known versions that are not in this set."""
         gaps: list[Span] = []
-        since: Version | None = Version.of(0)
+        since: Version | None = LOWEST
         for span in self.spans:
             if since is not None and since < span.since:
                 gaps.append(Span(since, span.since))

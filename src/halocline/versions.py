@@ -41,18 +41,19 @@ _PRE_RELEASE_RANK = {
 }
 _FINAL_RANK = 7
 
-_NUMBERED = re.compile(r"v?(?P<core>\d+(?:\.\d+)*)(?P<line>\.x)?(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_NUMBERED = re.compile(r"v?(?P<core>\d+(?:\.\d+)*)(?P<line>\.x)?(?P<rest>.*)", re.IGNORECASE | re.DOTALL | re.ASCII)
 _PRE_RELEASE = re.compile(
     r"[-._]?(?P<word>dev|nightly|alpha|beta|milestone|preview|pre|snapshot|rc|cr|[abcm](?=[-._]?\d))"
     r"[-._]?(?P<number>\d*)(?P<rest>(?:[-._+].*)?)",
-    re.IGNORECASE | re.DOTALL,
+    re.IGNORECASE | re.DOTALL | re.ASCII,
 )
 _TAG = re.compile(r"[-._+]?(?P<tag>[A-Za-z0-9][A-Za-z0-9._+-]*)")
 # A name, what stands between, and a number: `Delta-Lake/3.1.0`, `delta-rs:py-1.6.6`, `delta-rs.0.17.1`, `trino-455`,
 # `Kernel-3.4.0/engine`. The name starts at the start of a word, so that one string is walked once.
 _PRODUCT = re.compile(
-    r"(?<![A-Za-z0-9_.:-])(?!v\d)(?P<product>[A-Za-z][A-Za-z0-9_.:-]*?)(?:/[a-z]+:|[/:@ ]|(?<=[A-Za-z])[.-])"
-    r"(?P<version>v?\d[^\s/;,()]*)"
+    r"(?<![A-Za-z0-9_.:-])(?![vV]\d)(?P<product>[A-Za-z][A-Za-z0-9_.:-]*?)(?:/[a-z]+:|[/:@ ]|(?<=[A-Za-z])[.-])"
+    r"(?P<version>[vV]?\d[^\s/;,()]*)",
+    re.ASCII,
 )
 _LONGEST = 200
 
@@ -79,7 +80,10 @@ class Version:
     @staticmethod
     def parse(text: str | Version) -> Version:
         """Reads any text; what holds no version becomes a value with `known` false."""
-        return text if isinstance(text, Version) else _parse(text)
+        if isinstance(text, Version):
+            return text
+        stripped = text.strip()
+        return _parse(stripped) if len(stripped) <= _LONGEST else _unknown(stripped)
 
     @staticmethod
     def of(*core: int) -> Version:
@@ -116,11 +120,9 @@ class Version:
 
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> Version:
-    stripped = text.strip()
-    unknown = Version(stripped, known=False, _key=(0, stripped))
-    found = _NUMBERED.fullmatch(stripped) if len(stripped) <= _LONGEST else None
+    found = _NUMBERED.fullmatch(text)
     if found is None:
-        return unknown
+        return _unknown(text)
     core = tuple(int(part) for part in found["core"].split("."))
     rank, number, pre_release, rest = _FINAL_RANK, 0, "", found["rest"]
     if pre := _PRE_RELEASE.fullmatch(rest):
@@ -131,10 +133,14 @@ def _parse(text: str) -> Version:
     if rest:
         tagged = _TAG.fullmatch(rest)
         if tagged is None:
-            return unknown
+            return _unknown(text)
         tag = tagged["tag"]
     key = (1, _without_trailing_zeros(core), rank, number, _tag_key(tag))
-    return Version(stripped, core, pre_release, tag, True, key)
+    return Version(text, core, pre_release, tag, True, key)
+
+
+def _unknown(text: str) -> Version:
+    return Version(text, known=False, _key=(0, text))
 
 
 def _without_trailing_zeros(core: tuple[int, ...]) -> tuple[int, ...]:
@@ -159,5 +165,9 @@ def find_versions(text: str) -> tuple[tuple[str, Version], ...]:
         >>> [(name, str(version)) for name, version in find_versions("delta-rs:py-1.6.6")]
         [('delta-rs:py', '1.6.6')]
     """
-    found = ((match["product"], _parse(match["version"])) for match in _PRODUCT.finditer(text[:10_000]))
+    found = ((match["product"], Version.parse(match["version"])) for match in _PRODUCT.finditer(text[:10_000]))
     return tuple((product, version) for product, version in found if version.known)
+
+
+LOWEST = Version.parse("0-dev")
+"""No known version is below this one."""
