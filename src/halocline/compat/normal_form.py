@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from halocline.compat.features import Kind, feature, features, rules
+from halocline.compat.features import Feature, Kind, feature, features, rules
 
 
 class Form(NamedTuple):
@@ -85,6 +85,27 @@ def feature_lists(
         return None, names
     known = {name for name in names if feature(format, name).kind is Kind.READER_WRITER}
     return frozenset(known | (for_readers & names)), names
+
+
+def with_listed(format: str, form: Form, record: Feature) -> Form | None:
+    """The form with one more feature in its lists, at the numbers it has; None if they have no room for it.
+
+    A reader number below the one with lists stands for what it implies, which then goes into the writers' list only.
+
+    Example:
+        >>> with_listed("delta", Form(2, 7, None, frozenset()), feature("delta", "columnMapping"))
+        Form(reader=2, writer=7, reader_features=None, writer_features=frozenset({'columnMapping'}))
+    """
+    how = rules(format)
+    lists_for_readers = how.reader_lists_from is not None and form.reader >= how.reader_lists_from
+    lists_for_writers = how.writer_lists_from is not None and form.writer >= how.writer_lists_from
+    reader, _ = record.minimum
+    if not lists_for_writers or (reader > form.reader and not lists_for_readers):
+        return None
+    for_readers = form.reader_features
+    if record.kind is Kind.READER_WRITER and lists_for_readers:
+        for_readers = (for_readers or frozenset()) | {record.name}
+    return Form(form.reader, form.writer, for_readers, (form.writer_features or frozenset()) | {record.name})
 
 
 def spelled_out(format: str, names: frozenset[str], for_readers: frozenset[str] = frozenset()) -> Form:

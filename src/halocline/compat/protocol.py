@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 from halocline.compat.dropping import CHECKPOINT_PROTECTION, check_droppable
-from halocline.compat.features import Feature, Kind, feature, find_feature, rules
+from halocline.compat.features import feature, find_feature, rules
 from halocline.compat.findings import Finding, Written, read_text, read_written, to_text, with_empty_lists
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.normal_form import (
@@ -37,8 +37,9 @@ from halocline.compat.normal_form import (
     required_closure,
     spelled_out,
     uses_lists,
+    with_listed,
 )
-from halocline.compat.requirement import Requirements, reading, writing
+from halocline.compat.requirement import Requirements, is_write, reading, writing
 from halocline.errors import IncompatibleError, InputError, MalformedError
 
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -247,7 +248,7 @@ class Protocol:
             >>> sorted(Protocol.delta(2, 5).requires("write"))
             ['columnMapping', 'reader 2', 'writer 5']
         """
-        return (self._writing if _writes(operation) else self._reading).tokens(enabled)
+        return (self._writing if is_write(operation) else self._reading).tokens(enabled)
 
     @cached_property
     def _reading(self) -> Requirements:
@@ -330,7 +331,18 @@ class Protocol:
         """
         wanted = find_feature(self.format, name)
         protocol = self.with_features(*sorted(wanted.requires))
-        return protocol._with_one(wanted)
+        if wanted.name in protocol.features:
+            return protocol
+        form = with_listed(self.format, protocol._form, wanted)
+        if form is None:
+            reader, writer = wanted.minimum
+            raise IncompatibleError(
+                f"feature {wanted.name} needs higher version numbers than the protocol has",
+                condition="PROTOCOL_TOO_LOW",
+                sides={"protocol": str(self), wanted.name: f"reader {reader}, writer {writer}"},
+                next_step=f"Raise the protocol with the feature: Protocol.upgraded({wanted.name!r}).",
+            )
+        return Protocol(self.format, *form)
 
     def with_features(self, *names: str) -> Protocol:
         """`with_feature` for each name."""
@@ -338,29 +350,6 @@ class Protocol:
         for name in names:
             protocol = protocol.with_feature(name)
         return protocol
-
-    def _with_one(self, wanted: Feature) -> Protocol:
-        if wanted.name in self.features:
-            return self
-        reader, writer = wanted.minimum
-        how = rules(self.format)
-        lists_for_readers = how.reader_lists_from is not None and self.reader >= how.reader_lists_from
-        lists_for_writers = how.writer_lists_from is not None and self.writer >= how.writer_lists_from
-        if (writer > self.writer and not lists_for_writers) or (reader > self.reader and not lists_for_readers):
-            raise IncompatibleError(
-                f"feature {wanted.name} needs higher version numbers than the protocol has",
-                condition="PROTOCOL_TOO_LOW",
-                sides={"protocol": str(self), wanted.name: f"reader {reader}, writer {writer}"},
-                next_step=f"Raise the protocol with the feature: Protocol.upgraded({wanted.name!r}).",
-            )
-        if not lists_for_writers:
-            return self
-        for_readers = self.reader_features
-        if wanted.kind is Kind.READER_WRITER and lists_for_readers:
-            for_readers = (for_readers or _NOTHING) | {wanted.name}
-        return Protocol(
-            self.format, self.reader, self.writer, for_readers, (self.writer_features or _NOTHING) | {wanted.name}
-        )
 
     def repaired(self) -> Protocol:
         """The valid protocol that supports the same features and what they require, in normal form.
@@ -469,18 +458,6 @@ class Protocol:
     @cached_property
     def _text(self) -> str:
         return to_text(self.format, self._form)
-
-
-@lru_cache(maxsize=1024)
-def _writes(operation: str) -> bool:
-    root = operation.partition(".")[0]
-    if root not in ("read", "write"):
-        raise InputError(
-            f"{operation!r} is no operation",
-            sides={"asked for": operation, "known": "read, write, or a finer one such as read.changes"},
-            next_step="Use read or write.",
-        )
-    return root == "write"
 
 
 def _union(lists: Iterable[frozenset[str] | None]) -> frozenset[str] | None:

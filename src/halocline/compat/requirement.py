@@ -13,9 +13,11 @@ at, it alone is required.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from halocline.compat.features import Kind, feature, rules
 from halocline.compat.normal_form import Form
+from halocline.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +67,16 @@ def writing(format: str, form: Form, supported: frozenset[str], implied: frozens
     if not how.level_name:
         own |= {f"writer {form.writer}"}
     return Requirements(read.always | own, read.if_used | implied, read.unless_told | own)
+
+
+@lru_cache(maxsize=1024)
+def is_write(operation: str) -> bool:
+    """True for `write` and everything finer, such as `write.append`; false for `read` and everything finer."""
+    root = operation.partition(".")[0]
+    if root not in ("read", "write"):
+        raise InputError(
+            f"{operation!r} is no operation",
+            sides={"asked for": operation, "known": "read, write, or a finer one such as read.changes"},
+            next_step="Use read or write.",
+        )
+    return root == "write"
