@@ -24,7 +24,7 @@ import msgspec
 
 from halocline.errors import AlreadyExistsError, InputError, NotFoundError
 
-__all__ = ["AlreadyExistsError", "ObjectMeta", "Store", "checked_folder", "checked_path", "escaped"]
+__all__ = ["AlreadyExistsError", "ObjectMeta", "Store", "checked_folder", "checked_path", "checked_range", "escaped"]
 
 HIDDEN_PREFIX = ".~halocline-"
 """Names that begin so are a store's own (half-written files, locks): never listed, never accepted as a path."""
@@ -79,6 +79,7 @@ class Store(ABC):
 
         Raises:
             NotFoundError: There is no such object.
+            InputError: The start or the length is negative.
         """
 
     @abstractmethod
@@ -193,6 +194,16 @@ def checked_folder(prefix: str) -> str:
         'orders/_delta_log'
     """
     return checked_path(prefix.removesuffix("/")) if prefix else ""
+
+
+def checked_range(path: str, start: int, length: int) -> None:
+    """Refuses a range that begins before the object or has a negative length."""
+    if start < 0 or length < 0:
+        raise InputError(
+            f"{path} has no range of {length} bytes from {start}",
+            sides={"given": f"start {start}, length {length}", "expected": "neither is negative"},
+            next_step="Check where the range comes from.",
+        )
 
 
 def escaped(path: str) -> str:

@@ -21,6 +21,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 
 from halocline.errors import (
     AlreadyExistsError,
@@ -32,12 +33,24 @@ from halocline.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from halocline.storage.base import HIDDEN_PREFIX, ObjectMeta, Store, checked_folder, checked_path, escaped
+from halocline.storage.base import (
+    HIDDEN_PREFIX,
+    ObjectMeta,
+    Store,
+    checked_folder,
+    checked_path,
+    checked_range,
+    escaped,
+)
 from halocline.storage.lock import locked
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV})
 _NO_OBJECT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _CAN_SYNC_FOLDERS = hasattr(os, "O_DIRECTORY")
+
+
+_Visit = tuple[tuple[int, int] | None, Iterator[tuple[str, os.DirEntry[str]]]]
+"""Which folder it is, and what is still to see there."""
 
 
 class LocalStore(Store):
@@ -69,9 +82,12 @@ class LocalStore(Store):
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """See `Store.get_range`."""
+        checked_range(path, start, length)
         with self._reading(path) as target, open(target, "rb", buffering=0) as file:
+            # A buffer is made before anything is read, so a wrong length must not ask for one larger than the file.
+            left = os.fstat(file.fileno()).st_size - start
             file.seek(start)
-            return _read_fully(file.read, length)
+            return _read_fully(file.read, min(length, left))
 
     def head(self, path: str) -> ObjectMeta:
         """See `Store.head`."""
@@ -84,7 +100,7 @@ class LocalStore(Store):
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """See `Store.list`."""
         folder = checked_folder(prefix)
-        return self._walk(self._target(folder), f"{folder}/" if folder else "", start_after, frozenset())
+        return self._walk(self._target(folder), f"{folder}/" if folder else "", start_after)
 
     def put(self, path: str, data: bytes) -> str:
         """See `Store.put`."""
@@ -224,16 +240,17 @@ class LocalStore(Store):
                 os.unlink(hidden)
 
     def _make_folder(self, folder: str) -> None:
-        if os.path.isdir(folder):
-            return
-        above = os.path.dirname(folder)
-        self._make_folder(above)
-        try:
-            os.mkdir(folder)
-        except FileExistsError:
-            if not os.path.isdir(folder):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder) from None
-        self._sync_folder(above)
+        missing: list[str] = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for folder in reversed(missing):
+            try:
+                os.mkdir(folder)
+            except FileExistsError:
+                if not os.path.isdir(folder):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder) from None
+            self._sync_folder(os.path.dirname(folder))
 
     def _sync_folder(self, folder: str) -> None:
         """A new name is on disk only when its folder is."""
@@ -252,30 +269,37 @@ class LocalStore(Store):
             next_step="Read it again and decide anew.",
         )
 
-    def _walk(
-        self, folder: str, above: str, start_after: str | None, inside: frozenset[tuple[int, int]]
-    ) -> Iterator[ObjectMeta]:
-        """The files of one folder and those below, by full path; `inside` are the folders on the way down."""
-        try:
-            with os.scandir(folder) as entries:
-                found = sorted(_named(entries, above, start_after), key=lambda pair: pair[0])
-            status = os.stat(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            raise _translated(error, above, self.folder) from error
-        here = (status.st_dev, status.st_ino)
-        if here in inside:  # a symbolic link that leads back up
-            return
-        for path, entry in found:
-            if path.endswith("/"):
-                yield from self._walk(entry.path, path, start_after, inside | {here})
-            else:
+    def _walk(self, folder: str, above: str, start_after: str | None) -> Iterator[ObjectMeta]:
+        """The files of one folder and of those below, by full path."""
+        way_down = [self._visit(folder, above, start_after)]
+        while way_down:
+            _, entries = way_down[-1]
+            for path, entry in entries:
+                if path.endswith("/"):
+                    below = self._visit(entry.path, path, start_after)
+                    # A symbolic link may lead back up.
+                    if below[0] not in (place for place, _ in way_down):
+                        way_down.append(below)
+                        break
+                    continue
                 try:
                     status = entry.stat()
                 except FileNotFoundError:  # deleted since
                     continue
                 yield _meta(path, status)
+            else:
+                way_down.pop()
+
+    def _visit(self, folder: str, above: str, start_after: str | None) -> _Visit:
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(_named(entries, above, start_after), key=itemgetter(0))
+            status = os.stat(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None, iter(())
+        except OSError as error:
+            raise _translated(error, above, self.folder) from error
+        return (status.st_dev, status.st_ino), iter(found)
 
 
 def _named(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
-from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, escaped
+from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, checked_range, escaped
 
 
 class _Object(NamedTuple):
@@ -68,6 +68,7 @@ class MemoryStore(Store):
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """See `Store.get_range`."""
+        checked_range(path, start, length)
         return self.fetch(path)[0][start : start + length]
 
     def head(self, path: str) -> ObjectMeta:

@@ -33,7 +33,7 @@ from halocline.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, escaped
+from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, checked_range, escaped
 
 T = TypeVar("T")
 
@@ -146,7 +146,8 @@ class ObjectStore(Store):
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """See `Store.get_range`."""
-        if length <= 0:
+        checked_range(path, start, length)
+        if length == 0:
             self.head(path)
             return b""
         try:

@@ -339,6 +339,12 @@ def test_symbolic_links_are_followed_once(store, tmp_path):
     assert [meta.path for meta in store.list()] == ["a/linked/part", "a/own"]
 
 
+def test_folders_as_deep_as_paths_go_are_listed(store):
+    path = "/".join(["d"] * 1200)
+    store.put(f"{path}/file", b"x")
+    assert [meta.path for meta in store.list()] == [f"{path}/file"]
+
+
 def test_a_name_cannot_be_both_a_file_and_a_folder(store):
     store.put("a/b", b"x")
     for path in ("a", "a/b/c"):

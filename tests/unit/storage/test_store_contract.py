@@ -99,6 +99,18 @@ def test_a_range_gives_what_is_there(store, start, length, expected):
     assert store.get_range("digits", start, length) == expected
 
 
+@pytest.mark.parametrize(("start", "length"), [(-1, 4), (0, -1), (-8, -8)])
+def test_a_negative_range_is_refused(store, start, length):
+    store.put("digits", b"0123456789")
+    with pytest.raises(InputError, match="no range"):
+        store.get_range("digits", start, length)
+
+
+def test_a_length_out_of_all_proportion_costs_nothing(store):
+    store.put("digits", b"0123456789")
+    assert store.get_range("digits", 4, 1 << 60) == b"456789"
+
+
 def test_a_range_of_an_empty_object_is_empty(store):
     store.put("empty", b"")
     assert store.get_range("empty", 0, 8) == b""
