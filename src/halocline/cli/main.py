@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from halocline import __version__
-from halocline.cli import history
+from halocline.cli import features, history
 from halocline.cli.output import ERROR, FINE, Format, emit_error
 from halocline.errors import HaloclineError, InputError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("features")(features.show)
 app.add_typer(history.app)
 
 
