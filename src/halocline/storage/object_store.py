@@ -5,16 +5,22 @@ headers overwrites silently, and nothing here can notice: use one that honours t
 
 Credentials come from the options, or else from the environment as each service's own tools read it, or else from the
 machine's or pod's identity. Requests that fail for the moment are tried again for a bounded time.
+
+A conditional write whose answer is lost may have taken effect, and tried again it would be refused because of itself.
+Each therefore carries an id of its own in the object's metadata, and before another try the object is asked whose it
+is.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import re
+import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
@@ -29,53 +35,16 @@ from halocline.errors import (
     DeniedError,
     HaloclineError,
     InputError,
+    InternalError,
     NotFoundError,
     UnavailableError,
     UnsupportedError,
 )
 from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, checked_range, escaped
+from halocline.storage.services import SERVICES
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What differs between the services.
-
-    Attributes:
-        name: What people call it.
-        scheme: The scheme that the client library knows it by.
-        credentials: How to give it credentials, for the message that there are none.
-        sorted_listing: Whether its listings come sorted by the whole path.
-        etag: The field of an object's description that `put_if_match` goes by.
-    """
-
-    name: str
-    scheme: str
-    credentials: str
-    sorted_listing: bool = True
-    etag: str = "e_tag"
-
-
-_AMAZON = Service("Amazon S3", "s3", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-_GOOGLE = Service("Google Cloud Storage", "gs", "GOOGLE_APPLICATION_CREDENTIALS", etag="version")
-# Accounts with a hierarchical namespace list folder by folder, where `a-b` comes after `a/b`.
-_AZURE = Service(
-    "Azure Blob Storage", "az", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY", sorted_listing=False
-)
-_AZURE_ACCOUNT_IN_URL = Service(_AZURE.name, "abfss", "AZURE_STORAGE_ACCOUNT_KEY", sorted_listing=False)
-
-SERVICES: Final[Mapping[str, Service]] = {
-    "abfs": _AZURE_ACCOUNT_IN_URL,
-    "abfss": _AZURE_ACCOUNT_IN_URL,
-    "az": _AZURE,
-    "gcs": _GOOGLE,
-    "gs": _GOOGLE,
-    "s3": _AMAZON,
-    "s3a": _AMAZON,
-    "s3n": _AMAZON,
-}
-"""URL schemes and the service each means."""
 
 _CONNECTION_OPTIONS = frozenset(
     {
@@ -106,6 +75,8 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "retry_timeout": "30",
 }
 _AT_ONCE = 16
+_WRITE_ID = "writeid"
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 2.0
 
 
 class ObjectStore(Store):
@@ -131,7 +102,10 @@ class ObjectStore(Store):
         self._bucket_url = f"{scheme}://{bucket}"
         self._folder = folder
         self.root = "/".join(filter(None, (self._bucket_url, escaped(folder))))
-        self._store = self._connect(f"{self._service.scheme}://{bucket}/{escaped(folder)}".rstrip("/"))
+        self._settings = {**_DEFAULTS, **{key.lower(): value for key, value in self._options.items()}}
+        place = f"{self._service.scheme}://{bucket}/{escaped(folder)}".rstrip("/")
+        self._store = self._connect(place, self._settings)
+        self._store_without_retries = self._connect(place, {**self._settings, "max_retries": "0"})
         # S3's directory buckets do not sort.
         self._sorted = self._service.sorted_listing and not bucket.endswith("--x-s3")
 
@@ -172,13 +146,12 @@ class ObjectStore(Store):
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         """See `Store.put_if_absent`."""
-        return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), data, mode="create")))
+        return self._put_once(checked_path(path), data, "create")
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> str:
         """See `Store.put_if_match`."""
-        mode: Any = {self._service.etag: etag}
         try:
-            return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), data, mode=mode)))
+            return self._put_once(checked_path(path), data, {self._service.etag: etag})
         except (AlreadyExistsError, NotFoundError) as error:  # what some services call a lost race, or no object
             raise self._changed(path) from error
 
@@ -222,8 +195,44 @@ class ObjectStore(Store):
     def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, dict[str, str]]]:
         return ObjectStore, (self.root, self._options)
 
-    def _connect(self, url: str) -> Any:
-        options = {**_DEFAULTS, **{key.lower(): value for key, value in self._options.items()}}
+    def _put_once(self, path: str, data: bytes, mode: Any) -> str:
+        """Writes under a condition, and finds out how that ended where the service does not say."""
+        write_id = uuid.uuid4().hex
+        deadline = time.monotonic() + float(self._settings["retry_timeout"])
+        doubt: UnavailableError | None = None
+        for attempt in range(int(self._settings["max_retries"]) + 1):
+            try:
+                return self._do(path, lambda: self._put_with_id(path, data, mode, write_id))
+            except UnavailableError as error:
+                doubt = error
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S) * random.uniform(0.5, 1.0))
+            except (ConflictError, NotFoundError):
+                if doubt is None:
+                    raise
+                if etag := self._etag_if_written_by(write_id, path):
+                    return etag
+                if mode == "create":
+                    raise
+                break  # replaced by somebody, and perhaps after this write
+        if doubt is not None and (etag := self._etag_if_written_by(write_id, path)):
+            return etag
+        raise doubt or InternalError(f"{path} in {self.root} was never tried")
+
+    def _put_with_id(self, path: str, data: bytes, mode: Any, write_id: str) -> str:
+        attributes: Any = {_WRITE_ID: write_id}
+        return self._etag(obstore.put(self._store_without_retries, path, data, mode=mode, attributes=attributes))
+
+    def _etag_if_written_by(self, write_id: str, path: str) -> str | None:
+        try:
+            found = self._do(path, lambda: obstore.get(self._store, path, options={"head": True}))
+        except NotFoundError:
+            return None
+        attributes: Mapping[Any, str] = found.attributes
+        return self._meta(found.meta).etag if attributes.get(_WRITE_ID) == write_id else None
+
+    def _connect(self, url: str, options: Mapping[str, str]) -> Any:
         connection = {key: value for key, value in options.items() if key in _CONNECTION_OPTIONS}
         if any(endpoint.startswith("http://") for endpoint in self._endpoints()):
             connection.setdefault("allow_http", "true")

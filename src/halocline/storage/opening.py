@@ -22,6 +22,7 @@ from halocline.errors import InputError, UnsupportedError
 from halocline.storage.base import Store
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
+from halocline.storage.services import SERVICES
 
 # A scheme has at least two letters, so that a drive letter is none; names may hold colons, so `//` must follow.
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<host>[^/]*)/*(?P<folder>.*)", re.DOTALL)
@@ -61,8 +62,6 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = 
     scheme, host, folder = found["scheme"].lower(), found["host"], found["folder"].rstrip("/")
     if scheme == "memory":
         return MemoryStore(unquote(host) or None, unquote(folder))
-    from halocline.storage.object_store import SERVICES, ObjectStore  # the client library takes long to import
-
     if scheme not in SERVICES:
         raise UnsupportedError(
             f"no store is known for {text}",
@@ -71,4 +70,6 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = 
         )
     if not host:
         raise InputError(f"{text} names no bucket", next_step=f"Give {scheme}://BUCKET/FOLDER.")
+    from halocline.storage.object_store import ObjectStore  # only buckets need the client library
+
     return ObjectStore(f"{scheme}://{host}/{folder}".rstrip("/"), options)

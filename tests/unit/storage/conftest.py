@@ -68,7 +68,7 @@ def s3_options(s3_endpoint):
 def store(request, tmp_path):
     match request.param:
         case "local":
-            return LocalStore(tmp_path / "lake root%20")
+            return LocalStore(tmp_path / "lake root%20", sync=False)  # nothing here depends on the disk
         case "memory":
             return MemoryStore(f"{uuid.uuid4().hex} %20", "a folder")
         case _:

@@ -164,24 +164,40 @@ def test_a_store_opens_without_asking_the_service(url):
     assert store.root == store.address() == url
 
 
-class ServiceOfOneKind(BaseHTTPRequestHandler):
-    """Keeps objects as the Google or Azure service would, as far as conditions go; each write is a new generation."""
+class Service(BaseHTTPRequestHandler):
+    """Keeps objects as the services do, as far as conditions and metadata go; each write is a new generation.
+
+    `server.plan` says what happens to each write in turn: `lose` the answer, `refuse` it, or nothing.
+    """
+
+    protocol_version = "HTTP/1.1"
 
     def do_PUT(self):
         data = self.rfile.read(int(self.headers["content-length"]))
-        objects, now = self.server.objects, self.server.objects.get(self.path, (0, b""))[0]
+        what = self.server.plan.pop(0) if self.server.plan else ""
+        if what == "refuse":
+            return self.answer(503)
+        status, generation = self.write(data)
+        if what == "lose":
+            self.close_connection = True
+            return None
+        return self.answer(status, generation)
+
+    def write(self, data):
+        objects, now = self.server.objects, self.server.objects.get(self.path, (0,))[0]
         wanted = self.headers.get("x-goog-if-generation-match")
         match, none_match = self.headers.get("if-match"), self.headers.get("if-none-match")
         if none_match == "*" and now:
-            return self.answer(409, headers={"x-ms-error-code": "BlobAlreadyExists"})
+            return (409 if self.headers.get("x-ms-version") else 412), 0
         if (wanted is not None and int(wanted) != now) or (match is not None and match != f'"{now}"'):
-            return self.answer(412)
-        objects[self.path] = (now + 1, data)
-        return self.answer(200, now + 1)
+            return 412, 0
+        kept = {name: value for name, value in self.headers.items() if "-meta-" in name.lower()}
+        objects[self.path] = (now + 1, data, kept)
+        return 200, now + 1
 
     def do_GET(self):
-        generation, data = self.server.objects.get(self.path, (0, b""))
-        return self.answer(200, generation, data) if generation else self.answer(404)
+        generation, data, kept = self.server.objects.get(self.path, (0, b"", {}))
+        return self.answer(200, generation, data, kept) if generation else self.answer(404)
 
     def do_HEAD(self):
         self.do_GET()
@@ -202,8 +218,9 @@ class ServiceOfOneKind(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def service():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), ServiceOfOneKind)
-    server.objects = {}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    server.objects, server.plan = {}, []
+    server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
@@ -212,17 +229,29 @@ def service():
     server.server_close()
 
 
-@pytest.mark.parametrize("kind", ["gs", "az", "abfss"])
-def test_conditional_writes_are_the_services_own(kind, service):
+def opened(kind, service, retries=4):
     endpoint = f"http://127.0.0.1:{service.server_port}"
-    key = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+    google = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": ""}
     azure = {"azure_storage_endpoint": endpoint, "azure_skip_signature": "true", "account_name": "account"}
+    amazon = {"endpoint": endpoint, "aws_access_key_id": "key", "aws_secret_access_key": "secret"}
     url, options = {
-        "gs": ("gs://bucket/my%20lake", {"google_service_account_key": json.dumps(key), "allow_http": "true"}),
+        "s3": ("s3://bucket/my%20lake", amazon),
+        "gs": (
+            "gs://bucket/my%20lake",
+            {"google_service_account_key": json.dumps(google | {"private_key_id": ""}), "allow_http": "true"},
+        ),
         "az": ("az://container/my%20lake", azure),
         "abfss": ("abfss://container@account.dfs.core.windows.net/my%20lake", azure),
     }[kind]
-    store = open_store(url, options | {"max_retries": "0"})
+    return open_store(url, options | {"max_retries": str(retries)})
+
+
+KINDS = pytest.mark.parametrize("kind", ["s3", "gs", "az", "abfss"])
+
+
+@KINDS
+def test_conditional_writes_are_the_services_own(kind, service):
+    store = opened(kind, service)
     first = store.put_if_absent("a b", b"one")
     assert [unquote(path).rpartition("/my lake/")[2] for path in service.objects] == ["a b"]
     with pytest.raises(AlreadyExistsError):
@@ -237,3 +266,57 @@ def test_conditional_writes_are_the_services_own(kind, service):
     with pytest.raises(ConflictError):
         store.put_if_match("a b", b"five", second)
     assert not store.exists("a b")
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan"),
+    [
+        *((kind, ["lose"]) for kind in ("s3", "gs", "az", "abfss")),
+        *(("s3", plan) for plan in (["refuse"], ["refuse", "lose"], ["lose", "lose"], ["refuse", "refuse"])),
+    ],
+)
+def test_a_conditional_write_is_not_refused_because_of_itself(kind, plan, service):
+    store = opened(kind, service)
+    service.plan = [*plan]
+    first = store.put_if_absent("a", b"mine")
+    assert store.head("a").etag == first
+    service.plan = [*plan]
+    second = store.put_if_match("a", b"mine again", first)
+    assert store.head("a").etag == second != first
+    assert store.get("a") == b"mine again"
+    assert {value[0] for value in service.objects.values()} == {2}, "written more than once"
+
+
+@KINDS
+def test_a_name_that_somebody_else_took_while_the_answer_was_lost_is_taken(kind, service):
+    store = opened(kind, service)
+    store.put_if_absent("a", b"theirs")
+    service.plan = ["refuse"]
+    with pytest.raises(AlreadyExistsError):
+        store.put_if_absent("a", b"theirs")  # the same bytes are not the same write
+
+
+@KINDS
+def test_a_swap_that_cannot_be_told_from_somebody_elses_is_in_doubt(kind, service):
+    store = opened(kind, service)
+    first = store.put("a", b"one")
+    store.put("a", b"theirs")
+    service.plan = ["refuse"]
+    with pytest.raises(UnavailableError):
+        store.put_if_match("a", b"mine", first)
+    assert store.get("a") == b"theirs"
+
+
+def test_a_service_that_never_answers_ends_the_tries(service):
+    store = opened("s3", service, retries=2)
+    service.plan = ["refuse"] * 9
+    with pytest.raises(UnavailableError, match="cannot be reached"):
+        store.put_if_absent("a", b"mine")
+    assert len(service.plan) == 6
+    assert not store.exists("a")
+
+
+def test_the_last_try_counts_even_if_its_answer_is_lost(service):
+    store = opened("s3", service, retries=0)
+    service.plan = ["lose"]
+    assert store.put_if_absent("a", b"mine") == store.head("a").etag
