@@ -37,7 +37,7 @@ from halocline.formats.delta import (
 )
 from halocline.formats.delta.action_rules import check_no_duplicates
 from halocline.formats.delta.actions import Action, Add, Commit, Metadata, Remove
-from halocline.formats.delta.intent import Intent, Isolation, ReadPredicate, Reads
+from halocline.formats.delta.intent import Intent, Isolation, Reads
 from halocline.formats.delta.locations import Locations
 from halocline.formats.delta.protocol_action import protocol_of
 
@@ -87,7 +87,7 @@ class Ground:
         locations: How the table's log spells paths.
         read_protocol: The protocol of the version that was read.
         read_metadata: The metadata of the version that was read.
-        admit: Raises if this release may not write a table of that protocol.
+        admit: Raises if this release may not write a table of that protocol and metadata.
         first_match: The first of some files that may hold rows matching a predicate, by partition values.
         revalidate: For a commit that drops a feature: raises if that cannot be done after a version.
         yields_to_upgrades: Whether a winner that adds a feature marked so makes this commit give way.
@@ -97,8 +97,8 @@ class Ground:
     locations: Locations
     read_protocol: Protocol
     read_metadata: Metadata
-    admit: Callable[[Protocol], None]
-    first_match: Callable[[ReadPredicate, Sequence[Add]], Add | None]
+    admit: Callable[[Protocol, Metadata], None]
+    first_match: Callable[[str, Sequence[Add]], Add | None]
     revalidate: Callable[[int], None] | None = None
     yields_to_upgrades: bool = False
 
@@ -144,7 +144,7 @@ def _after_protocol(intent: Intent, winner: Winner, ground: Ground) -> Intent:
     action = winner.commit.protocol
     if action is not None:
         theirs = protocol_of(action)
-        ground.admit(theirs)
+        ground.admit(theirs, winner.commit.metadata or intent.metadata)
         sides = {"table": str(theirs), "you started from": str(ground.read_protocol)}
         if intent.protocol_action is not None:
             raise _conflict("CONCURRENT_PROTOCOL_CHANGE", "both change the protocol", intent, winner, ground, sides)

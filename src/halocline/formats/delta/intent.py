@@ -43,31 +43,18 @@ class Isolation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPredicate:
-    """A condition that rows were read by.
-
-    Attributes:
-        text: The condition, in SQL.
-        partition_text: The part of it that only partition columns decide; None if there is no such part, which
-            means that any partition may hold matching rows.
-    """
-
-    text: str
-    partition_text: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Reads:
     """What a transaction has read.
 
     Attributes:
-        predicates: Conditions that rows were read by.
+        predicates: Conditions that rows were read by, in SQL. Against files that others add, only what they say
+            about partition columns counts.
         paths: Files that were read, decoded paths.
         whole_table: Whether every row counted.
         app_ids: Applications whose last transaction was asked for.
     """
 
-    predicates: tuple[ReadPredicate, ...] = ()
+    predicates: tuple[str, ...] = ()
     paths: frozenset[str] = frozenset()
     whole_table: bool = False
     app_ids: frozenset[str] = frozenset()

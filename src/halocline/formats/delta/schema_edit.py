@@ -22,7 +22,7 @@ _DEEPEST: Final = 200
 
 
 def parse(schema_string: str) -> dict[str, Any]:
-    """The schema in a `metaData` action.
+    """The schema in a `metaData` action; empty text is a table without columns.
 
     Raises:
         MalformedError: It is not the JSON of a struct.
@@ -31,6 +31,8 @@ def parse(schema_string: str) -> dict[str, Any]:
         >>> parse('{"type":"struct","fields":[]}')
         {'type': 'struct', 'fields': []}
     """
+    if not schema_string:
+        return {"type": "struct", "fields": []}
     try:
         schema = json.loads(schema_string)
     except (ValueError, RecursionError) as error:

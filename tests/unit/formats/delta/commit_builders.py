@@ -8,7 +8,7 @@ from typing import Any
 from halocline.compat.protocol import Protocol
 from halocline.formats.delta.actions import Action, Add, Commit, CommitInfo, DeletionVector, Metadata, Remove
 from halocline.formats.delta.conflicts import Ground, Winner
-from halocline.formats.delta.intent import Intent, ReadPredicate, Reads, isolation_for
+from halocline.formats.delta.intent import Intent, Reads, isolation_for
 from halocline.formats.delta.locations import Locations
 from halocline.formats.delta.schema_edit import dump, field
 
@@ -78,11 +78,11 @@ def winner(
     return Winner(version, Commit(f"{version}.json", (CommitInfo(values), *actions)), 5000)
 
 
-def match_day(predicate: ReadPredicate, candidates: Any) -> Add | None:
-    """The first file of the partition that the predicate names as `day = '...'`; any file without such a part."""
-    if predicate.partition_text is None:
+def match_day(predicate: str, candidates: Any) -> Add | None:
+    """The first file of the partition that the predicate names as `day = '...'`; any file if it names none."""
+    if "day = " not in predicate:
         return candidates[0]
-    wanted = predicate.partition_text.partition("'")[2].rstrip("'")
+    wanted = predicate.partition("day = '")[2].partition("'")[0]
     return next((each for each in candidates if each.partition_values.get("day") == wanted), None)
 
 
@@ -94,7 +94,7 @@ def ground(
         locations=Locations("memory://lake/orders"),
         read_protocol=protocol or Protocol.delta(1, 2),
         read_metadata=metadata() if table is None else table,
-        admit=admit or (lambda protocol: None),
+        admit=admit or (lambda protocol, metadata: None),
         first_match=match_day,
         **more,
     )

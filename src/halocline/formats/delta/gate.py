@@ -1,0 +1,49 @@
+"""The gate in front of every commit, for the protocol before it and the protocol after it.
+
+The question is asked of `halocline.compat.verdict` and answered for the features that the metadata switches on,
+including the mode of column mapping, which some releases tell apart.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.verdict import check
+from halocline.errors import IncompatibleError
+from halocline.formats.delta import properties
+from halocline.formats.delta.actions import Metadata
+from halocline.formats.delta.metadata_rules import MODE, table_metadata
+
+WRITE: Final = "write"
+MAINTENANCE: Final = "write.maintenance"
+
+
+def admit(release: Release, protocol: Protocol, metadata: Metadata, operation: str, table: str) -> None:
+    """Returns if the release may do the operation to the table.
+
+    Raises:
+        IncompatibleError: It lacks a feature that the table requires.
+    """
+    enabled = set(protocol.enabled(table_metadata(metadata)))
+    if "columnMapping" in enabled:
+        enabled.add(f"columnMapping:{properties.choice(metadata.configuration, MODE)}")
+    check(release, protocol, operation, enabled=enabled, subject=table)
+
+
+def check_transition(before: Protocol, after: Protocol, dropped: str | None, table: str) -> None:
+    """Makes sure that a commit only adds features, or takes out exactly the one it says it drops.
+
+    Raises:
+        IncompatibleError: Features would get lost.
+    """
+    if before.can_upgrade_to(after) or (dropped is not None and before.can_downgrade_to(after, dropped)):
+        return
+    lost = ", ".join(sorted(before.features - after.features))
+    raise IncompatibleError(
+        f"the new protocol of {table} lacks {lost or 'features'} of the old one",
+        condition="PROTOCOL_NOT_DOWNGRADABLE",
+        sides={"before": str(before), "after": str(after)},
+        next_step=f"Drop one feature at a time: halocline plan {table} --drop {lost.partition(',')[0] or 'FEATURE'}",
+    )
