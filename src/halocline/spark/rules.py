@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import ConstraintError, MalformedError
+from halocline.spark.columns import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,16 +98,6 @@ def violation(error: BaseException, rules: Sequence[Rule], table: str) -> Constr
         sides={"rule": rule.condition, "row": _shortened(found["row"])},
         next_step="Correct the rows, or drop the rule first.",
     )
-
-
-def quoted(name: str) -> str:
-    """A column name as Spark SQL reads it, whatever characters it holds.
-
-    Example:
-        >>> quoted("a.b`c")
-        '`a.b``c`'
-    """
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _schema_rules(schema: Mapping[str, Any]) -> Iterator[Rule]:
