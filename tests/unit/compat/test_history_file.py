@@ -35,8 +35,14 @@ def test_shipped_history_loads_by_name_and_bears_it(name):
     assert all(row.summary and row.name for row in history.lifetimes)
 
 
-def test_shipped_names_are_the_three():
-    assert History.shipped() == ("databend-meta", "databend-meta-seed", "databend-raft")
+def test_shipped_names_are_those_of_databend_and_our_own():
+    assert History.shipped() == (
+        "databend-meta",
+        "databend-meta-seed",
+        "databend-raft",
+        "halocline-fleet",
+        "halocline-fleet-push",
+    )
 
 
 def test_unknown_name_is_not_found_and_the_nearest_is_offered():
