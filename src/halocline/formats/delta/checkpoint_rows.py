@@ -178,13 +178,13 @@ class CheckpointRows:
                 if key in self._keys:
                     continue
                 self._keys.add(key)
-                if isinstance(action, Add):
-                    pending.append(action)
-                else:
+                if isinstance(action, Remove):
                     self._removes.append(action)
-            if len(pending) >= BATCH:
-                self._add_batches.append(_add_columns(pending))
-                pending = []
+                    continue
+                pending.append(action)
+                if len(pending) == BATCH:
+                    self._add_batches.append(_add_columns(pending))
+                    pending = []
         if pending:
             self._add_batches.append(_add_columns(pending))
 

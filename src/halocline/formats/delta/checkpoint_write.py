@@ -160,7 +160,7 @@ def _write_v2(
     path = f"{DELTA.prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     store.put(path, data)
     interval = properties.count(rows.header.metadata.configuration, "delta.checkpointInterval") or 1
-    if (version // interval) % CLASSIC_EVERY == 0:
+    if version % (interval * CLASSIC_EVERY) == 0:
         store.put(classic_path(version), data)
     size = len(data) + sum(each.size_in_bytes for each in sidecars)
     written = _written(version, path, len(others) + len(sidecars) + 1, size, rows, others)
