@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from halocline.compat.release import Release
 from halocline.errors import InputError
+from halocline.formats.delta.gate import UNCHECKED
 from halocline.formats.delta.snapshot import Snapshot, own_release
 from halocline.table import gatekeeper
 from halocline.table.gatekeeper import Gatekeeper
@@ -41,7 +42,9 @@ class Opened:
         self.store = store
         self.url = store.root
         self.settings = settings or Settings()
-        self.release = Release.parse(self.settings.release) if self.settings.release else own_release()
+        self.release = own_release() if self.settings.release is None else Release.parse(self.settings.release)
+        if not self.settings.check_enabled:
+            self.release = UNCHECKED
         self._spark = spark
 
     @property
@@ -79,7 +82,6 @@ class Opened:
             release=self.release,
             operation=operation,
             legacy_protocol=self.settings.allow_missing_protocol,
-            check_enabled=self.settings.check_enabled,
         )
         self.gatekeeper.note_use(self.url, operation)
         return snapshot

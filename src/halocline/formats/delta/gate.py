@@ -1,11 +1,15 @@
-"""The gate in front of every commit, for the protocol before it and the protocol after it.
+"""The gate in front of every snapshot and every commit, for the protocol before it and the protocol after it.
 
 The question is asked of `halocline.compat.verdict` and answered for the features that the metadata switches on,
 including the mode of column mapping, which some releases tell apart.
+
+Who looks into a broken table may act as `UNCHECKED`. The gate then lets everything through with a warning, and what is
+read may be wrong.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Final
 
 from halocline.compat.protocol import Protocol
@@ -19,6 +23,13 @@ from halocline.formats.delta.metadata_rules import MODE, table_metadata
 WRITE: Final = "write"
 MAINTENANCE: Final = "write.maintenance"
 
+UNCHECKED: Final = Release.parse("unchecked@0")
+"""Acts for a user who has switched the protocol check off."""
+
+
+class UncheckedWarning(UserWarning):
+    """A table is used without checking whether this release understands it."""
+
 
 def admit(release: Release, protocol: Protocol, metadata: Metadata, operation: str, table: str) -> None:
     """Returns if the release may do the operation to the table.
@@ -26,6 +37,9 @@ def admit(release: Release, protocol: Protocol, metadata: Metadata, operation: s
     Raises:
         IncompatibleError: It lacks a feature that the table requires.
     """
+    if release == UNCHECKED:
+        warnings.warn(f"{table} with {protocol} is used unchecked; rows may be wrong", UncheckedWarning, stacklevel=3)
+        return
     enabled = set(protocol.enabled(table_metadata(metadata)))
     if "columnMapping" in enabled:
         enabled.add(f"columnMapping:{properties.choice(metadata.configuration, MODE)}")

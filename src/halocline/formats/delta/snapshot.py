@@ -26,9 +26,8 @@ from halocline.compat.agreement import disagreements
 from halocline.compat.features import Kind, feature
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
-from halocline.compat.verdict import check
 from halocline.errors import InputError, MalformedError
-from halocline.formats.delta import in_commit_timestamps
+from halocline.formats.delta import gate, in_commit_timestamps
 from halocline.formats.delta.actions import CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
 from halocline.formats.delta.header import TableHeader, header_of
 from halocline.formats.delta.predicate import Predicate
@@ -239,10 +238,7 @@ def _columns_behind_gate(header: TableHeader, protocol: Protocol, release: Relea
     """Passes the gate, and gives the schema as this protocol means it."""
     metadata = header.metadata
     mode = metadata.configuration.get(MAPPING_MODE, "none").strip().lower()
-    enabled = set(protocol.enabled(header.table_metadata))
-    if COLUMN_MAPPING in enabled:
-        enabled.add(f"{COLUMN_MAPPING}:{mode}")
-    check(release, protocol, operation, enabled=enabled, subject=header.root)
+    gate.admit(release, protocol, metadata, operation, header.root)
     for finding in disagreements(protocol, header.table_metadata):
         concerns = operation.startswith("write") or feature(protocol.format, finding.feature).kind is Kind.READER_WRITER
         if finding.code == "ENABLED_NOT_SUPPORTED" and finding.fatal and concerns:
