@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from halocline import __version__
-from halocline.cli import features, history
+from halocline.cli import check, features, history, inspect
 from halocline.cli.output import ERROR, FINE, Format, emit_error
 from halocline.errors import HaloclineError, InputError
 
@@ -21,7 +21,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("check")(check.show)
 app.command("features")(features.show)
+app.command("inspect")(inspect.show)
 app.add_typer(history.app)
 
 

@@ -1,0 +1,134 @@
+"""`halocline check`: which clients can use a table, now and after a change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from halocline.cli.inspect import TableArgument, age_text
+from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, columns, emit
+from halocline.compat.answer import Answer
+from halocline.compat.release import Release
+from halocline.compat.verdict import Verdict
+from halocline.errors import InputError
+from halocline.formats.delta.feature_support import Proposal, propose
+from halocline.formats.delta.forecast import READING, WRITING, Client, Forecast, Outlook, forecast, next_step
+from halocline.formats.delta.header import read_header
+from halocline.formats.delta.inspection import writers
+from halocline.storage import open_store
+from halocline.storage.base import Store
+
+_STYLES = {Answer.OK: "green", Answer.UNKNOWN: "yellow", Answer.REFUSED: "red", Answer.WRONG: "bold white on red"}
+
+
+def show(
+    table: TableArgument,
+    client: Annotated[
+        list[str] | None,
+        typer.Option("--client", help="A release, e.g. deltalake@1.6.6; those that the log names if left out."),
+    ] = None,
+    operation: Annotated[
+        str | None,
+        typer.Option("--operation", help="read, write or finer; if left out, what the log saw them do, or read."),
+    ] = None,
+    enable: Annotated[list[str] | None, typer.Option("--enable", help="A feature to be switched on.")] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="A feature to be taken out.")] = None,
+    truncate_history: Annotated[
+        bool | None,
+        typer.Option("--truncate-history/--keep-history", help="How to drop; both ways are shown if left out."),
+    ] = None,
+    output: OutputOption = Format.TEXT,
+) -> int:
+    """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
+    store = open_store(table)
+    proposal = propose(read_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history)
+    found = forecast(_clients(store, table, client or (), operation), proposal.now, *proposal.ways.values())
+    asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
+    cannot = _cannot(found)
+    facts: dict[str, Any] = {
+        "table": table,
+        "version": proposal.version,
+        "change": asked,
+        "protocol": {"now": str(proposal.now.protocol)}
+        | {way: str(terms.protocol) for way, terms in proposal.ways.items()},
+        "clients": [each.to_dict(list(proposal.ways)) for each in found.outlooks],
+        "wouldBreak": {way: _names(found.broken(at)) for at, way in enumerate(proposal.ways)},
+        "cannotNow": [str(each.release) for each in cannot],
+        "next": _next(found, cannot),
+    }
+    emit(output, facts, _table(found, proposal), *_verdict_lines(found, proposal, cannot))
+    if not proposal.ways:
+        return INCOMPATIBLE if cannot else FINE
+    return INCOMPATIBLE if any(found.broken(at) for at in range(len(found.after))) else FINE
+
+
+def _clients(store: Store, table: str, given: Sequence[str], operation: str | None) -> list[Client]:
+    asked = (operation,) if operation else None
+    if given:
+        return [Client(Release.parse(each), asked or READING) for each in given]
+    seen = writers(store).clients
+    if not seen:
+        raise InputError(
+            f"no commit of {table} names who wrote it, so there is nobody to check",
+            sides={"log": "names nobody", "needed": "at least one client"},
+            next_step=f"halocline check {table} --client deltalake@1.6.6",
+        )
+    return [Client(each.release, asked or WRITING, each.known_from, each.last_ms) for each in seen]
+
+
+def _table(found: Forecast, proposal: Proposal) -> Table:
+    table = columns("client", "now", *proposal.ways, "why", "known from")
+    now_ms = time.time_ns() // 1_000_000
+    for each in found.outlooks:
+        answers = [_answer(verdict) for verdict in (each.now, *each.after)]
+        table.add_row(str(each.client.release), *answers, _why(each), _known_from(each.client, now_ms))
+    return table
+
+
+def _answer(verdict: Verdict) -> Text:
+    return Text(str(verdict.answer), style=_STYLES[verdict.answer])
+
+
+def _why(outlook: Outlook) -> str:
+    """The reasons of the loudest verdict that is not `ok`."""
+    loudest = max((outlook.now, *outlook.after), key=lambda verdict: verdict.answer.loudness)
+    return "; ".join(reason.text for reason in loudest.reasons)
+
+
+def _known_from(client: Client, now_ms: int) -> str:
+    return client.known_from if client.last_ms is None else f"{client.known_from} {age_text(now_ms - client.last_ms)}"
+
+
+def _cannot(found: Forecast) -> list[Verdict]:
+    return [each.now for each in found.outlooks if not each.now.ok]
+
+
+def _verdict_lines(found: Forecast, proposal: Proposal, cannot: Sequence[Verdict]) -> Iterator[str]:
+    total = len(found.outlooks)
+    if not proposal.ways:
+        yield f"Cannot: {len(cannot)} of {total}." + _then(next_step(cannot))
+    for at, (way, terms) in enumerate(proposal.ways.items()):
+        broken = found.broken(at)
+        silently = [str(each.client.release) for each in broken if each.after[at].wrong]
+        where = f" ({way})" if len(proposal.ways) > 1 else ""
+        loud = f" Silently wrong: {', '.join(silently)}." if silently else ""
+        yield f"Would break{where}: {len(broken)} of {total}.{loud}" + _then(found.next_step(at))
+        yield f"Protocol{where}: {proposal.now.protocol} becomes {terms.protocol}"
+
+
+def _then(step: str) -> str:
+    return f"  Next: {step}." if step else ""
+
+
+def _next(found: Forecast, cannot: Sequence[Verdict]) -> str:
+    steps = [found.next_step(at) for at in range(len(found.after))] or [next_step(cannot)]
+    return "; ".join(dict.fromkeys(filter(None, steps)))
+
+
+def _names(outlooks: Sequence[Outlook]) -> list[str]:
+    return [str(each.client.release) for each in outlooks]

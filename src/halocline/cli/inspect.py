@@ -1,0 +1,92 @@
+"""`halocline inspect`: what a table is, what it requires, and who writes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from halocline.cli.output import Format, OutputOption, emit
+from halocline.formats.delta.inspection import Inspection, Observed, inspect
+from halocline.storage import open_store
+
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A path or URL of a table.")]
+
+_SIZES = ("bytes", "kB", "MB", "GB", "TB", "PB")
+_AGES = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def show(
+    table: TableArgument,
+    version: Annotated[int | None, typer.Option("--version", help="The version; the newest if not given.")] = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Show what a table is, what it requires, and who writes it."""
+    found = inspect(open_store(table), version)
+    emit(output, found.to_dict(), *_lines(table, found))
+
+
+def _lines(table: str, found: Inspection) -> Iterator[str]:
+    counted = (
+        f"{found.files:,} files · {size_text(found.size or 0)}" if found.files is not None else "files not counted"
+    )
+    yield f"{table} · delta · version {found.version} · {counted}"
+    features = f"supported: {_names(found.supported)}   enabled: {_names(found.enabled)}"
+    numbers = f"({found.protocol.reader},{found.protocol.writer})"
+    yield f"protocol    {numbers}   {features}"
+    yield f"written by  {_writers(found)}"
+    if found.uncounted:
+        yield f"uncounted   {found.uncounted}"
+    if found.findings:
+        worst = "; ".join(each.text for each in found.findings[:3])
+        yield f"findings    {worst}.   Next: halocline lint {table}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _writers(found: Inspection) -> str:
+    now_ms = time.time_ns() // 1_000_000
+    pieces = [_writer(each, now_ms) for each in found.writers.observed]
+    if found.writers.unnamed:
+        pieces.append(f"nobody named ({_commits(found.writers.unnamed)})")
+    return ", ".join(pieces) or "nobody: the log holds no commits"
+
+
+def _writer(each: Observed, now_ms: int) -> str:
+    return f"{each.release} ({_commits(each.commits)}, last {age_text(now_ms - each.last_ms)})"
+
+
+def _commits(number: int) -> str:
+    return f"{number:,} commit{'' if number == 1 else 's'}"
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people.
+
+    Example:
+        >>> size_text(999), size_text(96_100_000_000)
+        ('999 bytes', '96.1 GB')
+    """
+    amount, unit = float(size), 0
+    while amount >= 999.95 and unit < len(_SIZES) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{size} bytes" if unit == 0 else f"{amount:.1f} {_SIZES[unit]}"
+
+
+def age_text(age_ms: int) -> str:
+    """How long ago, for people.
+
+    Example:
+        >>> age_text(7_300_000), age_text(172_800_000), age_text(200)
+        ('2 h ago', '2 days ago', 'just now')
+    """
+    seconds = age_ms // 1000
+    for length, unit in _AGES:
+        if seconds >= length:
+            number = seconds // length
+            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''} ago"
+    return "just now"
