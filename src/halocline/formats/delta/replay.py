@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from halocline.storage.base import Store
 
 _log = logging.getLogger(__name__)
 _CHECKPOINTS_TRIED: Final = 4
+_BATCH: Final = 65536
 
 
 class Pruner(Protocol):
@@ -131,12 +133,14 @@ class Replay:
         return table
 
     def _tail_files(self, wanted: Sequence[str], pruner: Pruner | None) -> Iterator[pa.RecordBatch]:
-        for batch in self.state.files.to_batches():
+        adds = self.state.adds
+        for start in range(0, len(adds), _BATCH):
+            some = adds[start : start + _BATCH]
             if pruner is not None:
-                facts = {"path": batch["path"], "partitionValues": batch["partition_values"], "stats": batch["stats"]}
-                keep = pruner.keep(facts)
-                batch = batch if keep is None else batch.filter(keep)
-            yield batch.select(list(wanted))
+                facts = file_list.from_adds(some, ("path", "partition_values", "stats"))
+                keep = pruner.keep(dict(zip(("path", "partitionValues", "stats"), facts.columns, strict=True)))
+                some = some if keep is None else list(compress(some, keep.to_pylist()))
+            yield file_list.from_adds(some, wanted)
 
     def _checkpoint_files(self, wanted: Sequence[str], pruner: Pruner | None) -> Iterator[pa.RecordBatch]:
         checkpoint = self.checkpoint

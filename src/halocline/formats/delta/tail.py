@@ -18,10 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
-import pyarrow as pa
 from msgspec import Raw, Struct
 
-from halocline.formats.delta import file_list
 from halocline.formats.delta.actions import (
     Add,
     DeletionVector,
@@ -36,14 +34,13 @@ from halocline.formats.delta.actions import (
     decode_metadata,
     malformed,
 )
-from halocline.formats.delta.locations import Locations, needs_care
+from halocline.formats.delta.locations import Locations
 from halocline.formats.log.names import FileKind, LogFile
 from halocline.storage.base import Store
 
 Key: TypeAlias = str | tuple[str, str]
 """What tells logical files apart: a decoded path, or a path and the id of a deletion vector."""
 
-_BATCH: Final = 16384
 # Bytes of the tail that are kept between the two passes rather than fetched again.
 _KEPT: Final = 16 * 1024 * 1024
 
@@ -81,7 +78,7 @@ class TailState:
         header: Its newest protocol and metadata.
         txns: The newest transaction of each application.
         domains: The newest word on each domain, tombstones included.
-        files: The live files it adds, all columns.
+        adds: The live files it adds, with their decoded paths. They become columns when those are asked for.
         removes: The newest removals, by their decoded paths.
         keys: Every logical file it says something about.
         unknown: How often each unknown action occurs.
@@ -90,7 +87,7 @@ class TailState:
     header: Header
     txns: dict[str, Txn]
     domains: dict[str, DomainMetadata]
-    files: pa.Table
+    adds: list[tuple[str, Add]]
     removes: list[tuple[str, Remove]]
     keys: set[Key]
     unknown: Counter[str]
@@ -181,31 +178,27 @@ class _Replay:
     removes: list[tuple[str, Remove]] = field(default_factory=list)
     keys: set[Key] = field(default_factory=set)
     unknown: Counter[str] = field(default_factory=Counter)
-    _adds: list[Add] = field(default_factory=list)
-    _paths: list[str] = field(default_factory=list)
-    _batches: list[pa.RecordBatch] = field(default_factory=list)
+    adds: list[tuple[str, Add]] = field(default_factory=list)
 
     def read(self, file: LogFile, data: bytes) -> None:
         lines = decode_lines(data, file.name)
         if not lines and file.kind is FileKind.COMMIT:
             raise malformed(file.name, "is empty")
-        decode, keys, adds, paths = self.locations.decode, self.keys, self._adds, self._paths
-        added: dict[str, Key] = {}
-        is_unknown = False
+        decode, keys, adds = self.locations.decode, self.keys, self.adds
+        is_unknown = has_vectors = False
         for line in reversed(lines):
             add = line.add
             if add is not None:
                 path = add.path
-                if "%" in path or needs_care(path):
+                # This runs once per file of the table: the common case makes no call.
+                if "%" in path or ".." in path or ":/" in path or path[:1] in "/":
                     path = decode(path)
-                vector = add.deletion_vector
-                key: Key = path if vector is None else (path, vector.unique_id)
-                if added.setdefault(path, key) != key:
-                    raise malformed(file.name, f"adds {path!r} with two different deletion vectors")
+                key: Key = path
+                if add.deletion_vector is not None:
+                    key, has_vectors = (path, add.deletion_vector.unique_id), True
                 if key not in keys:
                     keys.add(key)
-                    adds.append(add)
-                    paths.append(path)
+                    adds.append((path, add))
                 if line.remove is not None:
                     raise malformed(file.name, "has a line with more than one action")
                 continue
@@ -220,8 +213,16 @@ class _Replay:
                 is_unknown |= not self._read_other(line, file.name)
         if is_unknown:
             self.unknown.update(decode_commit(data, file.name).unknown)
-        if len(adds) >= _BATCH:
-            self._flush()
+        if has_vectors:
+            self._check_one_vector_per_path(lines, file.name)
+
+    def _check_one_vector_per_path(self, lines: list[Line], name: str) -> None:
+        added: dict[str, Key] = {}
+        for add in (line.add for line in lines if line.add is not None):
+            path = self.locations.decode(add.path)
+            key = key_of(path, add.deletion_vector)
+            if added.setdefault(path, key) != key:
+                raise malformed(name, f"adds {path!r} with two different deletion vectors")
 
     def _read_other(self, line: Line, name: str) -> bool:
         """Takes in an action that is not about a file; False if it is none that is known."""
@@ -238,19 +239,12 @@ class _Replay:
             return line.cdc is not None or bool(bytes(line.commit_info))
         return True
 
-    def _flush(self) -> None:
-        if self._adds:
-            self._batches.append(file_list.from_adds(self._adds, self._paths))
-            self._adds.clear()
-            self._paths.clear()
-
     def finish(self) -> TailState:
-        self._flush()
         return TailState(
             header=self.header,
             txns=self.txns,
             domains=self.domains,
-            files=pa.Table.from_batches(self._batches, schema=file_list.ALL),
+            adds=self.adds,
             removes=self.removes,
             keys=self.keys,
             unknown=self.unknown,
