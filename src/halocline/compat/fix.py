@@ -1,0 +1,145 @@
+"""The nearest fix: what would turn a verdict into `ok`.
+
+There are two ways out. The *release* can change: the smallest one of the same product, not below the current one,
+that may; if only older ones may, that is said. Or the *table* can change: the features whose removal would do. Only
+features that can be taken out of a table are proposed, and the protocol that would be left is judged again, so a
+proposal is one that works. Both are found from the same knowledge as the verdict; what is unknown proposes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from typing import Protocol as Shape
+
+from halocline.compat.features import feature
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.errors import HaloclineError
+from halocline.spans import Span
+from halocline.versions import Version
+
+
+class Judged(Shape):
+    """What is asked of a verdict here."""
+
+    @property
+    def ok(self) -> bool:
+        """True if it may."""
+
+    @property
+    def blockers(self) -> frozenset[str]:
+        """The tokens that stand in the way."""
+
+
+Judge = Callable[[Release, Protocol, Sequence[str]], Judged]
+"""Gives the verdict on a release and a protocol from which these features were taken out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What would do.
+
+    Args:
+        upgrade: The smallest release, not below the current one, that may.
+        onward: True if all known later releases may as well.
+        older: The releases below that may, if none from the current one on does.
+        drop: The features whose removal would do.
+    """
+
+    upgrade: Release | None = None
+    onward: bool = False
+    older: tuple[str, Span] | None = None
+    drop: tuple[str, ...] = ()
+
+    def sentence(self, subject: str) -> str:
+        """The next step for people, with the command where there is one."""
+        drop = f"halocline plan {subject} " + " ".join(f"--drop {name}" for name in self.drop)
+        change = self._change()
+        if change and self.drop:
+            return f"{change[0].upper()}{change[1:]}, or: {drop}"
+        return f"{change[0].upper()}{change[1:]}" if change else drop
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs."""
+        return {
+            "upgrade": str(self.upgrade) if self.upgrade else None,
+            "older": f"{self.older[0]} {self.older[1]}" if self.older else None,
+            "drop": list(self.drop),
+        }
+
+    def _change(self) -> str:
+        if self.upgrade is not None:
+            return f"upgrade to {self.upgrade.product} {self.upgrade.version}" + (" or later" if self.onward else "")
+        if self.older is not None:
+            product, span = self.older
+            return f"no later release may, only {product} from {span.since} and before {span.until}"
+        return ""
+
+    def __str__(self) -> str:
+        drop = f"drop {', '.join(self.drop)}" if self.drop else ""
+        return ", or ".join(filter(None, (self._change(), drop)))
+
+
+def nearest_fix(release: Release, protocol: Protocol, bounds: Sequence[Version], judge: Judge) -> Fix | None:
+    """What would let the release, or one like it, do what it may not, or None if nothing known would.
+
+    Args:
+        release: The one that may not.
+        protocol: The table's.
+        bounds: The releases of the same product at which something changes, in order.
+        judge: Gives the verdict on another release or protocol.
+    """
+    fix = _other_release(release, protocol, bounds, judge) or Fix()
+    fix = replace(fix, drop=_removals(release, protocol, judge))
+    return fix if fix != Fix() else None
+
+
+def _other_release(release: Release, protocol: Protocol, bounds: Sequence[Version], judge: Judge) -> Fix | None:
+    if not release.version.known:
+        return None
+    works = [judge(Release(release.product, bound), protocol, ()).ok for bound in bounds]
+    for at, bound in enumerate(bounds):
+        if works[at] and bound >= release.version:
+            return Fix(upgrade=Release(release.product, bound), onward=all(works[at:]))
+    for at in reversed(range(len(bounds) - 1)):
+        if works[at]:
+            return Fix(older=(release.product, Span(bounds[at], bounds[at + 1])))
+    return None
+
+
+def _removals(release: Release, protocol: Protocol, judge: Judge) -> tuple[str, ...]:
+    """Takes out what blocks; then, where only a number is left in the way, what needs that number."""
+    dropped: list[str] = []
+    while not (now := judge(release, protocol, dropped)).ok:
+        for names in _candidates(protocol, now.blockers):
+            smaller = _without(protocol, names)
+            if smaller is not None:
+                protocol = smaller
+                dropped += names
+                break
+        else:
+            return ()
+    return tuple(dropped)
+
+
+def _candidates(protocol: Protocol, blockers: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    records = {feature(protocol.format, token.partition(":")[0]) for token in blockers}
+    blocking = tuple(sorted(record.name for record in records if record.name in protocol.features))
+    if blocking:
+        yield blocking
+        return
+    listed = [feature(protocol.format, name) for name in sorted(protocol.features)]
+    beyond_numbers = tuple(record.name for record in listed if record.legacy is None)
+    if beyond_numbers:
+        yield beyond_numbers
+
+
+def _without(protocol: Protocol, names: Iterable[str]) -> Protocol | None:
+    try:
+        for name in names:
+            protocol = protocol.without_feature(name)
+    except HaloclineError:
+        return None
+    return protocol

@@ -1,0 +1,399 @@
+"""Verdicts: may this release do this to a table with this protocol?
+
+`can` answers for any release, `check` is the gate for the one that is about to act: it raises unless the answer is
+`ok`. Every part of Halocline that asks "may X do Y?" asks here.
+
+How the answers to single tokens become one:
+
+- `refused` if anything required is refused. A gate is asked before any row moves, so one refusal stops the operation
+  as a whole and nothing wrong can come of it, whatever else would have gone wrong behind that gate.
+- else `wrong` if anything leads to wrong data. It outweighs `unknown`: a gate that may be there is no protection.
+- else `unknown` if anything is unknown, and `ok` if everything required is provided.
+
+Two rules keep danger from being assumed away. A coarse question covers finer operations: if `read` is ok but the
+release has another way to read that returns wrong rows (`read.arrow`), the answer to `read` is `wrong`; ask for
+`read.query` or `read.arrow` to tell them apart. A finer operation that refuses is harmless and does not count.
+And without `enabled`, a feature that the numbers only imply counts as possibly in use where its use leads to wrong
+data, though not where it leads to a refusal.
+
+A mode of a feature may be given in `enabled` as `columnMapping:id`; products that make no difference answer as for
+the feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from halocline.compat.answer import Answer, Reason
+from halocline.compat.features import feature
+from halocline.compat.fix import Fix, nearest_fix
+from halocline.compat.knowledge import Knowledge, checked_operation, is_number
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.support import Answered, Support, support_of
+from halocline.errors import IncompatibleError
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Need:
+    """What a table requires of whoever does an operation.
+
+    Args:
+        required: The tokens that must be provided.
+        possible: Features that may be in use without being required by name.
+        enabled: The features known to be in use; None if that is not known.
+        table: What is true of the table, as conditions of facts name it.
+        format: The table format.
+    """
+
+    required: frozenset[str]
+    possible: frozenset[str]
+    enabled: frozenset[str] | None
+    table: frozenset[str]
+    format: str
+
+    def uses(self, token: str) -> bool:
+        """Whether the token counts as in use. Where nothing is known about use, what is required counts."""
+        return self.enabled is None or token in self.enabled or feature(self.format, token).name in self.enabled
+
+
+class Verdict:
+    """The answer to "may it?", with the reasons and the nearest fix worked out when they are asked for.
+
+    A verdict is true in a boolean context only if the answer is `ok`.
+
+    Example:
+        >>> verdict = can("deltalake@1.0.2", "(3,7|R: deletionVectors|W: deletionVectors)")
+        >>> print(verdict, "/", verdict.fix)
+        refused: reads deletionVectors from 1.3.2 / upgrade to deltalake 1.3.2 or later, or drop deletionVectors
+    """
+
+    __slots__ = ("_fix", "_knowledge", "_need", "_reasons", "_support", "answer", "operation", "protocol", "release")
+
+    def __init__(
+        self,
+        answer: Answer,
+        release: Release,
+        protocol: Protocol,
+        operation: str,
+        support: Support,
+        need: Need,
+        knowledge: Knowledge,
+    ) -> None:
+        self.answer = answer
+        self.release = release
+        self.protocol = protocol
+        self.operation = operation
+        self._support = support
+        self._need = need
+        self._knowledge = knowledge
+
+    @property
+    def ok(self) -> bool:
+        """True if it may."""
+        return self.answer is Answer.OK
+
+    @property
+    def refused(self) -> bool:
+        """True if it would be stopped."""
+        return self.answer is Answer.REFUSED
+
+    @property
+    def wrong(self) -> bool:
+        """True if nothing would stop it and it would work with wrong data."""
+        return self.answer is Answer.WRONG
+
+    @property
+    def unknown(self) -> bool:
+        """True if nobody has told us."""
+        return self.answer is Answer.UNKNOWN
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """What led to the answer, feature by feature; empty for `ok`."""
+        if not hasattr(self, "_reasons"):
+            self._reasons = () if self.ok else tuple(_reasons(self))
+        return self._reasons
+
+    @property
+    def fix(self) -> Fix | None:
+        """The nearest release that may, and the features whose removal would do; None if there is neither."""
+        if not hasattr(self, "_fix"):
+            self._fix = None if self.ok else self._nearest_fix()
+        return self._fix
+
+    def _nearest_fix(self) -> Fix | None:
+        product, enabled = self._support.product, self._need.enabled
+
+        def judge(release: Release, protocol: Protocol, dropped: Sequence[str]) -> Verdict:
+            left = None if enabled is None else enabled.difference(dropped)
+            return can(release, protocol, self.operation, enabled=left, knowledge=self._knowledge)
+
+        bounds = product.boundaries(self.protocol.format, self.operation) if product else ()
+        return nearest_fix(self.release, self.protocol, bounds, judge)
+
+    @property
+    def blockers(self) -> frozenset[str]:
+        """The tokens that stand in the way."""
+        return frozenset(reason.feature for reason in self.reasons if reason.feature)
+
+    @property
+    def provided(self) -> frozenset[str]:
+        """The tokens that the release provides for the operation."""
+        return self._support.provided
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs, as printed by `--output json`."""
+        return {
+            "release": str(self.release),
+            "protocol": str(self.protocol),
+            "operation": self.operation,
+            "answer": str(self.answer),
+            "reasons": [reason.to_dict() for reason in self.reasons],
+            "fix": self.fix.to_dict() if self.fix else None,
+        }
+
+    def __bool__(self) -> bool:
+        return self.answer is Answer.OK
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Verdict):
+            return NotImplemented
+        mine = (self.answer, self.release, self.protocol, self.operation, self._need.enabled)
+        return mine == (other.answer, other.release, other.protocol, other.operation, other._need.enabled)
+
+    def __hash__(self) -> int:
+        return hash((self.answer, self.release, self.protocol, self.operation))
+
+    def __str__(self) -> str:
+        return str(self.answer) if self.ok else f"{self.answer}: {'; '.join(reason.text for reason in self.reasons)}"
+
+    def __repr__(self) -> str:
+        return f"<Verdict.{self.answer} {self.release} {self.operation} {self.protocol}>"
+
+
+def can(
+    release: str | Release,
+    protocol: str | Protocol,
+    operation: str = "read",
+    *,
+    enabled: Iterable[str] | None = None,
+    knowledge: Knowledge | None = None,
+) -> Verdict:
+    """Whether a release may do an operation to a table with this protocol.
+
+    Args:
+        release: `deltalake@1.6.6` or a `Release`. One that nobody knows gets the answer `unknown`.
+        protocol: `(3,7|R: deletionVectors|W: deletionVectors)` or a `Protocol`.
+        operation: `read`, `write` or a finer one such as `read.arrow`.
+        enabled: The features in use, if known, e.g. from `Protocol.enabled(metadata)`.
+        knowledge: What is known about products; what ships with Halocline if left out.
+
+    Example:
+        >>> can("trino@426", "(1,2)").answer, can("deltalake@1.6.6", "(2,5)", "read.arrow").answer
+        (<Answer.OK: 'ok'>, <Answer.WRONG: 'wrong'>)
+    """
+    who = release if isinstance(release, Release) else Release.parse(release)
+    table = protocol if isinstance(protocol, Protocol) else _protocol(protocol)
+    known = knowledge if knowledge is not None else Knowledge.load()
+    if enabled is not None and not isinstance(enabled, frozenset):
+        enabled = frozenset(enabled)
+    support = support_of(who, table.format, operation, known)
+    need = _need(table, operation, enabled)
+    if need.required <= support.provided and support.dangers.isdisjoint(need.possible) and not support.finer:
+        answer = Answer.OK
+    else:
+        answer = _decide(support, need)
+    return Verdict(answer, who, table, operation, support, need, known)
+
+
+def check(
+    release: str | Release,
+    protocol: str | Protocol,
+    operation: str = "read",
+    *,
+    enabled: Iterable[str] | None = None,
+    subject: str = "the table",
+    knowledge: Knowledge | None = None,
+) -> None:
+    """The gate: returns if the release may act, raises otherwise. What is unknown does not pass.
+
+    Raises:
+        IncompatibleError: With the condition `READER_TOO_OLD`, `WRITER_TOO_OLD` or `RELEASE_UNKNOWN`, both sides and
+            the next step.
+
+    Example:
+        >>> check("deltalake@1.6.6", "(1,2)", "write", subject="lake/orders")
+    """
+    verdict = can(release, protocol, operation, enabled=enabled, knowledge=knowledge)
+    if not verdict.ok:
+        raise _refusal(verdict, subject)
+
+
+@lru_cache(maxsize=16384)
+def _protocol(text: str) -> Protocol:
+    return Protocol.parse(text)
+
+
+@lru_cache(maxsize=16384)
+def _need(protocol: Protocol, operation: str, enabled: frozenset[str] | None) -> Need:
+    required = protocol.requires(checked_operation(operation), enabled)
+    everything = protocol.requires("write", enabled)
+    in_use = everything if enabled is None else enabled
+    table = everything | {f"using {name}" for name in in_use}
+    if enabled is None:
+        return Need(required, protocol.implied - required, None, table, protocol.format)
+    modes = frozenset(each for each in enabled if ":" in each and each.partition(":")[0] in required)
+    return Need(required | modes, _NOTHING, enabled, table, protocol.format)
+
+
+def _decide(support: Support, need: Need) -> Answer:
+    """The rule in the module's docstring, for one operation and the finer ones it covers."""
+    required = need.required
+    found = Answer.OK
+    for token in required - support.provided:
+        answer = support.answer(token, need.uses(token), need.table).answer
+        if answer is Answer.REFUSED:
+            return answer
+        if answer.loudness > found.loudness:
+            found = answer
+    if found is not Answer.WRONG and (any(_possible_dangers(support, need)) or any(_finer_dangers(support, need))):
+        return Answer.WRONG
+    return found
+
+
+def _possible_dangers(support: Support, need: Need) -> Iterator[tuple[str, Answered]]:
+    """Features that may be in use and whose use would lead to wrong data."""
+    for token in sorted(support.dangers & need.possible):
+        found = support.answer(token, True, need.table | {token, f"using {token}"})
+        if found.answer is Answer.WRONG:
+            yield token, found
+
+
+def _finer_dangers(support: Support, need: Need) -> Iterator[tuple[str, Support]]:
+    """Finer operations that would work with wrong data."""
+    for operation, finer in support.finer:
+        if _decide(finer, need) is Answer.WRONG:
+            yield operation, finer
+
+
+def _reasons(verdict: Verdict) -> Iterator[Reason]:
+    support, need = verdict._support, verdict._need
+    if not support.known:
+        yield Reason("", _why_unknown(verdict), Answer.UNKNOWN)
+        return
+    found = {token: support.answer(token, need.uses(token), need.table) for token in need.required - support.provided}
+    # A refusal hides everything behind it; without one, wrong and unknown stand side by side.
+    told = {Answer.REFUSED} if verdict.refused else {Answer.WRONG, Answer.UNKNOWN}
+    for token in sorted(found, key=_features_first):
+        if found[token].answer in told:
+            yield _reason(verdict, token, found[token])
+    if verdict.wrong:
+        for token, answered in _possible_dangers(support, need):
+            yield _reason(verdict, token, answered)
+        for operation, finer in _finer_dangers(support, need):
+            for token in sorted(need.required & finer.dangers):
+                answered = finer.answer(token, need.uses(token), need.table)
+                if answered.answer is Answer.WRONG:
+                    yield _reason(verdict, token, answered, operation)
+
+
+def _features_first(token: str) -> tuple[bool, str]:
+    return is_number(token), token
+
+
+def _reason(verdict: Verdict, token: str, found: Answered, operation: str = "") -> Reason:
+    fact = found.fact
+    source = fact.source if fact else ""
+    verb = _verb(operation or verdict.operation)
+    name = token.replace("reader ", "reader version ").replace("writer ", "writer version ")
+    if found.answer is Answer.WRONG:
+        place = f" ({operation})" if operation else ""
+        return Reason(token, f"{name}: {fact.what if fact else ''}{place}", found.answer, source)
+    if found.answer is Answer.UNKNOWN:
+        text = fact.what if fact and fact.what else f"whether it {verb} {name} is not known"
+        return Reason(token, text, found.answer, source)
+    if fact and fact.what:
+        return Reason(token, f"{name}: {fact.what}", found.answer, source)
+    return Reason(token, _when_instead(verdict, token, verb, name), found.answer, source)
+
+
+def _when_instead(verdict: Verdict, token: str, verb: str, name: str) -> str:
+    """`reads deletionVectors from 1.4.0`, or since when it no longer does, or that it never did."""
+    product, need = verdict._support.product, verdict._need
+    works = []
+    for version in product.boundaries(need.format, verdict.operation) if product else ():
+        support = support_of(
+            Release(verdict.release.product, version), need.format, verdict.operation, verdict._knowledge
+        )
+        works.append((version, support.answer(token, need.uses(token), need.table).answer is Answer.OK))
+    later = next((version for version, good in works if good and version > verdict.release.version), None)
+    if later is not None:
+        return f"{verb} {name} from {later}"
+    if any(good for _, good in works):
+        last = max(at for at, (_, good) in enumerate(works) if good)
+        return f"{verb} {name} only before {works[last + 1][0]}" if last + 1 < len(works) else f"{verb} no {name} here"
+    return f"no known release {verb} {name}"
+
+
+def _verb(operation: str) -> str:
+    root, _, finer = operation.partition(".")
+    return f"{root}s" + (f" ({finer})" if finer else "")
+
+
+def _why_unknown(verdict: Verdict) -> str:
+    product, release = verdict._support.product, verdict.release
+    if product is None:
+        return f"nothing is known about {release.product}"
+    if verdict.protocol.format not in product.formats:
+        return f"nothing is known about {product.name} and {verdict.protocol.format} tables"
+    if not release.version.known:
+        return f"{release.version.text or 'an empty text'} is no version of {product.name}"
+    last = product.last or "any later one"
+    return f"nothing is known about {product.name} {release.version}: known are {product.first} to {last}"
+
+
+def _refusal(verdict: Verdict, subject: str) -> IncompatibleError:
+    root = verdict.operation.partition(".")[0]
+    side = "reader" if root == "read" else "writer"
+    names = [token for token in sorted(verdict.blockers, key=_features_first) if not is_number(token)]
+    numbers = [token for token in sorted(verdict.blockers) if is_number(token)]
+    if verdict.unknown:
+        message = f"it is not known whether {verdict.release} may {root} {subject}: {verdict.reasons[0]}."
+    elif verdict.wrong:
+        message = f"{verdict.release} would {root} {subject} wrongly. {'; '.join(map(str, verdict.reasons))}."
+    elif names:
+        message = f"{subject} requires {side} feature{'s' if len(names) > 1 else ''} {', '.join(names)}."
+    else:
+        message = f"{subject} requires {', '.join(number.replace('er ', 'er version ') for number in numbers)}."
+    condition = "RELEASE_UNKNOWN" if verdict.unknown else f"{side.upper()}_TOO_OLD"
+    sides = {"table": _table_side(verdict.protocol, root), "you are": _release_side(verdict, root)}
+    if not verdict.unknown and len(names) + len(numbers) > 0:
+        sides["because"] = "; ".join(map(str, verdict.reasons))
+    fix = (
+        verdict.fix.sentence(subject)
+        if verdict.fix
+        else f"See who could: halocline matrix --protocol '{verdict.protocol}'"
+    )
+    return IncompatibleError(message, condition=condition, sides=sides, next_step=fix)
+
+
+def _table_side(protocol: Protocol, root: str) -> str:
+    listed = protocol.reader_features if root == "read" else protocol.writer_features
+    if listed is None:
+        return str(protocol)
+    title = "readerFeatures" if root == "read" else "writerFeatures"
+    return f"({protocol.reader},{protocol.writer})  {title}: {', '.join(sorted(listed)) or 'none'}"
+
+
+def _release_side(verdict: Verdict, root: str) -> str:
+    if not verdict._support.known:
+        return str(verdict.release)
+    provided = sorted(verdict.provided, key=_features_first)
+    names = [token for token in provided if not is_number(token)] or provided
+    return f"{verdict.release}, which {root}s: {', '.join(names) or 'nothing'}"
