@@ -1,8 +1,8 @@
 """The contents of a checkpoint to be written: the state of one version, a batch at a time.
 
 The previous checkpoint streams through: its rows come in batches and go out in batches, less those on which a later
-commit has the last word. Only what those later commits say is held in memory. Files keep the spelling of their paths,
-since some readers compare paths as they are written.
+commit has the last word. Only the names in those later commits are held in memory. Files keep the spelling of their
+paths, since some readers compare paths as they are written.
 
 Left out are tombstones past their retention, transactions past theirs if the table sets one, removed domains, and
 whatever a checkpoint never holds: provenance, change data, actions that are not known.
@@ -19,7 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.formats.delta import checkpoint_schema, properties, stats_struct, stats_text
-from halocline.formats.delta.actions import Action, Add, DeletionVector, Remove, Txn, decode_lines, malformed
+from halocline.formats.delta.actions import (
+    Action,
+    Add,
+    DeletionVector,
+    DomainMetadata,
+    Remove,
+    Txn,
+    decode_lines,
+    malformed,
+)
 from halocline.formats.delta.file_list import decoded_paths, typed
 from halocline.formats.delta.header import TableHeader, header_of
 from halocline.formats.delta.protocol_action import protocol_of
@@ -71,7 +80,7 @@ class AddForm:
 
 
 class CheckpointRows:
-    """What a checkpoint of one version holds.
+    """What a checkpoint of one version holds. Run through `adds`, then `removes`, then ask for `others`.
 
     Args:
         replay: The log up to that version.
@@ -80,8 +89,8 @@ class CheckpointRows:
     Attributes:
         header: The protocol and the metadata.
         form: How files are written.
-        tally: The live files counted, complete once `adds` has been run through.
-        removes_written: How many tombstones there are, complete once `removes` has been run through.
+        tally: The live files counted so far.
+        removes_written: How many tombstones there are so far.
     """
 
     def __init__(self, replay: Replay, now_ms: int) -> None:
@@ -92,11 +101,10 @@ class CheckpointRows:
         self.tally = Tally()
         self.removes_written = 0
         self._keys: set[Key] = set()
-        self._add_batches: list[dict[str, Any]] = []
+        self._paths: Any = None
         self._removes: list[Remove] = []
-        self._read_tail()
-        paths = {key if isinstance(key, str) else key[0] for key in self._keys}
-        self._paths = pa.array(paths, pa.string())
+        self._txns: dict[str, Txn] = {}
+        self._domains: dict[str, DomainMetadata] = {}
 
     @property
     def others(self) -> tuple[Action, ...]:
@@ -105,6 +113,9 @@ class CheckpointRows:
         if action is None:
             raise malformed(f"version {self.header.version}", "has no protocol, so no checkpoint can be made of it")
         protocol_of(action)
+        older = None if self._replay.checkpoint is None else self._replay.checkpoint.others
+        txns = ({} if older is None else older.txns) | self._txns
+        domains = ({} if older is None else older.domains) | self._domains
         return (
             msgspec.structs.replace(
                 action,
@@ -112,14 +123,15 @@ class CheckpointRows:
                 writer_features=action.writer_features if action.min_writer_version >= 7 else None,
             ),
             self.header.metadata,
-            *self._live_transactions(),
-            *self._replay.domains.values(),
+            *(txn for txn in txns.values() if self._is_live(txn)),
+            *(domain for domain in domains.values() if not domain.removed),
         )
 
     def adds(self) -> Iterator[Any]:
         """The live files, as struct arrays of the type that `form` tells."""
-        for found in self._add_batches:
-            yield self._add_structs(found)
+        for adds in self._tail():
+            yield self._add_structs(_add_columns(adds))
+        self._paths = pa.array({key if isinstance(key, str) else key[0] for key in self._keys}, pa.string())
         checkpoint = self._replay.checkpoint
         if checkpoint is None:
             return
@@ -158,35 +170,38 @@ class CheckpointRows:
     def _configuration(self) -> Mapping[str, str]:
         return self.header.metadata.configuration
 
-    def _live_transactions(self) -> Iterator[Txn]:
+    def _is_live(self, txn: Txn) -> bool:
         retention = properties.duration_ms(self._configuration, "delta.setTransactionRetentionDuration")
-        for txn in self._replay.txns.values():
-            if retention is None or (txn.last_updated or 0) > self._now_ms - retention:
-                yield txn
+        return retention is None or (txn.last_updated or 0) > self._now_ms - retention
 
-    def _read_tail(self) -> None:
-        """Takes in the commits after the previous checkpoint, newest first: the first word on a file stands."""
+    def _tail(self) -> Iterator[list[Add]]:
+        """The files that commits after the previous checkpoint added, newest first: the first word on a file stands."""
         store, cover = self._replay.store, tuple(reversed(self._replay.segment.cover))
-        decode = self._replay.locations.decode
         pending: list[Add] = []
         for file, data in zip(cover, store.get_many(each.path for each in cover), strict=True):
             for line in reversed(decode_lines(data, file.name)):
-                action: Add | Remove | None = line.add if line.add is not None else line.remove
-                if action is None:
-                    continue
-                key = key_of(decode(action.path), action.deletion_vector)
-                if key in self._keys:
-                    continue
-                self._keys.add(key)
-                if isinstance(action, Remove):
-                    self._removes.append(action)
-                    continue
-                pending.append(action)
-                if len(pending) == BATCH:
-                    self._add_batches.append(_add_columns(pending))
-                    pending = []
+                if line.add is not None:
+                    if self._is_first_word(line.add):
+                        pending.append(line.add)
+                        if len(pending) == BATCH:
+                            yield pending
+                            pending = []
+                elif line.remove is not None:
+                    if self._is_first_word(line.remove):
+                        self._removes.append(line.remove)
+                elif line.txn is not None:
+                    self._txns.setdefault(line.txn.app_id, line.txn)
+                elif line.domain_metadata is not None:
+                    self._domains.setdefault(line.domain_metadata.domain, line.domain_metadata)
         if pending:
-            self._add_batches.append(_add_columns(pending))
+            yield pending
+
+    def _is_first_word(self, action: Add | Remove) -> bool:
+        key = key_of(self._replay.locations.decode(action.path), action.deletion_vector)
+        if key in self._keys:
+            return False
+        self._keys.add(key)
+        return True
 
     def _standing(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """The rows of the previous checkpoint on which no later commit has the last word."""
@@ -201,6 +216,10 @@ class CheckpointRows:
         keep = pa.array([row not in gone for row in range(len(decoded))], pa.bool_())
         return {name: array.filter(keep) for name, array in found.items()}
 
+    def _is_parsed(self, stored: Any, texts: Any) -> bool:
+        """Whether the previous checkpoint has the structs already, in the form wanted and for every file."""
+        return stored is not None and stored.type == self.form.stats and stored.null_count == texts.null_count
+
     def _add_structs(self, found: Mapping[str, Any]) -> Any:
         name = "the log" if self._replay.checkpoint is None else self._replay.checkpoint.name
         columns = dict(found)
@@ -209,7 +228,7 @@ class CheckpointRows:
         texts = stats_text.of(columns, self.form.zoneless).cast(pa.string())
         if self.form.as_text:
             columns["stats"] = texts
-        if self.form.stats is not None:
+        if self.form.stats is not None and not self._is_parsed(columns.get("stats_parsed"), texts):
             columns["stats_parsed"] = stats_struct.parsed_stats(texts, self.form.stats)
         if self.form.partitions is not None:
             values = typed(columns["partitionValues"], checkpoint_schema.TEXT_MAP, "add.partitionValues", name)

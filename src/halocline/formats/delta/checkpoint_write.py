@@ -127,11 +127,11 @@ def classic_path(version: int) -> str:
 
 def _write_classic(store: Store, version: int, rows: CheckpointRows) -> WrittenCheckpoint:
     schema = checkpoint_schema.classic_schema(rows.form.type)
-    others = rows.others
     file = _ParquetBytes(schema)
-    file.write(checkpoint_schema.other_rows(others, schema))
     for column, structs in _file_rows(rows):
         file.write(checkpoint_schema.rows_of(column, structs, schema))
+    others = rows.others
+    file.write(checkpoint_schema.other_rows(others, schema))
     data = file.finish()
     store.put(classic_path(version), data)
     return _written(version, classic_path(version), len(others), len(data), rows, others)
@@ -143,8 +143,8 @@ def _write_classic(store: Store, version: int, rows: CheckpointRows) -> WrittenC
 def _write_v2(
     store: Store, version: int, rows: CheckpointRows, now_ms: int
 ) -> tuple[WrittenCheckpoint, dict[str, Any]]:
-    others = rows.others
     sidecars = tuple(_write_sidecars(store, rows, now_ms))
+    others = rows.others
     mark = CheckpointMetadata(
         version,
         {
