@@ -1,0 +1,82 @@
+"""Which table format lies at a place.
+
+A format shows by its log: a folder with a file that every table of that format has. Looking costs one short listing
+per format. A folder without any is no table, which is an error with a name; one with several is a table in the middle
+of moving, and the caller must say which side is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+from halocline.errors import InputError, NotFoundError
+from halocline.storage.base import Store
+
+
+class TableFormat(StrEnum):
+    """The formats that are known."""
+
+    DELTA = "delta"
+    HUDI = "hudi"
+    INDEX = "index"
+
+
+_VERSIONED: Final = re.compile(r"\d{20}\.(?:json|checkpoint\..+)|state-v\d{20}/.+")
+_LOGS: Final[Mapping[TableFormat, str]] = {
+    TableFormat.DELTA: "_delta_log",
+    TableFormat.HUDI: ".hoodie",
+    TableFormat.INDEX: "_transaction_log",
+}
+# The one file that every Hudi table has; the backup stands in for it while it is being replaced.
+_HUDI_FILES: Final = ("hoodie.properties", "hoodie.properties.backup")
+_ENOUGH: Final = 10_000
+
+
+def formats_at(store: Store) -> tuple[TableFormat, ...]:
+    """Every format that has a log at the store's root; empty for a folder that is no table.
+
+    Example:
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore()
+        >>> _ = store.put("_delta_log/00000000000000000000.json", b"{}")
+        >>> formats_at(store)
+        (<TableFormat.DELTA: 'delta'>,)
+    """
+    return tuple(each for each in TableFormat if _has_log(store, each))
+
+
+def detect_format(store: Store) -> TableFormat:
+    """The format of the table at the store's root.
+
+    Raises:
+        NotFoundError: There is no table (`TABLE_NOT_FOUND`).
+        InputError: There are several.
+    """
+    found = formats_at(store)
+    if len(found) == 1:
+        return found[0]
+    expected = ", ".join(f"{folder}/ ({each})" for each, folder in _LOGS.items())
+    if not found:
+        raise NotFoundError(
+            f"no table at {store.root}",
+            condition="TABLE_NOT_FOUND",
+            sides={"looked for": expected, "found": "none of them"},
+            next_step="Check the path; a table is the folder that holds its log.",
+        )
+    raise InputError(
+        f"{store.root} is more than one table",
+        sides={"found": " and ".join(found), "expected": "one format"},
+        next_step="Say which one is meant.",
+    )
+
+
+def _has_log(store: Store, format: TableFormat) -> bool:
+    folder = _LOGS[format]
+    if format is TableFormat.HUDI:
+        return any(store.exists(f"{folder}/{name}") for name in _HUDI_FILES)
+    names = (meta.path.removeprefix(f"{folder}/") for meta in islice(store.list(folder), _ENOUGH))
+    return any(_VERSIONED.fullmatch(name) for name in names)
