@@ -1,0 +1,178 @@
+"""The Spark session a table is used with.
+
+A session is *classic*, with the driver in this process, or *Connect*, with a server that may be on another machine and
+that analyses every plan anew each time it runs. Both are used through PySpark's public interface; nothing here reaches
+into the JVM.
+
+What is worked out once per session, such as whether Spark has a file system for a URL, is remembered for as long as
+the session object lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from halocline.errors import InputError, MissingExtraError, UnsupportedError
+from halocline.versions import Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+
+OLDEST: Final = Version.parse("4.0.0")
+"""The oldest Spark release that everything here works on."""
+
+_CONNECT: Final = "pyspark.sql.connect."
+_remembered: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def session(spark: SparkSession | None = None) -> SparkSession:
+    """The session to use: the one given, or the active one.
+
+    Raises:
+        MissingExtraError: PySpark is not installed.
+        InputError: There is no session, or what was given is none.
+        UnsupportedError: The session's Spark is older than 4.0.
+
+    Example:
+        >>> session("yarn")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        halocline.errors.InputError: ARGUMENT_INVALID: a str is no Spark session...
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtraError("PySpark", "spark") from None
+    found: Any = SparkSession.getActiveSession() if spark is None else spark
+    if found is None:
+        raise InputError(
+            "there is no active Spark session",
+            next_step="Create one with SparkSession.builder.getOrCreate(), or pass spark=.",
+        )
+    if not all(hasattr(found, name) for name in ("createDataFrame", "read", "version")):
+        raise InputError(
+            f"a {type(found).__name__} is no Spark session",
+            sides={"given": repr(found)[:80], "expected": "pyspark.sql.SparkSession"},
+            next_step="Pass the session that SparkSession.builder.getOrCreate() returns.",
+        )
+    remembered(found, "release", lambda: _check_release(found))
+    return found  # type: ignore[no-any-return]
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session talks to a Spark Connect server."""
+    return type(spark).__module__.startswith(_CONNECT)
+
+
+def setting(spark: SparkSession, key: str, default: str) -> str:
+    """A setting of the session, or the default where it is not set."""
+    value = spark.conf.get(key, default)
+    return default if value is None else value
+
+
+@contextlib.contextmanager
+def settings(spark: SparkSession, changes: Mapping[str, str]) -> Iterator[None]:
+    """Changes settings of the session for a while, and puts back what was there.
+
+    Only settings that differ are touched. Settings belong to the session, so another thread that uses the same one
+    sees the change as long as it lasts.
+    """
+    before = {key: spark.conf.get(key, None) for key in changes}
+    changed = {key: value for key, value in changes.items() if before[key] != value}
+    try:
+        for key, value in changed.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in changed:
+            old = before[key]
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
+
+
+@contextlib.contextmanager
+def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Marks the Spark jobs of this thread, so that people find them and `spark.interruptTag` can end them."""
+    if tag in spark.getTags():
+        yield
+        return
+    spark.addTag(tag)
+    try:
+        yield
+    finally:
+        spark.removeTag(tag)
+
+
+def remembered(spark: SparkSession, key: str, find: Callable[[], T]) -> T:
+    """What `find` returned the first time it was asked for this session."""
+    with _lock:
+        known = _remembered.setdefault(spark, {})
+    if key not in known:
+        known[key] = find()
+    return known[key]  # type: ignore[no-any-return]
+
+
+def forget(spark: SparkSession) -> None:
+    """Drops what is remembered of a session."""
+    with _lock:
+        _remembered.pop(spark, None)
+
+
+def pinned(spark: SparkSession, name: str, df: DataFrame) -> DataFrame:
+    """The same rows, with the plan fixed as it is now.
+
+    A Connect server analyses a plan each time it runs, and would look again for files that were only there to build
+    it. A temporary view keeps the analysed plan; it is dropped some time after the last DataFrame that uses it is gone.
+    """
+    if not is_connect(spark):
+        return df
+    views: _Views = remembered(spark, "views", _Views)
+    views.drop_unused(spark)
+    df.createOrReplaceTempView(name)
+    fixed = spark.table(name)
+    views.watch(name, fixed)
+    return fixed
+
+
+class _Views:
+    """The temporary views that hold plans on a Connect server."""
+
+    def __init__(self) -> None:
+        self._unused: list[str] = []
+
+    def watch(self, name: str, df: DataFrame) -> None:
+        """Notes the view as unused when nothing refers to it any more.
+
+        Frames derived from this one refer to its plan, not to the frame. Where there is no such object to watch, the
+        view stays until the session ends.
+        """
+        import weakref
+
+        plan = getattr(df, "_plan", None)
+        if plan is not None:
+            weakref.finalize(plan, self._unused.append, name)
+
+    def drop_unused(self, spark: SparkSession) -> None:
+        """Drops the views noted; a finalizer must not talk to the server itself."""
+        while self._unused:
+            spark.catalog.dropTempView(self._unused.pop())
+
+
+def _check_release(spark: SparkSession) -> str:
+    release = spark.version
+    if Version.parse(release) < OLDEST:
+        raise UnsupportedError(
+            f"Spark {release} is too old",
+            condition="SPARK_TOO_OLD",
+            sides={"session": f"Spark {release}", "needed": f"Spark {OLDEST} or later"},
+            next_step="pip install 'pyspark>=4.0', or connect to a newer server.",
+        )
+    return release

@@ -1,0 +1,158 @@
+"""Where the rows of a native scan come from: a manifest, or a list of paths.
+
+A manifest is the normal way. Where a session does not take it, Spark is given the paths of the files instead, which is
+public interface but slower to plan: it asks for the status of each file. The setting `halocline.scan.mode` of the
+session chooses by hand: `auto`, `manifest`, `paths`, or `arrow` for no native scan at all.
+
+Every file has a *key*: its number in the scan, and the number of its partition group in the bits above.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from halocline.errors import InputError, UnsupportedError
+from halocline.spark.columns import quoted
+from halocline.spark.manifest import KEY_SQL, Manifests, url_of
+from halocline.spark.session import setting, settings
+from halocline.storage.base import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MODE_SETTING: Final = "halocline.scan.mode"
+KEY: Final = "__halocline_key"
+ROW: Final = "__halocline_row"
+GROUP_SQL: Final = f"CAST(shiftright({KEY}, 26) AS int)"
+"""SQL for the number of a row's partition group."""
+NUMBER_SQL: Final = f"({KEY} & {(1 << 26) - 1})"
+"""SQL for the number of a row's file."""
+MOST_FILES: Final = 1 << 26
+
+_PATH: Final = "__halocline_path"
+_PATH_SQL: Final = (
+    "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^file:/+', 'file:/')"  # `+` is itself there
+)
+_FILE_URL: Final = re.compile(r"^file:/+")
+
+
+class Mode(StrEnum):
+    """How a session's scans find their files."""
+
+    AUTO = "auto"
+    MANIFEST = "manifest"
+    PATHS = "paths"
+    ARROW = "arrow"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that Spark reads.
+
+    Attributes:
+        number: Its number in the scan.
+        group: The number of its partition group.
+        address: Its unescaped address, by which Spark reaches it.
+        size: Its length in bytes.
+    """
+
+    number: int
+    group: int
+    address: str
+    size: int
+
+    @property
+    def key(self) -> int:
+        """Number and group in one."""
+        return self.group << 26 | self.number
+
+
+def mode_of(spark: SparkSession) -> Mode:
+    """The mode that the session's settings ask for.
+
+    Raises:
+        InputError: There is no such mode.
+    """
+    text = setting(spark, MODE_SETTING, Mode.AUTO)
+    try:
+        return Mode(text.strip().lower())
+    except ValueError:
+        raise InputError(
+            f"{MODE_SETTING} is {text!r}",
+            sides={"set": text, "allowed": ", ".join(Mode)},
+            next_step=f"spark.conf.set('{MODE_SETTING}', 'auto')",
+        ) from None
+
+
+class Sources:
+    """The sources of one scan. Leave `opened` only after the plan has been analysed."""
+
+    def __init__(self, spark: SparkSession, manifests: Manifests, by_manifest: bool) -> None:
+        self._spark = spark
+        self._manifests = manifests
+        self.by_manifest: Final = by_manifest
+
+    @staticmethod
+    @contextlib.contextmanager
+    def opened(spark: SparkSession, store: Store, base: str, mode: Mode) -> Iterator[Sources]:
+        """Chooses between manifest and paths, and cleans up afterwards.
+
+        Args:
+            spark: The session.
+            store: The table's store.
+            base: The table's root as Spark names it.
+            mode: The mode asked for.
+        """
+        with Manifests(spark, store, base) as manifests:
+            if mode is not Mode.PATHS and manifests.usable():
+                yield Sources(spark, manifests, by_manifest=True)
+                return
+            if mode is Mode.MANIFEST:
+                raise UnsupportedError(
+                    f"Spark {spark.version} does not take manifests as they are written here",
+                    sides={"session": f"Spark {spark.version}", "setting": f"{MODE_SETTING} is {mode}"},
+                    next_step=f"spark.conf.set('{MODE_SETTING}', 'auto')",
+                )
+            # More than a few paths would otherwise be looked up by a Spark job with a task for each.
+            with settings(spark, {"spark.sql.sources.parallelPartitionDiscovery.threshold": "2147483647"}):
+                yield Sources(spark, manifests, by_manifest=False)
+
+    def read(
+        self, files: Sequence[SourceFile], schema: Any, *, key: bool = False, row: bool = False, folders: bool = False
+    ) -> DataFrame:
+        """The columns of the read schema, and those asked for.
+
+        Args:
+            files: What to read.
+            schema: The read schema.
+            key: Whether to add the column `KEY`.
+            row: Whether to add the column `ROW`, the position of a row in its file.
+            folders: Whether Spark shall take partition columns from folders; only with a manifest.
+        """
+        if self.by_manifest:
+            entries = [(url_of(file.address), file.size, file.key) for file in files]
+            df = self._manifests.read(schema, entries, folders=folders)
+            return _with(df, {KEY: KEY_SQL} if key else {}, row)
+        reader = self._spark.read.schema(schema).options(recursiveFileLookup="true", __globPaths__="false")
+        df = reader.parquet(*(file.address for file in files))
+        if not key:
+            return _with(df, {}, row)
+        paths = pa.array([_FILE_URL.sub("file:/", file.address) for file in files], pa.string())
+        keys = self._spark.createDataFrame(pa.table({_PATH: paths, KEY: pa.array([f.key for f in files], pa.int64())}))
+        # A path that Spark spells otherwise than expected must not make rows vanish.
+        known = f"CASE WHEN {KEY} IS NULL THEN CAST(raise_error({_PATH}) AS bigint) ELSE {KEY} END"
+        matched = _with(df, {_PATH: _PATH_SQL}, row).join(keys.hint("broadcast"), _PATH, "left")
+        return matched.selectExpr(*map(quoted, df.columns), *([ROW] if row else []), f"{known} AS {KEY}")
+
+
+def _with(df: DataFrame, added: dict[str, str], row: bool) -> DataFrame:
+    items = [f"{sql} AS {name}" for name, sql in added.items()]
+    items += [f"_metadata.row_index AS {ROW}"] if row else []
+    return df.selectExpr(*map(quoted, df.columns), *items) if items else df

@@ -1,0 +1,196 @@
+"""One Spark session for the whole run, and tables made of loose files.
+
+`HALOCLINE_TEST_SPARK=connect` runs the same tests against a local Spark Connect server; the two kinds of session cannot
+live in one process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyroaring import BitMap64
+
+KIND = os.environ.get("HALOCLINE_TEST_SPARK", "classic")
+_NOISE = (
+    "ignore:The copy keyword is deprecated",
+    "ignore:.*does not yet fully support pandas:FutureWarning",
+    "ignore:.*pandas.*:DeprecationWarning",
+    "ignore:unclosed.*socket:ResourceWarning",
+    "ignore:unclosed file:ResourceWarning",
+    "ignore:subprocess .* is still running:ResourceWarning",
+)
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in _NOISE:
+        config.addinivalue_line("filterwarnings", line)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def is_connect() -> bool:
+    return KIND == "connect"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory(prefix="halocline-warehouse-") as warehouse:
+        builder = SparkSession.builder.appName("halocline-tests")
+        for key, value in {**_SETTINGS, "spark.sql.warehouse.dir": warehouse}.items():
+            builder = builder.config(key, value)
+        builder = builder.remote("local[2]") if KIND == "connect" else builder.master("local[2]")
+        with warnings.catch_warnings():
+            # A Connect client sets everything twice: for the server it starts, and once more on the running session.
+            warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
+            session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+@pytest.fixture
+def conf(spark: Any) -> Iterator[Any]:
+    """Sets settings of the session until the test ends."""
+    before: dict[str, str | None] = {}
+
+    def set_(key: str, value: str) -> None:
+        before.setdefault(key, spark.conf.get(key, None))
+        spark.conf.set(key, value)
+
+    yield set_
+    for key, value in before.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+
+
+class Lake:
+    """A table of loose Parquet files, and the file list that a log would give."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.rows: list[dict[str, Any]] = []
+        self.deleted: dict[int, BitMap64] = {}
+
+    def add(
+        self,
+        path: str,
+        content: pa.Table | None = None,
+        *,
+        values: Mapping[str, str | None] | None = None,
+        deleted: Sequence[int] = (),
+        base_row_id: int | None = None,
+        version: int | None = None,
+        listed_as: str | None = None,
+        **options: Any,
+    ) -> Path:
+        target = self.root / path
+        if content is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(content, target, **options)
+        if deleted:
+            self.deleted[len(self.rows)] = BitMap64(deleted)
+        self.rows.append(
+            {
+                "path": listed_as or path,
+                "size": target.stat().st_size,
+                "partition_values": list((values or {}).items()),
+                "base_row_id": base_row_id,
+                "default_row_commit_version": version,
+            }
+        )
+        return target
+
+    @property
+    def files(self) -> pa.Table:
+        schema = {
+            "path": pa.string(),
+            "size": pa.int64(),
+            "partition_values": pa.map_(pa.string(), pa.string()),
+            "base_row_id": pa.int64(),
+            "default_row_commit_version": pa.int64(),
+        }
+        return pa.Table.from_pylist(self.rows, pa.schema(schema))
+
+    def scan(self, spark: Any, schema: Mapping[str, Any], **arguments: Any) -> Any:
+        from halocline.spark.scan import scan
+
+        arguments = {"table_url": str(self.root), "deleted": self.deleted, **arguments}
+        return scan(spark, self.files, schema=schema, **arguments)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "table")
+
+
+def _field(name: str, type: Any, metadata: Mapping[str, Any] | None = None, nullable: bool = True) -> dict[str, Any]:
+    return {"name": name, "type": type, "nullable": nullable, "metadata": dict(metadata or {})}
+
+
+def _struct(*fields: Any, **named: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": [*fields, *(_field(name, type) for name, type in named.items())]}
+
+
+def _mapped(name: str, type: Any, physical: str, identity: int) -> dict[str, Any]:
+    return _field(name, type, {"delta.columnMapping.physicalName": physical, "delta.columnMapping.id": identity})
+
+
+@pytest.fixture(scope="session")
+def types() -> Any:
+    """Builders for schemas as a log spells them."""
+
+    class Types:
+        field = staticmethod(_field)
+        struct = staticmethod(_struct)
+        mapped = staticmethod(_mapped)
+
+        @staticmethod
+        def array(element: Any) -> dict[str, Any]:
+            return {"type": "array", "elementType": element, "containsNull": True}
+
+        @staticmethod
+        def map(key: Any, value: Any) -> dict[str, Any]:
+            return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+
+    return Types
+
+
+def rows_of(df: Any) -> list[tuple[Any, ...]]:
+    """The rows in a fixed order."""
+    return sorted((tuple(row) for row in df.collect()), key=lambda row: json.dumps(row, default=str))
+
+
+@pytest.fixture(scope="session")
+def collected() -> Any:
+    return rows_of
