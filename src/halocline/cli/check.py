@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -16,12 +16,11 @@ from halocline.compat.answer import Answer
 from halocline.compat.release import Release
 from halocline.compat.verdict import Verdict
 from halocline.errors import InputError
-from halocline.formats.delta.feature_support import Proposal, propose
 from halocline.formats.delta.forecast import READING, WRITING, Client, Forecast, Outlook, forecast, next_step
-from halocline.formats.delta.header import read_header
-from halocline.formats.delta.inspection import writers
-from halocline.storage import open_store
-from halocline.storage.base import Store
+
+if TYPE_CHECKING:
+    from halocline.formats.delta.feature_support import Proposal
+    from halocline.storage.base import Store
 
 _STYLES = {Answer.OK: "green", Answer.UNKNOWN: "yellow", Answer.REFUSED: "red", Answer.WRONG: "bold white on red"}
 
@@ -45,6 +44,11 @@ def show(
     output: OutputOption = Format.TEXT,
 ) -> int:
     """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
+    # Imported here: every command loads this module, and most open no table.
+    from halocline.formats.delta.feature_support import propose
+    from halocline.formats.delta.header import read_header
+    from halocline.storage import open_store
+
     store = open_store(table)
     proposal = propose(read_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history)
     found = forecast(_clients(store, table, client or (), operation), proposal.now, *proposal.ways.values())
@@ -71,6 +75,8 @@ def _clients(store: Store, table: str, given: Sequence[str], operation: str | No
     asked = (operation,) if operation else None
     if given:
         return [Client(Release.parse(each), asked or READING) for each in given]
+    from halocline.formats.delta.inspection import writers
+
     seen = writers(store).clients
     if not seen:
         raise InputError(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from halocline.cli.output import Format, OutputOption, emit
-from halocline.formats.delta.inspection import Inspection, Observed, inspect
-from halocline.storage import open_store
+
+if TYPE_CHECKING:
+    from halocline.formats.delta.inspection import Inspection, Observed
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A path or URL of a table.")]
 
@@ -24,6 +25,10 @@ def show(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Show what a table is, what it requires, and who writes it."""
+    # Imported here: every command loads this module, and most open no table.
+    from halocline.formats.delta.inspection import inspect
+    from halocline.storage import open_store
+
     found = inspect(open_store(table), version)
     emit(output, found.to_dict(), *_lines(table, found))
 

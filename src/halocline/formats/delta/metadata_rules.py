@@ -67,7 +67,7 @@ def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protoc
     check_properties(metadata.configuration, {} if before is None else before.configuration)
     check_schema(schema, mapped=mode != "none")
     _check_partitioning(metadata, schema, before, operation)
-    check_column_mapping(metadata, schema, before)
+    check_column_mapping(metadata, schema, None if operation in operations.UNMAPS else before)
     check_features(metadata, before, protocol)
 
 

@@ -53,3 +53,6 @@ MOVES_PARTITIONS: Final = frozenset(
     }
 )
 """Commits that may name other partition columns than the table had."""
+
+UNMAPS: Final = frozenset({"REMOVE COLUMN MAPPING", "REPAIR PROTOCOL"})
+"""Commits that may take column mapping away: all files are written again, or none was ever mapped."""

@@ -1,0 +1,86 @@
+"""`halocline lint`: wrong protocols that writers left behind, and their repair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from halocline.cli.inspect import TableArgument
+from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, emit
+
+if TYPE_CHECKING:
+    from halocline.formats.delta.lint import Fixed, LintFinding, LintReport
+
+
+def show(
+    table: TableArgument,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair what is safe to repair, in one commit.")] = False,
+    client: Annotated[
+        list[str] | None,
+        typer.Option("--client", help="A release that uses the table and does not write to its log."),
+    ] = None,
+    output: OutputOption = Format.TEXT,
+) -> int:
+    """Find what is wrong with a table's protocol. The exit code is 2 if something is, or still is after --fix."""
+    # Imported here: every command loads this module, and most open no table.
+    from halocline.compat.protocol import Protocol
+    from halocline.compat.release import Release
+    from halocline.formats.delta.forecast import Client
+    from halocline.formats.delta.lint import fix as repair
+    from halocline.formats.delta.lint import lint
+    from halocline.storage import open_store
+    from halocline.table import gatekeeper
+
+    store = open_store(table)
+    clients = [Client(Release.parse(each)) for each in client or ()]
+    if not fix:
+        report = lint(store, clients=clients)
+        emit(output, report.to_dict(), *_report(table, report))
+        return FINE if report.clean else INCOMPATIBLE
+
+    def admit(before: Protocol, after: Protocol, enabled: frozenset[str]) -> str:
+        return gatekeeper.current().admit(gatekeeper.Change(store.root, before, after, enabled))
+
+    fixed = repair(store, admit, clients=clients)
+    emit(output, {"table": store.root, **fixed.to_dict()}, *_fixed(table, fixed))
+    return FINE if not fixed.left else INCOMPATIBLE
+
+
+def _report(table: str, report: LintReport) -> Iterator[str]:
+    yield f"{table} · delta · version {report.version} · {report.protocol}"
+    if report.clean:
+        yield "nothing to complain about"
+        return
+    for finding in report.findings:
+        yield from _finding(finding)
+    able = len(report.fixable)
+    if able:
+        yield f"{able} of {len(report.findings)} can be repaired.  Next: halocline lint {table} --fix"
+    if report.repaired != report.protocol:
+        yield f"The protocol would become {report.repaired}"
+
+
+def _finding(finding: LintFinding) -> Iterator[str]:
+    yield f"{finding.code}: {finding.what}"
+    yield f"  hurts  {finding.hurts}"
+    if finding.safe:
+        yield "  fix    safe with --fix"
+    else:
+        yield f"  fix    by hand: {finding.unsafe or 'there is no repair that keeps what the table means'}"
+
+
+def _fixed(table: str, fixed: Fixed) -> Iterator[str]:
+    if fixed.version is None:
+        yield f"{table}: nothing was changed"
+    else:
+        yield f"{table}: version {fixed.version} repairs {', '.join(fixed.codes)}"
+    if fixed.before != fixed.after:
+        yield f"  protocol  {fixed.before} became {fixed.after}"
+    if fixed.unset:
+        yield f"  removed   {', '.join(fixed.unset)}"
+    if fixed.checked:
+        yield f"  checked   {fixed.checked}"
+    for finding in fixed.left:
+        yield from _finding(finding)
