@@ -223,12 +223,10 @@ class Announcement(google.protobuf.message.Message):
     REVISION_FIELD_NUMBER: builtins.int
     LEVEL_FIELD_NUMBER: builtins.int
     LIMIT_FIELD_NUMBER: builtins.int
-    SETTLED_FIELD_NUMBER: builtins.int
     ladder: builtins.str
     revision: builtins.int
     level: builtins.int
     limit: builtins.int
-    settled: builtins.int
     def __init__(
         self,
         *,
@@ -236,9 +234,8 @@ class Announcement(google.protobuf.message.Message):
         revision: builtins.int = ...,
         level: builtins.int = ...,
         limit: builtins.int = ...,
-        settled: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["ladder", b"ladder", "level", b"level", "limit", b"limit", "revision", b"revision", "settled", b"settled"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["ladder", b"ladder", "level", b"level", "limit", b"limit", "revision", b"revision"]) -> None: ...
 
 Global___Announcement: typing_extensions.TypeAlias = Announcement
 
