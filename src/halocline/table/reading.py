@@ -1,0 +1,116 @@
+"""Reading a table: what it is, who may use it, and its rows.
+
+Everything but rows works without Spark. Rows come as a DataFrame from a native scan of exactly the live files, pruned
+by `where` before Spark sees them: a filter added to the DataFrame later still leaves out row groups, but no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.verdict import Verdict, can
+from halocline.formats.delta.detail import detail_of
+from halocline.formats.delta.header import TableHeader, read_header
+from halocline.formats.delta.history import HistoryEntry, history
+from halocline.table.opened import Moment, Opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+class Reading(Opened):
+    """The part of `Table` that reads."""
+
+    @property
+    def header(self) -> TableHeader:
+        """The newest protocol and metadata. Needs no right to read: it is how others are judged."""
+        return read_header(self.store)
+
+    @property
+    def protocol(self) -> Protocol:
+        """What the table requires of those who use it."""
+        header = self.header
+        return header.protocol_or_legacy() if self.settings.allow_missing_protocol else header.protocol
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self.header.version
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The newest schema, as parsed JSON; `pyspark.sql.types.StructType.fromJson` takes it."""
+        return dict(self.snapshot().schema)
+
+    def features(self) -> dict[str, str]:
+        """Every feature that the protocol supports, and whether it is `enabled`, only `supported`, or `unknown`.
+
+        Example:
+            >>> Table.for_path("lake/orders").features()  # doctest: +SKIP
+            {'appendOnly': 'supported', 'changeDataFeed': 'enabled', 'invariants': 'supported'}
+        """
+        protocol = self.protocol
+        enabled = protocol.enabled(self.header.table_metadata)
+        known = {name: "enabled" if name in enabled else "supported" for name in protocol.features}
+        return dict(sorted((known | dict.fromkeys(protocol.unknown_features, "unknown")).items()))
+
+    def can(self, release: str | Release, operation: str = "read") -> Verdict:
+        """May this release do this to the table as it is now?
+
+        Example:
+            >>> Table.for_path("lake/orders").can("trino@426", "read").ok  # doctest: +SKIP
+            True
+        """
+        protocol = self.protocol
+        return can(release, protocol, operation, enabled=protocol.enabled(self.header.table_metadata))
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """Who did what, newest version first."""
+        return history(self.snapshot(), limit)
+
+    def detail(self) -> dict[str, Any]:
+        """What the table is, under the names that Delta's `DESCRIBE DETAIL` uses."""
+        return detail_of(self.snapshot()).to_dict()
+
+    def to_df(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        where: str | Column | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """The rows of a version, the newest if neither a version nor a time is given.
+
+        Args:
+            version: The version.
+            timestamp: A time; the version that held then.
+            where: A condition. As SQL text it also leaves files out.
+            columns: The columns wanted; all if not given.
+
+        Raises:
+            IncompatibleError: The release that acts lacks a feature that the table requires.
+            NotFoundError: There is no such version.
+
+        Example:
+            >>> Table.for_path("lake/orders", spark).to_df(where="day >= '2026-11-01'").count()  # doctest: +SKIP
+            1284
+        """
+        from halocline.spark.frames import frame_of
+
+        snapshot = self.snapshot(version=version, timestamp=timestamp)
+        return frame_of(self.spark, snapshot, where=where, columns=columns)
+
+    def register_view(
+        self, name: str, *, version: int | None = None, timestamp: Moment | None = None, where: str | None = None
+    ) -> None:
+        """Makes the rows of a version known to SQL as a temporary view; later commits do not change it.
+
+        Example:
+            >>> Table.for_path("lake/orders", spark).register_view("orders")  # doctest: +SKIP
+            >>> spark.sql("SELECT country, count(*) FROM orders GROUP BY country")  # doctest: +SKIP
+        """
+        self.to_df(version=version, timestamp=timestamp, where=where).createOrReplaceTempView(name)
