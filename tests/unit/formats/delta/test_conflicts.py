@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from .commit_builders import add, ground, intent, metadata, remove, schema, vector, winner
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import ConflictError, IncompatibleError
@@ -15,6 +14,8 @@ from halocline.formats.delta.conflicts import rebased
 from halocline.formats.delta.intent import Reads
 from halocline.formats.delta.protocol_action import action_of
 from halocline.formats.delta.schema_edit import dump, field
+
+from .commit_builders import add, ground, intent, metadata, remove, schema, vector, winner
 
 APPEND, DELETE_READ, DELETE_DELETE = "CONCURRENT_APPEND", "CONCURRENT_DELETE_READ", "CONCURRENT_DELETE_DELETE"
 METADATA, PROTOCOL = "CONCURRENT_METADATA_CHANGE", "CONCURRENT_PROTOCOL_CHANGE"
