@@ -153,7 +153,11 @@ def test_transaction_commits_once():
 
 @pytest.mark.parametrize(
     "protocol",
-    [ProtocolAction(1, 99, None, []), ProtocolAction(3, 7, ["shiny"], ["shiny"]), ProtocolAction(1, 7, None, ["shiny"])],
+    [
+        ProtocolAction(1, 99, None, []),
+        ProtocolAction(3, 7, ["shiny"], ["shiny"]),
+        ProtocolAction(1, 7, None, ["shiny"]),
+    ],
     ids=["writer 99", "unknown reader feature", "unknown writer feature"],
 )
 def test_table_beyond_this_release_is_refused_and_nothing_written(protocol):
