@@ -83,6 +83,7 @@ TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated"
 DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
 SIDECAR = pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64())])
 MARK = pa.struct([("version", pa.int64())])
+MAPS = ("partitionValues", "tags", "configuration")
 COLUMNS: dict[type, tuple[str, pa.DataType]] = {
     Add: ("add", ADD),
     Remove: ("remove", REMOVE),
@@ -160,7 +161,6 @@ def written(data: pa.Table, **options: Any) -> bytes:
 
 def _row(action: Action) -> dict[str, Any]:
     row = action.to_json() if isinstance(action, Metadata) else msgspec.to_builtins(action)
-    return {
-        key: list(value.items()) if key in ("partitionValues", "tags", "configuration") else value
-        for key, value in row.items()
-    } | ({"format": {"provider": "parquet", "options": []}} if isinstance(action, Metadata) else {})
+    maps = {key: list(value.items()) for key, value in row.items() if isinstance(value, dict) and key in MAPS}
+    format = {"format": {"provider": "parquet", "options": []}} if isinstance(action, Metadata) else {}
+    return row | maps | format
