@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from halocline import __version__
-from halocline.cli import check, features, history, inspect, lint
+from halocline.cli import check, features, history, inspect, lint, matrix
 from halocline.cli.output import ERROR, FINE, Format, emit_error
 from halocline.errors import HaloclineError, InputError
 
@@ -25,6 +25,7 @@ app.command("check")(check.show)
 app.command("features")(features.show)
 app.command("inspect")(inspect.show)
 app.command("lint")(lint.show)
+app.command("matrix")(matrix.show)
 app.add_typer(history.app)
 
 

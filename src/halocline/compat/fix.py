@@ -44,7 +44,7 @@ class Fix:
     Args:
         upgrade: The smallest release, not below the current one, that may.
         onward: True if all known later releases may as well.
-        older: The releases below that may, if none from the current one on does.
+        older: The product and its releases below that may, if none from the current one on does.
         drop: The features whose removal would do.
     """
 
@@ -74,7 +74,9 @@ class Fix:
             return f"upgrade to {self.upgrade.product} {self.upgrade.version}" + (" or later" if self.onward else "")
         if self.older is not None:
             product, span = self.older
-            return f"no later release may, only {product} from {span.since} and before {span.until}"
+            if span.until is None:
+                return f"known to work is {product} from {span.since} on"
+            return f"only older releases work: {product} from {span.since} and before {span.until}"
         return ""
 
     def __str__(self) -> str:
@@ -103,10 +105,14 @@ def _other_release(release: Release, protocol: Protocol, bounds: Sequence[Versio
     for at, bound in enumerate(bounds):
         if works[at] and bound >= release.version:
             return Fix(upgrade=Release(release.product, bound), onward=all(works[at:]))
-    for at in reversed(range(len(bounds) - 1)):
-        if works[at]:
-            return Fix(older=(release.product, Span(bounds[at], bounds[at + 1])))
-    return None
+    end = max((at for at, good in enumerate(works) if good), default=None)
+    if end is None:
+        return None
+    start = end
+    while start > 0 and works[start - 1]:
+        start -= 1
+    until = bounds[end + 1] if end + 1 < len(bounds) else None
+    return Fix(older=(release.product, Span(bounds[start], until)))
 
 
 def _removals(release: Release, protocol: Protocol, judge: Judge) -> tuple[str, ...]:

@@ -175,7 +175,7 @@ class Knowledge:
             >>> Knowledge.load().product("deltalake").title
             'deltalake (delta-rs for Python)'
         """
-        return _shipped() if not folders else _with_folders(tuple(str(folder) for folder in folders))
+        return _with_folders(map(Path, folders)) if folders else _shipped()
 
     @property
     def products(self) -> Mapping[str, Product]:
@@ -238,13 +238,12 @@ def _shipped() -> Knowledge:
     return Knowledge(_files(folder))
 
 
-@lru_cache(maxsize=16)
-def _with_folders(folders: tuple[str, ...]) -> Knowledge:
+def _with_folders(folders: Iterable[Path]) -> Knowledge:
     files = dict(_shipped().files)
     for folder in folders:
-        if not Path(folder).is_dir():
+        if not folder.is_dir():
             raise NotFoundError(f"no folder of knowledge files at {folder}", next_step="See: docs/knowledge.md")
-        files |= _files(Path(folder))
+        files |= _files(folder)
     return Knowledge(files)
 
 

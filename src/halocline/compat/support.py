@@ -41,6 +41,8 @@ class Support:
         product: What is known about the product; None if nothing is.
         known: Whether the release and the format are among what is known.
         provided: The tokens it provides whatever else is the case: the quick yes.
+        conceivable: The tokens it does not refuse in every case: whatever requires more gets the quick no. None if
+            there are too many to list.
         fixed: The answer to each token that does not depend on conditions.
         unlisted: The answer to a token that nothing is said about.
         conditional: The tokens whose answer depends on more than the release, with the facts to try in order.
@@ -51,6 +53,7 @@ class Support:
     product: Product | None
     known: bool
     provided: frozenset[str] = _NOTHING
+    conceivable: frozenset[str] | None = None
     fixed: Mapping[str, Answered] = field(default_factory=dict)
     unlisted: Answered = Answered(Answer.UNKNOWN)
     conditional: Mapping[str, tuple[Fact, ...]] = field(default_factory=dict)
@@ -83,6 +86,7 @@ def _names(token: str) -> tuple[str, ...]:
     return (token, token.partition(":")[0], ANY) if ":" in token else (token, ANY)
 
 
+@lru_cache(maxsize=16384)
 def support_of(release: Release, format: str, operation: str, knowledge: Knowledge | None = None) -> Support:
     """What a release provides for an operation on tables of a format.
 
@@ -90,11 +94,7 @@ def support_of(release: Release, format: str, operation: str, knowledge: Knowled
         >>> sorted(support_of(Release.parse("deltalake@0.16.4"), "delta", "read").provided)
         ['reader 1', 'reader 3', 'timestampNtz']
     """
-    return _support(release, format, operation, knowledge or Knowledge.load())
-
-
-@lru_cache(maxsize=16384)
-def _support(release: Release, format: str, operation: str, knowledge: Knowledge) -> Support:
+    knowledge = knowledge or Knowledge.load()
     product = knowledge.find(release.product)
     if product is None or format not in product.formats or not product.knows(release.version):
         return Support(product, False)
@@ -125,7 +125,7 @@ def _at(product: Product, release: Release, format: str, operation: str, knowled
     unlisted = Answered(product.unlisted)
     for pin in product.pins:
         if version in pin.spans and not set(lineage).isdisjoint(pin.operations):
-            followed = _support(Release(pin.product, pin.version), format, operation, knowledge)
+            followed = support_of(Release(pin.product, pin.version), format, operation, knowledge)
             fixed = {**followed.fixed, **fixed}
             conditional = {**followed.conditional, **conditional}
             unlisted = followed.unlisted
@@ -136,7 +136,7 @@ def _finer(
     product: Product, release: Release, format: str, operation: str, knowledge: Knowledge
 ) -> tuple[tuple[str, Support], ...]:
     """Refusing is safe, so of the finer operations only those count that can go wrong."""
-    each = ((finer, _support(release, format, finer, knowledge)) for finer in product.finer(format, operation))
+    each = ((finer, support_of(release, format, finer, knowledge)) for finer in product.finer(format, operation))
     return tuple((finer, support) for finer, support in each if support.dangers)
 
 
@@ -157,7 +157,13 @@ def _compiled(
         and found.answer is Answer.OK
         and all(fact.answer is Answer.OK for fact in conditional.get(token, ()))
     }
-    return Support(product, True, frozenset(provided), fixed, unlisted, conditional, frozenset(dangers), finer)
+    conceivable: frozenset[str] | None = None
+    if unlisted.answer is Answer.REFUSED and ANY not in fixed and ANY not in conditional:
+        not_refused = {token for token, found in fixed.items() if found.answer is not Answer.REFUSED}
+        conceivable = frozenset(not_refused | conditional.keys())
+    return Support(
+        product, True, frozenset(provided), conceivable, fixed, unlisted, conditional, frozenset(dangers), finer
+    )
 
 
 def _where_both_agree(before: Support, after: Support) -> Support:

@@ -45,6 +45,7 @@ class Need:
 
     Args:
         required: The tokens that must be provided.
+        plain: Those of them that are no modes of features.
         possible: Features that may be in use without being required by name.
         enabled: The features known to be in use; None if that is not known.
         table: What is true of the table, as conditions of facts name it.
@@ -52,6 +53,7 @@ class Need:
     """
 
     required: frozenset[str]
+    plain: frozenset[str]
     possible: frozenset[str]
     enabled: frozenset[str] | None
     table: frozenset[str]
@@ -83,7 +85,7 @@ class Verdict:
         operation: str,
         support: Support,
         need: Need,
-        knowledge: Knowledge,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.answer = answer
         self.release = release
@@ -134,8 +136,10 @@ class Verdict:
             left = None if enabled is None else enabled.difference(dropped)
             return can(release, protocol, self.operation, enabled=left, knowledge=self._knowledge)
 
-        bounds = product.boundaries(self.protocol.format, self.operation) if product else ()
-        return nearest_fix(self.release, self.protocol, bounds, judge)
+        if product is None:
+            return nearest_fix(self.release, self.protocol, (), judge)
+        release = Release(product.name, self.release.version)
+        return nearest_fix(release, self.protocol, product.boundaries(self.protocol.format, self.operation), judge)
 
     @property
     def blockers(self) -> frozenset[str]:
@@ -200,16 +204,15 @@ def can(
     """
     who = release if isinstance(release, Release) else Release.parse(release)
     table = protocol if isinstance(protocol, Protocol) else _protocol(protocol)
-    known = knowledge if knowledge is not None else Knowledge.load()
     if enabled is not None and not isinstance(enabled, frozenset):
         enabled = frozenset(enabled)
-    support = support_of(who, table.format, operation, known)
+    support = support_of(who, table.format, operation, knowledge)
     need = _need(table, operation, enabled)
     if need.required <= support.provided and support.dangers.isdisjoint(need.possible) and not support.finer:
         answer = Answer.OK
     else:
         answer = _decide(support, need)
-    return Verdict(answer, who, table, operation, support, need, known)
+    return Verdict(answer, who, table, operation, support, need, knowledge)
 
 
 def check(
@@ -247,14 +250,16 @@ def _need(protocol: Protocol, operation: str, enabled: frozenset[str] | None) ->
     in_use = everything if enabled is None else enabled
     table = everything | {f"using {name}" for name in in_use}
     if enabled is None:
-        return Need(required, protocol.implied - required, None, table, protocol.format)
+        return Need(required, required, protocol.implied - required, None, table, protocol.format)
     modes = frozenset(each for each in enabled if ":" in each and each.partition(":")[0] in required)
-    return Need(required | modes, _NOTHING, enabled, table, protocol.format)
+    return Need(required | modes, required, _NOTHING, enabled, table, protocol.format)
 
 
 def _decide(support: Support, need: Need) -> Answer:
     """The rule in the module's docstring, for one operation and the finer ones it covers."""
     required = need.required
+    if support.conceivable is not None and not need.plain <= support.conceivable:
+        return Answer.REFUSED
     found = Answer.OK
     for token in required - support.provided:
         answer = support.answer(token, need.uses(token), need.table).answer
@@ -296,8 +301,9 @@ def _reasons(verdict: Verdict) -> Iterator[Reason]:
     if verdict.wrong:
         for token, answered in _possible_dangers(support, need):
             yield _reason(verdict, token, answered)
+        already = {token for token, answered in found.items() if answered.answer is Answer.WRONG}
         for operation, finer in _finer_dangers(support, need):
-            for token in sorted(need.required & finer.dangers):
+            for token in sorted((need.required - already) & finer.dangers):
                 answered = finer.answer(token, need.uses(token), need.table)
                 if answered.answer is Answer.WRONG:
                     yield _reason(verdict, token, answered, operation)
@@ -310,7 +316,7 @@ def _features_first(token: str) -> tuple[bool, str]:
 def _reason(verdict: Verdict, token: str, found: Answered, operation: str = "") -> Reason:
     fact = found.fact
     source = fact.source if fact else ""
-    verb = _verb(operation or verdict.operation)
+    verb = "accepts" if is_number(token) else _verb(operation or verdict.operation)
     name = token.replace("reader ", "reader version ").replace("writer ", "writer version ")
     if found.answer is Answer.WRONG:
         place = f" ({operation})" if operation else ""
@@ -373,8 +379,8 @@ def _refusal(verdict: Verdict, subject: str) -> IncompatibleError:
         message = f"{subject} requires {', '.join(number.replace('er ', 'er version ') for number in numbers)}."
     condition = "RELEASE_UNKNOWN" if verdict.unknown else f"{side.upper()}_TOO_OLD"
     sides = {"table": _table_side(verdict.protocol, root), "you are": _release_side(verdict, root)}
-    if not verdict.unknown and len(names) + len(numbers) > 0:
-        sides["because"] = "; ".join(map(str, verdict.reasons))
+    if verdict.refused and (peculiar := [reason.text for reason in verdict.reasons if ": " in reason.text]):
+        sides["because"] = "; ".join(peculiar)
     fix = (
         verdict.fix.sentence(subject)
         if verdict.fix

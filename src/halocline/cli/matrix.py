@@ -1,0 +1,166 @@
+"""`halocline matrix`: who provides what, product by product, or who may read or write a table with a protocol."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, columns, emit
+from halocline.compat.answer import Answer
+from halocline.compat.features import find_feature
+from halocline.compat.knowledge import Product, checked_operation
+from halocline.compat.matrix import (
+    Stretch,
+    feature_stretches,
+    products_of,
+    protocol_stretches,
+    token_answer,
+    tokens_for,
+)
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.verdict import Verdict, can
+
+_STYLES = {Answer.OK: "green", Answer.REFUSED: "dim", Answer.UNKNOWN: "yellow", Answer.WRONG: "bold white on red"}
+
+
+def show(
+    format: Annotated[str, typer.Option("--format", help="The table format: delta, hudi or index.")] = "delta",
+    operation: Annotated[
+        str, typer.Option("--operation", help="read, write, or finer: read.arrow, read.changes, write.append …")
+    ] = "read",
+    product: Annotated[list[str] | None, typer.Option("--product", help="Only this product; may be repeated.")] = None,
+    release: Annotated[
+        list[str] | None, typer.Option("--release", help="A release such as deltalake@1.6.6; may be repeated.")
+    ] = None,
+    feature: Annotated[list[str] | None, typer.Option("--feature", help="Only this feature; may be repeated.")] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option("--protocol", help="Judge this protocol: '(3,7|R: deletionVectors|W: deletionVectors)'."),
+    ] = None,
+    enabled: Annotated[
+        list[str] | None, typer.Option("--enabled", help="With --protocol: a feature in use; may be repeated.")
+    ] = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Who provides what: features by product, or the verdicts on a protocol.
+
+    With --release and --protocol it exits 2 if one of the releases may not, or if it is not known.
+    """
+    checked_operation(operation)
+    releases = [Release.parse(text) for text in release or ()]
+    if protocol is not None and releases:
+        _show_verdicts(output, releases, Protocol.parse(protocol), operation, enabled)
+    elif protocol is not None:
+        table = Protocol.parse(protocol)
+        _show_protocol(output, products_of(table.format, product or ()), table, operation, enabled)
+    elif releases:
+        _show_releases(output, releases, format, operation, _tokens(format, operation, feature))
+    else:
+        _show_products(
+            output, products_of(format, product or ()), format, operation, _tokens(format, operation, feature)
+        )
+
+
+def _tokens(format: str, operation: str, names: list[str] | None) -> tuple[str, ...]:
+    return tuple(find_feature(format, name).name for name in names) if names else tokens_for(format, operation)
+
+
+def _show_products(
+    output: Format, products: tuple[Product, ...], format: str, operation: str, tokens: tuple[str, ...]
+) -> None:
+    found = {
+        token: {each.name: feature_stretches(each, format, operation, token) for each in products} for token in tokens
+    }
+    grid = columns(f"{operation} ({format})", *(each.name for each in products))
+    for column in grid.columns:
+        column.min_width = len(str(column.header))
+    grid.columns[0].no_wrap = True
+    for token in tokens:
+        grid.add_row(token, *(_cell(stretches) for stretches in found[token].values()))
+    facts = [
+        {"token": token, "products": {name: [each.to_dict() for each in told] for name, told in by_product.items()}}
+        for token, by_product in found.items()
+    ]
+    emit(output, {"format": format, "operation": operation, "features": facts}, grid, _legend())
+
+
+def _show_releases(
+    output: Format, releases: list[Release], format: str, operation: str, tokens: tuple[str, ...]
+) -> None:
+    found = {token: {str(each): token_answer(each, format, operation, token) for each in releases} for token in tokens}
+    grid = columns(f"{operation} ({format})", *map(str, releases))
+    for token in tokens:
+        grid.add_row(token, *(_answer(told) for told in found[token].values()))
+    facts = [
+        {"token": token, "releases": {name: told.to_dict() for name, told in by_release.items()}}
+        for token, by_release in found.items()
+    ]
+    emit(output, {"format": format, "operation": operation, "features": facts}, grid)
+
+
+def _show_protocol(
+    output: Format, products: tuple[Product, ...], protocol: Protocol, operation: str, enabled: list[str] | None
+) -> None:
+    judged = [each for product in products for each in protocol_stretches(product, protocol, operation, enabled)]
+    grid = columns("product", "releases", operation, "why")
+    for at, each in enumerate(judged):
+        again = at > 0 and judged[at - 1].product is each.product
+        grid.add_row("" if again else each.product.name, _releases(each.product, each.stretch), *_told(each.verdict))
+    facts = {"protocol": str(protocol), "operation": operation, "releases": [each.to_dict() for each in judged]}
+    emit(output, facts, grid)
+
+
+def _show_verdicts(
+    output: Format, releases: list[Release], protocol: Protocol, operation: str, enabled: list[str] | None
+) -> None:
+    verdicts = [can(each, protocol, operation, enabled=enabled) for each in releases]
+    grid = columns("release", operation, "why", "fix")
+    for each in verdicts:
+        grid.add_row(str(each.release), *_told(each), str(each.fix or ""))
+    facts = {"protocol": str(protocol), "operation": operation, "verdicts": [each.to_dict() for each in verdicts]}
+    emit(output, facts, grid)
+    raise typer.Exit(FINE if all(verdicts) else INCOMPATIBLE)
+
+
+def _releases(product: Product, stretch: Stretch) -> str:
+    last = product.last or "later"
+    if stretch.until is None:
+        return str(stretch.since) if stretch.since == product.last else f"{stretch.since} to {last}"
+    return f"{stretch.since} to before {stretch.until}"
+
+
+def _told(verdict: Verdict) -> tuple[Text, str]:
+    loud = verdict.answer.upper() if verdict.wrong else str(verdict.answer)
+    return Text(loud, _STYLES[verdict.answer]), "; ".join(reason.text for reason in verdict.reasons)
+
+
+def _answer(stretch: Stretch) -> Text:
+    if stretch.only_unused:
+        return Text("ok if unused", _STYLES[Answer.UNKNOWN])
+    loud = stretch.answer.upper() if stretch.answer is Answer.WRONG else str(stretch.answer)
+    return Text(loud, _STYLES[stretch.answer])
+
+
+def _cell(stretches: tuple[Stretch, ...]) -> Text:
+    """The releases that provide it; wrong ones loud, unknown ones with a question mark, refusals left out."""
+    pieces = []
+    if stretches and stretches[0].answer is Answer.UNKNOWN:
+        pieces.append(Text("?", _STYLES[Answer.UNKNOWN]))
+        stretches = stretches[1:]
+    for each in stretches:
+        if each.answer is Answer.OK:
+            pieces.append(Text(str(each), _STYLES[Answer.OK]))
+        elif each.answer is Answer.WRONG:
+            pieces.append(Text(f"WRONG {each}", _STYLES[Answer.WRONG]))
+        elif each.answer is Answer.UNKNOWN:
+            pieces.append(Text(f"? {each}", _STYLES[Answer.UNKNOWN]))
+    return Text("\n").join(pieces) if pieces else Text("-", _STYLES[Answer.REFUSED])
+
+
+def _legend() -> str:
+    return (
+        "\n1.2.0: from there on   [1.2.0, 2.0.0): only those   -: refused   ?: not known   WRONG: silently wrong data"
+    )

@@ -1,0 +1,370 @@
+"""Verdicts: how facts add up, what the reasons say, which fix is nearest, and the gate's message."""
+
+import itertools
+import random
+
+import pytest
+
+from halocline.compat.answer import Answer
+from halocline.compat.features import features
+from halocline.compat.knowledge import Knowledge
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.support import support_of
+from halocline.compat.verdict import can, check
+from halocline.errors import IncompatibleError, InputError
+
+VECTORS = "(3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants)"
+
+
+def made(folder, *facts, unlisted="refused", name="thing", separate=()):
+    """A product with these facts, each `(operation, tokens, spans, extra lines)`."""
+    lines = [f'product = "{name}"', 'title = "Thing"', 'format = "delta"', 'first = "1.0"', 'last = "9.0"']
+    lines += [f'unlisted = "{unlisted}"', f"separate = {list(separate)}"]
+    for operation, tokens, spans, *extra in facts:
+        lines += ["[[fact]]", f'operation = "{operation}"', f"tokens = {list(tokens)}", f"spans = {list(spans)}"]
+        lines += ['source = "made up"', *extra]
+    (folder / f"{name}.toml").write_text("\n".join(lines))
+    return Knowledge.load(folder)
+
+
+# ---- real products
+
+
+@pytest.mark.parametrize(
+    ("release", "protocol", "operation", "answer"),
+    [
+        ("delta-spark@3.2.0", VECTORS, "read", "ok"),
+        ("delta-spark@2.2.0", VECTORS, "read", "refused"),
+        ("delta-spark@1.2.0", "(1,6)", "read", "ok"),
+        ("delta-spark@2.4.0", "(1,6)", "write", "refused"),
+        ("delta-spark@3.3.0", "(1,6)", "write", "ok"),
+        ("delta-spark@0.8.0", "(1,3)", "write", "ok"),
+        ("delta-spark@0.7.0", "(1,3)", "write", "refused"),
+        ("delta-spark@9.9.9", "(1,1)", "read", "unknown"),
+        ("deltalake@1.6.6", "(2,5)", "read.query", "ok"),
+        ("deltalake@1.6.6", "(2,5)", "read.arrow", "wrong"),
+        ("deltalake@1.6.3", "(2,5)", "read.arrow", "refused"),
+        ("deltalake@1.6.6", "(3,7|R: columnMapping|W: columnMapping)", "read.arrow", "refused"),
+        ("deltalake@1.6.0", "(3,7|R: v2Checkpoint|W: v2Checkpoint)", "read", "refused"),
+        ("deltalake@1.6.3", "(3,7|R: v2Checkpoint|W: v2Checkpoint)", "read", "ok"),
+        ("deltalake@0.25.5", VECTORS, "read.query", "wrong"),
+        ("deltalake@0.25.5", VECTORS, "read.arrow", "refused"),
+        ("deltalake@0.6.3", VECTORS, "read", "wrong"),
+        ("deltalake@1.6.6", "(1,7|W: checkpointProtection)", "write", "refused"),
+        ("trino@426", VECTORS, "read", "refused"),
+        ("trino@427", VECTORS, "read", "ok"),
+        ("trino@413", VECTORS, "read", "wrong"),
+        ("trino@478", "(1,2)", "write.append", "ok"),
+        ("trino@478", "(1,2)", "write.delete", "wrong"),
+        ("databricks-runtime@12.2.x-scala2.12", VECTORS, "read", "ok"),
+        ("databricks-runtime@11.3", VECTORS, "read", "unknown"),
+        ("hudi@0.15.0", "hudi(8)", "read", "refused"),
+        ("hudi@1.0.2", "hudi(6)", "write", "ok"),
+        ("hudi-rs@0.5.0", "hudi(7)", "read", "refused"),
+        ("indextables4spark@0.4.0", "index(4,4)", "read", "refused"),
+        ("halocline@0.1.0", VECTORS, "write", "ok"),
+        ("halocline@0.1.0", "(3,7|R: shiny|W: shiny)", "read", "refused"),
+        ("halocline@0.1.0", "(1,7|W: shiny)", "read", "ok"),
+        ("powerbi@2.131", "(1,2)", "read", "unknown"),
+        ("deltalake@latest", "(1,2)", "read", "unknown"),
+        ("deltalake@1.6.6", "hudi(6)", "read", "unknown"),
+    ],
+)
+def test_real_releases_get_the_answer_that_was_measured_or_read(release, protocol, operation, answer):
+    verdict = can(release, protocol, operation)
+    assert str(verdict.answer) == answer, verdict
+
+
+def test_use_decides_where_a_release_looks_at_use():
+    kernel = "delta-kernel-java@4.1.0"
+    listed = "(1,7|W: checkConstraints)"
+    assert can(kernel, listed, "write", enabled=[]).ok
+    assert can(kernel, listed, "write", enabled=["checkConstraints"]).refused
+    assert can(kernel, listed, "write").refused
+
+
+def test_a_legacy_feature_that_may_be_in_use_counts_where_its_use_would_be_wrong():
+    release = "delta-spark@2.2.0"
+    assert can(release, "(1,6)", "write").wrong
+    assert can(release, "(1,6)", "write", enabled=["identityColumns"]).wrong
+    assert can(release, "(1,6)", "write", enabled=[]).ok
+    # A refusal would be harmless, so it is not assumed.
+    assert can("delta-spark@1.2.0", "(1,4)", "write").ok
+    assert can("delta-spark@1.2.0", "(1,4)", "write", enabled=["changeDataFeed"]).refused
+
+
+def test_a_mode_of_a_feature_counts_where_a_product_tells_modes_apart():
+    mapped = ["columnMapping", "columnMapping:id"]
+    assert can("delta-spark@2.0.0", "(2,5)", "read", enabled=mapped).refused
+    assert can("delta-spark@2.2.0", "(2,5)", "read", enabled=mapped).ok
+    assert can("delta-kernel-rs@0.20.0", "(2,7|W: columnMapping)", "read", enabled=mapped).ok
+
+
+def test_a_coarse_question_covers_finer_operations_that_go_wrong():
+    verdict = can("deltalake@1.6.6", "(2,5)", "read")
+    assert verdict.wrong
+    assert "read.arrow" in str(verdict)
+    # One that refuses is harmless and does not count.
+    assert can("deltalake@1.6.6", VECTORS, "read").ok
+    assert can("deltalake@1.6.6", VECTORS, "read.arrow").refused
+
+
+# ---- the rule, on made-up products
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (["ok", "ok"], "ok"),
+        (["ok", "unknown"], "unknown"),
+        (["unknown", "wrong"], "wrong"),
+        (["wrong", "ok"], "wrong"),
+        (["wrong", "refused"], "refused"),
+        (["unknown", "refused"], "refused"),
+        (["wrong", "unknown", "refused"], "refused"),
+    ],
+)
+def test_a_refusal_stops_everything_and_danger_outweighs_ignorance(tmp_path, answers, expected):
+    names = ["columnMapping", "deletionVectors", "timestampNtz"][: len(answers)]
+    facts = [("read", ["reader 3"], ["1.0"])]
+    facts += [
+        ("read", [name], ["1.0"], f'answer = "{answer}"', 'what = "this and that"')
+        for name, answer in zip(names, answers, strict=True)
+    ]
+    knowledge = made(tmp_path, *facts)
+    for order in itertools.permutations(names):
+        listed = ",".join(order)
+        verdict = can("thing@2.0", f"(3,7|R: {listed}|W: {listed})", "read", knowledge=knowledge)
+        assert str(verdict.answer) == expected, verdict
+
+
+def test_a_conditional_fact_counts_before_a_plain_one_and_a_finer_one_before_its_parent(tmp_path):
+    knowledge = made(
+        tmp_path,
+        ("read", ["reader 1", "reader 3", "deletionVectors"], ["1.0"]),
+        ("read", ["deletionVectors"], ["1.0"], 'when = "used"', 'answer = "refused"'),
+        ("read.stream", ["reader 1"], ["1.0"], 'answer = "refused"'),
+    )
+    assert can("thing@2.0", VECTORS, "read", enabled=[], knowledge=knowledge).ok
+    assert can("thing@2.0", VECTORS, "read", enabled=["deletionVectors"], knowledge=knowledge).refused
+    assert can("thing@2.0", "(1,1)", "read", knowledge=knowledge).ok
+    assert can("thing@2.0", "(1,1)", "read.stream", knowledge=knowledge).refused
+    assert can("thing@2.0", "(1,1)", "read.changes", knowledge=knowledge).ok
+
+
+def test_a_fact_about_everything_is_about_features_not_numbers(tmp_path):
+    knowledge = made(tmp_path, ("read", ["*", "reader 3"], ["1.0"]))
+    assert can("thing@2.0", "(3,7|R: shiny|W: shiny)", "read", knowledge=knowledge).ok
+    assert can("thing@2.0", "(1,1)", "read", knowledge=knowledge).refused
+
+
+def test_conditions_can_name_what_else_the_table_has(tmp_path):
+    knowledge = made(
+        tmp_path,
+        ("read", ["reader 1"], ["1.0"]),
+        (
+            "read",
+            ["reader 1"],
+            ["1.0"],
+            'with = ["writer 6"]',
+            'without = ["using identityColumns"]',
+            'answer = "refused"',
+        ),
+    )
+    assert can("thing@2.0", "(1,2)", knowledge=knowledge).ok
+    assert can("thing@2.0", "(1,6)", enabled=[], knowledge=knowledge).refused
+    assert can("thing@2.0", "(1,6)", enabled=["identityColumns"], knowledge=knowledge).ok
+
+
+def test_a_separate_operation_has_only_its_own_facts(tmp_path):
+    facts = [("read", ["reader 1"], ["1.0"]), ("read.arrow", ["reader 2"], ["1.0"])]
+    assert can("thing@2.0", "(1,1)", "read.arrow", knowledge=made(tmp_path, *facts)).ok
+    assert can("thing@2.0", "(1,1)", "read.arrow", knowledge=made(tmp_path, *facts, separate=["read.arrow"])).refused
+
+
+def test_the_quick_answer_and_the_answer_token_by_token_agree():
+    """`can` has shortcuts for the common yes and no; here every token is asked one by one."""
+    chance = random.Random(11)
+    names = list(features("delta"))
+    releases = [
+        Release(product.name, bound)
+        for product in Knowledge.load().products.values()
+        if "delta" in product.formats
+        for bound in product.boundaries("delta", "write")
+    ]
+    for _ in range(3000):
+        release = chance.choice(releases)
+        protocol = Protocol.of("delta", chance.sample(names, chance.randint(0, 4)))
+        operation = chance.choice(["read", "write", "read.arrow", "write.append", "read.query"])
+        in_use = frozenset(chance.sample(sorted(protocol.features), chance.randint(0, len(protocol.features))))
+        support = support_of(release, "delta", operation)
+        required = protocol.requires(operation, in_use)
+        table = protocol.requires("write", in_use) | {f"using {name}" for name in in_use}
+        found = {support.answer(token, token in in_use, table).answer for token in required}
+        slow = Answer.REFUSED if Answer.REFUSED in found else Answer.loudest(found)
+        quick = can(release, protocol, operation, enabled=in_use)
+        if quick.wrong and slow is not Answer.WRONG:
+            assert support.finer, f"{quick!r} is wrong although no token and no finer operation is"
+        else:
+            assert quick.answer is slow, f"{quick!r}, in use {sorted(in_use)}: token by token it is {slow}"
+
+
+# ---- reasons and fixes
+
+
+@pytest.mark.parametrize(
+    ("release", "protocol", "operation", "reasons"),
+    [
+        ("trino@426", VECTORS, "read", ["reads deletionVectors from 427"]),
+        ("delta-spark@2.4.0", "(1,6)", "write", ["accepts writer version 6 from 3.3.0"]),
+        ("deltalake@1.6.6", "(3,7|R: vacuumProtocolCheck|W: vacuumProtocolCheck)", "read.query",
+         ["reads (query) vacuumProtocolCheck only before 1.6.0"]),
+        ("delta-spark@4.4.0", "(1,7|W: collations)", "write", ["no known release writes collations"]),
+        ("deltalake@1.6.6", "(2,5)", "read.arrow", ["columnMapping: all mapped columns come back NULL"]),
+        ("powerbi@2.131", "(1,2)", "read", ["nothing is known about powerbi"]),
+        ("deltalake@1.7.0", "(1,2)", "read", ["nothing is known about deltalake 1.7.0: known are 0.5.8 to 1.6.6"]),
+        ("trino@480", "hudi(6)", "read", ["nothing is known about trino and hudi tables"]),
+        ("trino@<unknown>", "(1,2)", "read", ["<unknown> is no version of trino"]),
+        ("databricks-runtime@11.3", "(1,7|W: rowTracking,domainMetadata)", "write",
+         ["whether it writes domainMetadata is not known", "whether it writes rowTracking is not known",
+          "whether it accepts writer version 7 is not known"]),
+        ("delta-spark@4.0.0", "(1,2)", "write", []),
+    ],
+)  # fmt: skip
+def test_reasons_say_feature_by_feature_what_is_the_matter(release, protocol, operation, reasons):
+    assert [reason.text for reason in can(release, protocol, operation).reasons] == reasons
+
+
+def test_reasons_carry_the_source_of_the_fact():
+    (reason,) = can("deltalake@1.6.6", "(2,5)", "read.arrow").reasons
+    assert (reason.feature, reason.answer, reason.source) == ("columnMapping", Answer.WRONG, "measured: make compat")
+
+
+@pytest.mark.parametrize(
+    ("release", "protocol", "operation", "fix"),
+    [
+        ("deltalake@1.0.2", VECTORS, "read", "upgrade to deltalake 1.3.2 or later, or drop deletionVectors"),
+        ("trino@426", VECTORS, "read", "upgrade to trino 427 or later, or drop deletionVectors"),
+        ("delta-spark@2.4.0", "(1,6)", "write", "upgrade to delta-spark 3.3.0 or later"),
+        ("deltalake@1.6.0", "(3,7|R: v2Checkpoint|W: v2Checkpoint)", "read",
+         "upgrade to deltalake 1.6.3 or later, or drop v2Checkpoint"),
+        ("deltalake@1.0.2", "(3,7|R: v2Checkpoint|W: v2Checkpoint)", "read",
+         "upgrade to deltalake 1.3.2, or drop v2Checkpoint"),
+        ("deltalake@1.6.6", "(3,7|R: vacuumProtocolCheck|W: vacuumProtocolCheck)", "read",
+         "only older releases work: deltalake from 1.3.2 and before 1.6.0, or drop vacuumProtocolCheck"),
+        ("deltalake@1.6.6", "(1,7|W: checkpointProtection)", "write", "drop checkpointProtection"),
+        ("delta-spark@4.0.1", "(3,7|R: catalogOwned-preview|W: catalogOwned-preview)", "read",
+         "only older releases work: delta-spark from 4.0.0 and before 4.0.1"),
+        ("deltalake@1.7.0", "(1,2)", "read", "known to work is deltalake from 0.5.8 on"),
+        ("dbr@11.3", VECTORS, "read", "upgrade to databricks-runtime 12.2 or later, or drop deletionVectors"),
+        ("delta-spark@4.4.0", "(1,7|W: collations)", "write", "None"),
+        ("powerbi@2.131", "(1,2)", "read", "None"),
+        ("delta-spark@4.0.0", "(1,2)", "write", "None"),
+    ],
+)  # fmt: skip
+def test_the_nearest_fix_is_the_smallest_release_or_a_feature_that_can_go(release, protocol, operation, fix):
+    assert str(can(release, protocol, operation).fix) == fix
+
+
+def test_a_proposed_fix_really_works():
+    chance = random.Random(5)
+    names = list(features("delta"))
+    products = [each for each in Knowledge.load().products.values() if "delta" in each.formats]
+    proposals = 0
+    for _ in range(400):
+        product = chance.choice(products)
+        release = Release(product.name, chance.choice(product.boundaries("delta", "write")))
+        protocol = Protocol.of("delta", chance.sample(names, chance.randint(1, 3)))
+        verdict = can(release, protocol, "write")
+        if verdict.ok or verdict.fix is None:
+            continue
+        if verdict.fix.upgrade:
+            proposals += 1
+            assert can(verdict.fix.upgrade, protocol, "write").ok, f"{verdict!r}: {verdict.fix}"
+        if verdict.fix.drop:
+            proposals += 1
+            smaller = protocol
+            for name in verdict.fix.drop:
+                smaller = smaller.without_feature(name)
+            assert can(release, smaller, "write").ok, f"{verdict!r}: {verdict.fix}"
+    assert proposals > 50
+
+
+def test_dropping_is_proposed_also_where_only_a_number_stands_in_the_way():
+    verdict = can("delta-spark@2.2.0", "(1,7|W: appendOnly,checkpointProtection,invariants)", "write")
+    assert verdict.fix is not None
+    assert verdict.fix.drop == ("checkpointProtection",)
+
+
+# ---- as a value
+
+
+def test_a_verdict_is_true_only_if_ok_and_equal_to_one_like_it():
+    yes, no = can("trino@427", VECTORS), can("trino@426", VECTORS)
+    assert yes
+    assert not no
+    assert (yes.ok, no.refused, no.wrong, no.unknown) == (True, True, False, False)
+    assert no == can(Release.parse("trino@426"), Protocol.parse(VECTORS))
+    assert len({yes, no, can("trino@426", VECTORS)}) == 2
+
+
+def test_a_verdict_as_data_has_reasons_and_fix():
+    assert can("trino@426", VECTORS).to_dict() == {
+        "release": "trino@426",
+        "protocol": VECTORS,
+        "operation": "read",
+        "answer": "refused",
+        "reasons": [
+            {"feature": "deletionVectors", "answer": "refused", "text": "reads deletionVectors from 427"},
+        ],
+        "fix": {"upgrade": "trino@427", "older": None, "drop": ["deletionVectors"]},
+    }
+
+
+@pytest.mark.parametrize("operation", ["fly", "", "reading"])
+def test_an_operation_that_does_not_exist_is_an_error(operation):
+    with pytest.raises(InputError, match="no operation"):
+        can("trino@426", VECTORS, operation)
+
+
+# ---- the gate
+
+
+def test_the_gate_lets_pass_what_may():
+    assert check("deltalake@1.6.6", VECTORS, "write", subject="lake/orders") is None
+
+
+def test_the_gate_refuses_with_both_sides_and_the_next_step():
+    with pytest.raises(IncompatibleError) as caught:
+        check("deltalake@1.0.2", VECTORS, "read", subject="lake/orders")
+    assert str(caught.value) == (
+        "READER_TOO_OLD: lake/orders requires reader feature deletionVectors.\n"
+        "  table    (3,7)  readerFeatures: deletionVectors\n"
+        "  you are  deltalake@1.0.2, which reads: timestampNtz\n"
+        "Upgrade to deltalake 1.3.2 or later, or: halocline plan lake/orders --drop deletionVectors"
+    )
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("release", "protocol", "operation", "condition", "message"),
+    [
+        ("deltalake@1.6.6", "(1,7|W: checkpointProtection)", "write", "WRITER_TOO_OLD",
+         "lake/orders requires writer feature checkpointProtection."),
+        ("delta-spark@0.7.0", "(1,4)", "write", "WRITER_TOO_OLD", "lake/orders requires writer version 4."),
+        ("hudi@0.15.0", "hudi(8)", "read", "READER_TOO_OLD", "lake/orders requires table version 8."),
+        ("halocline@0.1.0", "(3,7|R: a,b|W: a,b)", "read", "READER_TOO_OLD",
+         "lake/orders requires reader features a, b."),
+        ("deltalake@1.6.6", "(2,5)", "read.arrow", "READER_TOO_OLD",
+         "deltalake@1.6.6 would read lake/orders wrongly. columnMapping: all mapped columns come back NULL."),
+        ("powerbi@2.131", "(1,2)", "read", "RELEASE_UNKNOWN",
+         "it is not known whether powerbi@2.131 may read lake/orders: nothing is known about powerbi."),
+    ],
+)  # fmt: skip
+def test_the_gate_names_what_is_missing(release, protocol, operation, condition, message):
+    with pytest.raises(IncompatibleError) as caught:
+        check(release, protocol, operation, subject="lake/orders")
+    assert (caught.value.condition, caught.value.message) == (condition, message)
+    assert caught.value.next_step
+    assert {"table", "you are"} <= caught.value.sides.keys()
