@@ -14,6 +14,7 @@ damaged, and what is *valid but beyond* one of the parties. A fourth, our own bu
     ├── IncompatibleError     one party lacks a feature that the other requires (exit code 2)
     ├── ConflictError         somebody else changed the same thing first
     │   └── AlreadyExistsError  the name is taken
+    ├── NotYetError           time must pass first; the error says until when
     ├── UnavailableError      a service or store could not be reached, or answered too late
     ├── DeniedError           the caller has no right to do this
     └── InternalError         a bug in Halocline
@@ -46,12 +47,16 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "CONCURRENT_METADATA_CHANGE": "Somebody else changed the table's metadata first.",
         "CONCURRENT_PROTOCOL_CHANGE": "Somebody else changed the table's protocol first.",
         "CONCURRENT_TRANSACTION": "The same application recorded another transaction first.",
+        "CHANGE_FEED_INCOMPLETE": "The log does not say enough about a change to show its rows.",
+        "CHANGE_FEED_OFF": "The change feed was not enabled for the versions asked for.",
+        "CHANGE_FEED_SCHEMA_CHANGED": "Columns were dropped or renamed within the range of changes.",
         "CONFLICT": "Somebody else changed the same thing first.",
         "CONSTRAINT_VIOLATED": "Rows break a rule of the table; nothing was written.",
         "CREDENTIALS_MISSING": "A store wants credentials and none were found.",
         "DATA_FILES_MISSING": "Files that a version of the table consists of no longer exist.",
         "DENIED": "The caller has no right to do this.",
         "DOWNGRADE_BLOCKED": "A downgrade cannot start or go on as things stand.",
+        "DROP_WAIT_FOR_RETENTION": "A feature is out of the table, but its history must grow older before it can go.",
         "FEATURE_DEPENDENCY": "A feature needs, or excludes, another one.",
         "FEATURE_NEEDS_MANUAL_ENABLEMENT": "An existing table gains this feature only when it is asked for by name.",
         "FEATURE_NOT_DROPPABLE": "The feature cannot be taken out of the table as it stands.",
@@ -225,6 +230,32 @@ class AlreadyExistsError(ConflictError):
     """The name to be created is taken; nothing was written."""
 
     default_condition = "ALREADY_EXISTS"
+
+
+class NotYetError(HaloclineError):
+    """Time must pass before this can be done.
+
+    Args:
+        message: What has to wait, and for what.
+        condition: A code from `CONDITIONS`.
+        until_ms: When to come back, in milliseconds since the epoch; 0 if that is not known.
+        sides: What each party has or wants.
+        next_step: The command to repeat then.
+    """
+
+    default_condition = "DROP_WAIT_FOR_RETENTION"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        condition: str | None = None,
+        until_ms: int = 0,
+        sides: Mapping[str, str] | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(message, condition=condition, sides=sides, next_step=next_step)
+        self.until_ms = until_ms
 
 
 class UnavailableError(HaloclineError):

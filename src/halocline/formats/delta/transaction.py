@@ -296,12 +296,12 @@ class Transaction:
         if before is None:
             action_rules.check_first(actions)
         else:
-            gate.admit(self._release, before.protocol, before.metadata, gate.WRITE, table)
+            gate.admit(self._release, before.protocol, before.metadata, self._asked_for(actions), table)
             action_rules.check_appendable(actions, before.protocol, before.metadata, table)
         protocol = protocol_of(new_protocol) if new_protocol is not None else _given(before).protocol
         metadata = new_metadata if new_metadata is not None else _given(before).metadata
         if new_protocol is not None or new_metadata is not None:
-            gate.admit(self._release, protocol, metadata, gate.WRITE, table)
+            gate.admit(self._release, protocol, metadata, self._asked_for(actions), table)
         if before is not None and new_protocol is not None:
             gate.check_transition(before.protocol, protocol, dropped_feature, table)
         if new_metadata is not None:
@@ -309,6 +309,12 @@ class Transaction:
         domains.check(actions, protocol)
         action_rules.check_actions(actions, protocol, metadata)
         return protocol, metadata
+
+    def _asked_for(self, actions: Iterable[Action]) -> str:
+        """What the snapshot was opened for, if that is finer; rows that come in always take a whole writer."""
+        asked = gate.WRITE if self.snapshot is None else self.snapshot.operation
+        brings_rows = any(isinstance(each, Add) and each.data_change for each in actions)
+        return asked if asked.startswith(f"{gate.WRITE}.") and not brings_rows else gate.WRITE
 
     def _row_id_mark(self) -> int:
         if self.snapshot is None or not self.snapshot.protocol.supports(row_tracking.FEATURE):
@@ -331,7 +337,7 @@ class Transaction:
         before = self.snapshot
 
         def admit(protocol: Protocol, metadata: Metadata) -> None:
-            gate.admit(self._release, protocol, metadata, gate.WRITE, self.store.root)
+            gate.admit(self._release, protocol, metadata, self._asked_for(intent.actions), self.store.root)
 
         return conflicts.Ground(
             table=self.store.root,
