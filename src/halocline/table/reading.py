@@ -104,6 +104,36 @@ class Reading(Opened):
         snapshot = self.snapshot(version=version, timestamp=timestamp)
         return frame_of(self.spark, snapshot, where=where, columns=columns)
 
+    def changes(self, first: int | Moment, last: int | Moment | None = None) -> DataFrame:
+        """What happened to each row from one version to another, both included: the change feed.
+
+        Args:
+            first: The first version, or a time as text or datetime: then the first version at or after it.
+            last: The last version, or a time; the newest version if not given.
+
+        Raises:
+            InputError: The range is empty, or the change feed was off in it.
+            NotFoundError: The log no longer holds the first versions.
+
+        Example:
+            >>> Table.for_path("lake/orders", spark).changes(3, 5).select("_change_type").distinct()  # doctest: +SKIP
+        """
+        from halocline.formats.delta.changes import OPERATION, changes
+        from halocline.spark.changes import change_frame
+
+        if last is None or isinstance(last, int):
+            end = self.snapshot(OPERATION, version=last)
+        else:
+            end = self.snapshot(OPERATION, timestamp=last)
+        start = first if isinstance(first, int) else self._first_version_from(first, end.version)
+        return change_frame(self.spark, end, changes(end, start))
+
+    def _first_version_from(self, moment: Moment, last: int) -> int:
+        """The oldest version that is not before a time."""
+        milliseconds = self._milliseconds(moment)
+        times = {entry.version: entry.timestamp_ms for entry in history(self.snapshot(version=last))}
+        return min((version for version, time in times.items() if time >= milliseconds), default=last + 1)
+
     def register_view(
         self, name: str, *, version: int | None = None, timestamp: Moment | None = None, where: str | None = None
     ) -> None:
