@@ -1,0 +1,276 @@
+"""Who may do what: secrets, certificates, rights and tokens.
+
+A caller shows a *secret* or a *certificate* once, in the handshake, and gets a short-lived *token* for everything after
+it. The token says who it is, in which life, in which role, with which release and under which epoch it was let in, and
+what it may do; it is signed with a key that lives in the store, so it outlives a restart of the coordinator and is
+accepted by its successor.
+
+*Rights* build on each other: `force` includes `raise`, that includes `plan`, and everything includes `observe`.
+Secrets are kept as digests and compared in constant time. Without an access file everybody who reaches the port may do
+everything, which a server allows on the loopback address only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import jwt
+
+from halocline.errors import DeniedError, InputError
+
+_ISSUER: Final = "halocline-fleet"
+_ALGORITHM: Final = "HS256"
+_LEEWAY_S: Final = 5
+
+
+class Right(StrEnum):
+    """What a caller may do.
+
+    observe   see the fleet, its members and the audit log
+    join      be a member, and report what was observed
+    plan      ask what a raise or a downgrade would take
+    raise     raise levels, set policies and holds, declare ladders, remove members, downgrade
+    force     go over the heads of members that do not speak, import a backup; needs a reason
+    """
+
+    OBSERVE = "observe"
+    JOIN = "join"
+    PLAN = "plan"
+    RAISE = "raise"
+    FORCE = "force"
+
+
+_INCLUDES: Final[Mapping[Right, frozenset[Right]]] = {
+    Right.OBSERVE: frozenset({Right.OBSERVE}),
+    Right.JOIN: frozenset({Right.JOIN, Right.OBSERVE}),
+    Right.PLAN: frozenset({Right.PLAN, Right.OBSERVE}),
+    Right.RAISE: frozenset({Right.RAISE, Right.PLAN, Right.OBSERVE}),
+    Right.FORCE: frozenset({Right.FORCE, Right.RAISE, Right.PLAN, Right.OBSERVE}),
+}
+EVERYTHING: Final = frozenset(Right)
+
+
+def rights(names: Iterable[str]) -> frozenset[Right]:
+    """Rights by name, with what they include.
+
+    Example:
+        >>> sorted(rights(["raise"]))
+        [<Right.OBSERVE: 'observe'>, <Right.PLAN: 'plan'>, <Right.RAISE: 'raise'>]
+    """
+    found: set[Right] = set()
+    for name in names:
+        if name not in set(Right):
+            raise InputError(f"there is no right {name!r}", sides={"rights": ", ".join(Right)})
+        found |= _INCLUDES[Right(name)]
+    return frozenset(found)
+
+
+def digest(secret: str) -> str:
+    """What an access file holds of a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What somebody was let in as."""
+
+    name: str
+    rights: frozenset[Right]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who is let in, and with which rights.
+
+    Args:
+        secrets: By digest.
+        certificates: By a name in the certificate.
+        anybody: Rights of those who show nothing.
+
+    Example:
+        >>> access = Access(secrets={digest("s3cret"): Grant("drivers", rights(["join"]))})
+        >>> access.grant("s3cret").name, access.grant("guess")
+        ('drivers', None)
+    """
+
+    secrets: Mapping[str, Grant] = field(default_factory=dict)
+    certificates: Mapping[str, Grant] = field(default_factory=dict)
+    anybody: frozenset[Right] = frozenset()
+
+    @staticmethod
+    def open() -> Access:
+        """Everybody may do everything."""
+        return Access(anybody=EVERYTHING)
+
+    @staticmethod
+    def load(path: Path) -> Access:
+        """Access as a TOML file says.
+
+        The file has a table per caller, `[secrets.NAME]` with `sha256` and `rights`, or `[certificates."NAME"]` with
+        `rights`, where the name is one that the certificate bears.
+
+        Raises:
+            InputError: The file cannot be read, or says something else.
+        """
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InputError(f"the access file {path} cannot be read: {error}") from error
+        if extra := found.keys() - {"secrets", "certificates", "anybody"}:
+            raise InputError(f"the access file {path} has an unknown part {sorted(extra)[0]!r}")
+        try:
+            secrets = {
+                _checked_digest(each["sha256"]): Grant(name, rights(each["rights"]))
+                for name, each in found.get("secrets", {}).items()
+            }
+            certificates = {
+                name: Grant(name, rights(each["rights"])) for name, each in found.get("certificates", {}).items()
+            }
+            anybody = rights(found.get("anybody", {}).get("rights", ()))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"the access file {path} lacks {error}",
+                sides={"expected": "[secrets.NAME] with sha256 and rights, [certificates.NAME] with rights"},
+            ) from error
+        return Access(secrets, certificates, anybody)
+
+    def grant(self, secret: str = "", names: Iterable[str] = ()) -> Grant | None:
+        """What a caller with this secret, or a certificate with these names, is let in as; None if it is not.
+
+        A secret that is wrong is never made up for by anything else.
+        """
+        if secret:
+            shown = digest(secret)
+            # Every digest is compared, so that the time taken says nothing.
+            matching = [grant for known, grant in self.secrets.items() if hmac.compare_digest(known, shown)]
+            return matching[0] if matching else None
+        for name in names:
+            if name in self.certificates:
+                return self.certificates[name]
+        return Grant("anybody", self.anybody) if self.anybody else None
+
+
+def _checked_digest(text: str) -> str:
+    if len(text) != 64 or not set(text) <= set("0123456789abcdef"):
+        raise InputError("sha256 must be 64 lower-case hexadecimal digits", next_step="printf %s SECRET | sha256sum")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token says.
+
+    Args:
+        identity: Who it was given to.
+        incarnation: In which life; 0 for callers that are no members.
+        role: What it does.
+        release: The release it was admitted with.
+        epoch: The coordinator's at that time.
+        grant: The secret or certificate it was let in by.
+        rights: What it may do.
+        expires_ms: When it is over.
+    """
+
+    identity: str
+    incarnation: int
+    role: str
+    release: str
+    epoch: int
+    grant: str
+    rights: frozenset[Right]
+    expires_ms: int
+
+    @property
+    def actor(self) -> str:
+        """Who did it, for the audit log."""
+        return self.identity if self.grant == "anybody" else f"{self.identity} ({self.grant})"
+
+    def require(self, right: Right, what: str) -> None:
+        """Refuses unless the right is there.
+
+        Raises:
+            DeniedError: It is not.
+        """
+        if right not in self.rights:
+            raise DeniedError(
+                f"{self.identity} may not {what}",
+                sides={"needed": right, "has": ", ".join(sorted(self.rights)) or "nothing"},
+                next_step="Use a secret or certificate with that right.",
+            )
+
+
+class Tokens:
+    """Makes and checks tokens.
+
+    Args:
+        keys: By id, newest first; the newest one signs, all are accepted.
+        life_ms: How long a token is good for.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes], life_ms: int = 15 * 60_000) -> None:
+        self._keys = dict(keys)
+        self._newest = next(iter(self._keys))
+        self.life_ms = life_ms
+
+    def issue(self, claims: Claims) -> str:
+        """A signed token."""
+        payload = {
+            "iss": _ISSUER,
+            "sub": claims.identity,
+            "inc": claims.incarnation,
+            "role": claims.role,
+            "rel": claims.release,
+            "epoch": claims.epoch,
+            "grant": claims.grant,
+            "rights": sorted(claims.rights),
+            "exp": claims.expires_ms // 1000,
+        }
+        return jwt.encode(payload, self._keys[self._newest], algorithm=_ALGORITHM, headers={"kid": self._newest})
+
+    def check(self, token: str, now_ms: int) -> Claims:
+        """What a token says, if it was issued here and is still good.
+
+        Args:
+            token: The token.
+            now_ms: The time by the clock that `expires_ms` was counted with.
+
+        Raises:
+            DeniedError: It is missing, forged, damaged or expired.
+        """
+        if not token:
+            raise _invalid("no token was given")
+        try:
+            key = self._keys[jwt.get_unverified_header(token).get("kid", "")]
+            said: dict[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=[_ALGORITHM],
+                issuer=_ISSUER,
+                options={"require": ["exp", "iss", "sub"], "verify_exp": False, "verify_iat": False},
+            )
+            claims = Claims(
+                str(said["sub"]),
+                int(said["inc"]),
+                str(said["role"]),
+                str(said["rel"]),
+                int(said["epoch"]),
+                str(said["grant"]),
+                frozenset(Right(each) for each in said["rights"]),
+                int(said["exp"]) * 1000,
+            )
+        except (jwt.PyJWTError, KeyError, TypeError, ValueError):
+            raise _invalid("the token was not issued by this fleet") from None
+        if claims.expires_ms + 1000 * _LEEWAY_S < now_ms:
+            raise _invalid("the token has expired")
+        return claims
+
+
+def _invalid(problem: str) -> DeniedError:
+    return DeniedError(problem, condition="TOKEN_INVALID", next_step="Make a new handshake.")

@@ -1,0 +1,148 @@
+"""Sessions: the open streams of members, and what waits to be sent on them.
+
+A session belongs to one life of a member; a second one for the same life ends the first. What is sent is kept in order
+and bounded: a member that does not read loses its session, not the coordinator its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from halocline.fleet.auth import Claims
+from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.state import Key
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING: Final = 64
+_MOST_BEATS_PER_SECOND: Final = 50
+_GRACE: Final = 5.0
+
+Send = Callable[[pb.Down], Awaitable[None]]
+
+
+class Session:
+    """One open stream.
+
+    Args:
+        claims: Who it belongs to.
+        send: Writes to the stream; never called twice at the same time.
+        close: Ends the stream from outside.
+    """
+
+    __slots__ = ("_beats", "_close", "_second", "_send", "_sending", "_waiting", "claims", "over")
+
+    def __init__(self, claims: Claims, send: Send, close: Callable[[], object]) -> None:
+        self.claims = claims
+        self.over = False
+        self._send = send
+        self._close = close
+        self._waiting: deque[pb.Down] = deque()
+        self._sending = False
+        self._second = 0
+        self._beats = 0
+
+    @property
+    def key(self) -> Key:
+        """The life it belongs to."""
+        return Key(self.claims.identity, self.claims.incarnation)
+
+    def put(self, down: pb.Down) -> None:
+        """Puts a message into the queue; too many end the session."""
+        if self.over:
+            return
+        self._waiting.append(down)
+        if len(self._waiting) > _MOST_WAITING:
+            _log.warning("%s does not read what it is sent; its session ends", self.key)
+            self.end()
+
+    async def flush(self) -> None:
+        """Sends what waits, unless that is being done already."""
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            while self._waiting:
+                await self._send(self._waiting.popleft())
+        finally:
+            self._sending = False
+
+    def end(self) -> None:
+        """Ends the stream at once."""
+        self.over = True
+        self._close()
+
+    def too_fast(self, now_ms: int) -> bool:
+        """Counts a heartbeat, and says whether there have been too many within a second."""
+        second = now_ms // 1000
+        if second != self._second:
+            self._second, self._beats = second, 0
+        self._beats += 1
+        return self._beats > _MOST_BEATS_PER_SECOND
+
+
+class Sessions:
+    """All open streams of a coordinator."""
+
+    def __init__(self) -> None:
+        self._open: dict[Key, Session] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, session: Session) -> None:
+        """Registers a stream; an older one of the same life ends."""
+        before = self._open.get(session.key)
+        self._open[session.key] = session
+        if before is not None:
+            before.end()
+
+    def drop(self, session: Session) -> None:
+        """Forgets a stream that has ended."""
+        session.over = True
+        if self._open.get(session.key) is session:
+            del self._open[session.key]
+
+    def push(self, down: pb.Down) -> None:
+        """Sends something to every member."""
+        for session in self._open.values():
+            session.put(down)
+        self._flush(tuple(self._open.values()))
+
+    def tell(self, key: Key, down: pb.Down) -> None:
+        """Sends something to one member, if it is connected."""
+        session = self._open.get(key)
+        if session is not None:
+            session.put(down)
+            self._flush((session,))
+
+    def finish(self, key: Key, down: pb.Down) -> None:
+        """Sends a member its last message and gives it a moment to read it."""
+        session = self._open.get(key)
+        if session is not None:
+            self.tell(key, down)
+            asyncio.get_running_loop().call_later(_GRACE, session.end)
+
+    def end_all(self) -> None:
+        """Ends every stream: members must look for another coordinator."""
+        for session in tuple(self._open.values()):
+            session.end()
+        self._open.clear()
+
+    def _flush(self, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            task = asyncio.ensure_future(_quietly(session))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+
+async def _quietly(session: Session) -> None:
+    try:
+        await session.flush()
+    except Exception as error:  # The stream is broken; whoever reads from it finds out as well.
+        _log.debug("cannot send to %s: %s", session.key, error)
+        session.end()

@@ -1,0 +1,59 @@
+"""Where the durable truth of a fleet lives: a SQLite file by default, PostgreSQL for several coordinators."""
+
+from __future__ import annotations
+
+from halocline.errors import InputError
+from halocline.fleet.store.base import (
+    Entry,
+    FleetStore,
+    Holder,
+    Query,
+    Seen,
+    Sighting,
+    StaleEpochError,
+    Write,
+)
+
+__all__ = [
+    "Entry",
+    "FleetStore",
+    "Holder",
+    "Query",
+    "Seen",
+    "Sighting",
+    "StaleEpochError",
+    "Write",
+    "open_fleet_store",
+]
+
+
+def open_fleet_store(where: str) -> FleetStore:
+    """The store at a path or URL.
+
+    Args:
+        where: A file for SQLite, `:memory:`, `sqlite:///file` or `postgresql://host/database`.
+
+    Raises:
+        InputError: Nothing like that can be a store.
+        ConflictError: Another coordinator uses the SQLite file.
+        UnsupportedError: A newer release has changed the store.
+
+    Example:
+        >>> store = open_fleet_store(":memory:")
+        >>> store.description
+        'sqlite:///:memory:'
+        >>> store.close()
+    """
+    scheme, found, rest = where.partition("://")
+    if found and scheme.split("+")[0] in ("postgresql", "postgres"):
+        from halocline.fleet.store.postgresql import PostgresqlStore
+
+        return PostgresqlStore(where if scheme.startswith("postgresql") else f"postgresql://{rest}")
+    if found and scheme != "sqlite":
+        raise InputError(
+            f"a fleet cannot be stored in {scheme}://",
+            sides={"expected": "a file name, sqlite:///file, or postgresql://host/database"},
+        )
+    from halocline.fleet.store.sqlite import SqliteStore
+
+    return SqliteStore(rest.removeprefix("/") if found else where)

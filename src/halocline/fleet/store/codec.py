@@ -1,0 +1,85 @@
+"""Records of a fleet as text, and back.
+
+A row's body is a JSON object with the record's key and value. The key is in there as well because the key column holds
+a digest where the key itself would be too long for an index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from halocline.errors import HaloclineError, MalformedError
+from halocline.fleet.ladder import Ladder
+from halocline.fleet.standing import Hold, Standing
+from halocline.fleet.state import SINGLE, Change, Fleet, Key, Member, TableLevel, Terms
+
+KINDS: Final[dict[str, tuple[Any, Any]]] = {
+    "terms": (tuple[()], Terms),
+    "ladders": (str, Ladder),
+    "standings": (str, Standing),
+    "members": (Key, Member),
+    "incarnations": (str, int),
+    "holds": (tuple[str, str], Hold),
+    "tables": (tuple[str, str], TableLevel),
+}
+"""What keys and values of each kind are; the kinds are the fields of a `Fleet` except the epoch."""
+
+_LONGEST_KEY: Final = 600
+
+
+class _Body(msgspec.Struct):
+    key: msgspec.Raw
+    value: msgspec.Raw
+
+
+def encode(key: Any, value: Any) -> tuple[str, str]:
+    """The key column and the body of a record."""
+    text = msgspec.json.encode(key)
+    body = b'{"key":' + text + b',"value":' + msgspec.json.encode(value, order="deterministic") + b"}"
+    column = text.decode() if len(text) <= _LONGEST_KEY else f"sha256:{hashlib.sha256(text).hexdigest()}"
+    return column, body.decode()
+
+
+def decode(kind: str, body: str) -> Change:
+    """The record as the change that would write it.
+
+    Raises:
+        MalformedError: The row is not one that this release can have written.
+    """
+    try:
+        key_type, value_type = KINDS[kind]
+        parts = msgspec.json.decode(body, type=_Body)
+        key = msgspec.json.decode(parts.key, type=key_type)
+        return Change(kind, key, msgspec.json.decode(parts.value, type=value_type))
+    except (KeyError, msgspec.MsgspecError, HaloclineError) as error:
+        raise MalformedError(
+            f"a record of kind {kind[:40]!r} in the store cannot be read",
+            sides={"found": body[:200], "problem": str(error)[:200]},
+            next_step="Import a backup into a new store: halocline fleet import FILE",
+        ) from error
+
+
+def assembled(epoch: int, rows: Iterable[tuple[str, str]]) -> Fleet:
+    """The fleet that the rows, as (kind, body), describe."""
+    fields: dict[str, Any] = {}
+    for kind, body in rows:
+        change = decode(kind, body)
+        if kind in SINGLE:
+            fields[kind] = change.value
+        else:
+            fields.setdefault(kind, {})[change.key] = change.value
+    return replace(Fleet(epoch=epoch), **fields)
+
+
+def taken_apart(fleet: Fleet) -> Iterable[Change]:
+    """Every record of a fleet, as the change that would write it; the epoch is not one of them."""
+    for kind in KINDS:
+        if kind in SINGLE:
+            yield Change(kind, (), getattr(fleet, kind))
+        else:
+            yield from (Change(kind, key, value) for key, value in getattr(fleet, kind).items())

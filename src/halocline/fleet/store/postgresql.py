@@ -1,0 +1,103 @@
+"""A store in PostgreSQL, for several coordinators of which one is active.
+
+The active one holds a lease that is a row of the database, counted by the database's clock. It counts its own copy from
+before it asked, and a little shorter, so its belief ends before anybody else may take over. A coordinator that stalls
+inside a transaction is cut off by the server after a while, so that it cannot keep the row locked.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from sqlalchemy import URL, Connection, create_engine, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from halocline.errors import InputError, MissingExtraError
+from halocline.fleet.store import schema
+from halocline.fleet.store.sql import SqlStore
+
+LEASE_MS: Final = 6_000
+_SHORTER: Final = 0.8
+_PATIENCE_MS: Final = 4_000
+_MIGRATION_LOCK: Final = 7_470_001
+
+_SETTINGS: Final = {
+    "statement_timeout": _PATIENCE_MS,
+    "lock_timeout": _PATIENCE_MS,
+    "idle_in_transaction_session_timeout": _PATIENCE_MS,
+    "synchronous_commit": "on",
+}
+
+
+class PostgresqlStore(SqlStore):
+    """A store in PostgreSQL.
+
+    Args:
+        url: `postgresql://user:password@host:port/database`.
+        lease_ms: For how long one renewal makes us the coordinator.
+    """
+
+    def __init__(self, url: str, lease_ms: int = LEASE_MS) -> None:
+        self._url = _checked(url)
+        self._asked = 0.0
+        self._until = 0.0
+        self._epoch = 0
+        engine = create_engine(
+            self._url,
+            pool_size=4,
+            max_overflow=4,
+            pool_pre_ping=True,
+            pool_timeout=_PATIENCE_MS / 1000,
+            connect_args={
+                "connect_timeout": max(_PATIENCE_MS // 1000, 2),
+                "tcp_user_timeout": 2 * _PATIENCE_MS,
+                "application_name": "halocline",
+                "options": " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
+            },
+        )
+        super().__init__(engine, lease_ms)
+
+    @property
+    def description(self) -> str:
+        """The URL without its password."""
+        return self._url.set(drivername="postgresql").render_as_string(hide_password=True)
+
+    @property
+    def renew_every_s(self) -> float | None:
+        """A quarter of the lease, so that some may fail."""
+        return self.lease_ms / 4000
+
+    def holds_lease(self, epoch: int) -> bool:
+        """Whether the lease of that epoch surely still runs."""
+        return epoch == self._epoch and time.monotonic() < self._until
+
+    def _now(self, connection: Connection) -> int:
+        return int(connection.execute(select(text("extract(epoch from clock_timestamp()) * 1000"))).scalar_one())
+
+    def _lock_out_migrations(self, connection: Connection) -> None:
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+        # A coordinator that has the row must not find the tables changed under its hands.
+        if connection.dialect.has_table(connection, schema.coordinator.name):
+            connection.execute(select(schema.coordinator).with_for_update())
+
+    def _lease_begins(self) -> None:
+        self._asked = time.monotonic()
+
+    def _lease_granted(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._until = self._asked + _SHORTER * self.lease_ms / 1000
+
+
+def _checked(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise InputError("the store's URL cannot be read", sides={"expected": "postgresql://host/database"}) from error
+    try:
+        chosen = parsed.set(drivername="postgresql+psycopg")
+        chosen.get_dialect().import_dbapi()
+    except (NoSuchModuleError, ImportError) as error:
+        raise MissingExtraError("PostgreSQL's driver", "fleet") from error
+    return chosen

@@ -1,0 +1,307 @@
+"""A store in SQL, for both databases.
+
+What differs between them is in `halocline.fleet.store.sqlite` and `halocline.fleet.store.postgresql`: how to connect,
+whose clock counts, and what keeps a second coordinator out.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from secrets import token_bytes, token_hex
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+
+from halocline import __version__
+from halocline.errors import UnavailableError
+from halocline.fleet.effects import Audit
+from halocline.fleet.state import Change, Fleet
+from halocline.fleet.store import codec, migrations, schema
+from halocline.fleet.store.base import (
+    MOST_AUDIT,
+    MOST_SIGHTINGS,
+    Entry,
+    FleetStore,
+    Holder,
+    Query,
+    Seen,
+    Sighting,
+    StaleEpochError,
+    State,
+    Write,
+)
+
+_UPSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+_KEEPS_TIMES: Final = ("first_ms", "times")
+
+
+class SqlStore(FleetStore):
+    """A store in a database.
+
+    Attributes:
+        engine: How to reach it.
+        lease_ms: For how long one renewal makes us the coordinator.
+    """
+
+    def __init__(self, engine: Engine, lease_ms: int) -> None:
+        self.engine = engine
+        self.lease_ms = lease_ms
+        self._writing = engine.execution_options(halocline_writes=True)
+        try:
+            with self._transaction() as connection:
+                self._lock_out_migrations(connection)
+                self.version = migrations.migrate(connection)
+        except BaseException:
+            self.close()
+            raise
+
+    @abstractmethod
+    def _now(self, connection: Connection) -> int:
+        """Milliseconds by the clock that all coordinators of this store share."""
+
+    @abstractmethod
+    def _lock_out_migrations(self, connection: Connection) -> None:
+        """Makes sure that nobody else migrates at the same time."""
+
+    def take_over(self, name: str, address: str, decide: Callable[[Fleet], tuple[State, int, Write]]) -> State | Holder:
+        """Becomes the coordinator, unless another holds the lease."""
+        self._lease_begins()
+        with self._transaction() as connection:
+            row = connection.execute(select(schema.coordinator).with_for_update()).one()
+            now = self._now(connection)
+            if row.holder not in ("", name) and row.until_ms > now:
+                return Holder(row.holder, row.address, row.epoch, row.since_ms, row.until_ms - now)
+            state, epoch, write = decide(self._fleet(connection, row.epoch))
+            connection.execute(
+                update(schema.coordinator).values(
+                    epoch=epoch, holder=name, address=address, since_ms=now, until_ms=now + self.lease_ms
+                )
+            )
+            self._put(connection, epoch, write)
+        self._lease_granted(epoch)
+        return state
+
+    def write(self, epoch: int, write: Write) -> None:
+        """Writes all of it or nothing."""
+        with self._transaction() as connection:
+            self._fence(connection, epoch)
+            self._put(connection, epoch, write)
+
+    def renew(self, epoch: int) -> None:
+        """Prolongs the lease."""
+        self._lease_begins()
+        with self._transaction() as connection:
+            self._fence(connection, epoch, for_update=True)
+            until = self._now(connection) + self.lease_ms
+            connection.execute(update(schema.coordinator).values(until_ms=until))
+        self._lease_granted(epoch)
+
+    def resign(self, epoch: int) -> None:
+        """Gives the lease back."""
+        self._lease_granted(0)
+        with self._transaction() as connection:
+            mine = schema.coordinator.c.epoch == epoch
+            connection.execute(update(schema.coordinator).where(mine).values(until_ms=0))
+
+    def holder(self) -> Holder:
+        """Who coordinates now, or did last."""
+        with self._reading() as connection:
+            row = connection.execute(select(schema.coordinator)).one()
+            left = max(row.until_ms - self._now(connection), 0)
+        return Holder(row.holder, row.address, row.epoch, row.since_ms, left)
+
+    def audit(self, query: Query) -> list[Entry]:
+        """Entries of the audit log, newest first."""
+        table = schema.audit.c
+        wanted = select(schema.audit).order_by(table.number.desc()).limit(min(max(query.limit, 1), 1000))
+        for column, value in ((table.actor, query.actor), (table.action, query.action), (table.subject, query.subject)):
+            if value:
+                wanted = wanted.where(column == value)
+        if query.refused_only:
+            wanted = wanted.where(table.refused != "")
+        if query.since_ms:
+            wanted = wanted.where(table.at_ms >= query.since_ms)
+        if query.before:
+            wanted = wanted.where(table.number < query.before)
+        with self._reading() as connection:
+            return [_entry(row) for row in connection.execute(wanted)]
+
+    def seen(self) -> list[Seen]:
+        """Whom this fleet has ever greeted, latest first."""
+        with self._reading() as connection:
+            return list(self._seen(connection))
+
+    def signing_keys(self, made_ms: int) -> dict[str, bytes]:
+        """The keys for tokens, newest first; makes one if there is none."""
+        table = schema.signing_keys
+        with self._transaction() as connection:
+            # One row that everybody locks, or two coordinators would both make the first key.
+            connection.execute(select(schema.coordinator.c.id).with_for_update())
+            newest = select(table).order_by(table.c.made_ms.desc())
+            rows = connection.execute(newest).all()
+            if not rows:
+                connection.execute(insert(table).values(id=token_hex(8), secret=token_bytes(32), made_ms=made_ms))
+                rows = connection.execute(newest).all()
+        return {row.id: bytes(row.secret) for row in rows}
+
+    def export(self) -> dict[str, Any]:
+        """Everything durable except keys, as plain values."""
+        with self._reading() as connection:
+            row = connection.execute(select(schema.coordinator)).one()
+            fleet = self._fleet(connection, row.epoch)
+            log = [_entry(each) for each in connection.execute(select(schema.audit).order_by(schema.audit.c.number))]
+            seen = list(self._seen(connection))
+        changes = codec.taken_apart(fleet)
+        return {
+            "format": 1,
+            "halocline": __version__,
+            "epoch": fleet.epoch,
+            "records": [msgspec.to_builtins(each, str_keys=True) for each in changes],
+            "audit": [msgspec.to_builtins(each) for each in log],
+            "sightings": [msgspec.to_builtins(each) for each in seen],
+        }
+
+    def replace(self, epoch: int, changes: Iterable[Change], write: Write) -> None:
+        """Puts these records in the place of all others."""
+        with self._transaction() as connection:
+            self._fence(connection, epoch)
+            connection.execute(delete(schema.records))
+            self._put(connection, epoch, Write(tuple(changes), write.audits, write.sightings))
+
+    def prune(self, epoch: int) -> None:
+        """Forgets the oldest audit entries and sightings beyond what is kept."""
+        number, last = schema.audit.c.number, schema.sightings.c.last_ms
+        with self._transaction() as connection:
+            self._fence(connection, epoch)
+            newest = connection.execute(select(func.max(number))).scalar() or 0
+            connection.execute(delete(schema.audit).where(number <= newest - MOST_AUDIT))
+            oldest = connection.execute(
+                select(last).order_by(last.desc()).offset(MOST_SIGHTINGS).limit(1)
+            ).scalar_one_or_none()
+            if oldest is not None:
+                connection.execute(delete(schema.sightings).where(last <= oldest))
+
+    def close(self) -> None:
+        """Lets go of connections."""
+        self.engine.dispose()
+
+    # Where a lease is counted from is up to each database.
+
+    def _lease_begins(self) -> None:
+        """Called before the database is asked for a lease."""
+
+    def _lease_granted(self, epoch: int) -> None:
+        """Called when it has agreed; epoch 0 when the lease was given back."""
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with _translated(self.description), self._writing.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with _translated(self.description), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    def _fence(self, connection: Connection, epoch: int, *, for_update: bool = False) -> None:
+        """Lets nobody take over before this transaction ends, or fails if somebody has."""
+        row = connection.execute(select(schema.coordinator).with_for_update(read=not for_update)).one()
+        if row.epoch != epoch:
+            raise StaleEpochError(
+                f"another coordinator has taken over from epoch {epoch}",
+                sides={"ours": f"epoch {epoch}", "store": f"epoch {row.epoch}, {row.holder} at {row.address}"},
+                next_step="Ask the active coordinator instead.",
+            )
+
+    def _fleet(self, connection: Connection, epoch: int) -> Fleet:
+        rows = connection.execute(select(schema.records.c.kind, schema.records.c.body))
+        return codec.assembled(epoch, ((row.kind, row.body) for row in rows))
+
+    def _seen(self, connection: Connection) -> Iterator[Seen]:
+        for row in connection.execute(select(schema.sightings).order_by(schema.sightings.c.last_ms.desc())):
+            requires = tuple(msgspec.json.decode(row.requires, type=list[str]))
+            last = Sighting(row.identity, row.client, row.release, row.role, row.outcome, requires, row.last_ms)
+            yield Seen(last, row.first_ms, row.times)
+
+    def _put(self, connection: Connection, epoch: int, write: Write) -> None:
+        gone: list[tuple[str, str, str]] = []
+        kept: list[tuple[str, str, str]] = []
+        for change in write.changes:
+            if change.kind == "epoch":
+                continue
+            key, body = codec.encode(change.key, change.value)
+            (gone if change.value is None else kept).append((change.kind, key, body))
+        records = schema.records
+        for kind, key, _ in gone:
+            connection.execute(delete(records).where(records.c.kind == kind, records.c.key == key))
+        if kept:
+            rows = [{"kind": kind, "key": key, "epoch": epoch, "body": body} for kind, key, body in kept]
+            self._upsert(connection, records, rows)
+        if write.audits:
+            connection.execute(insert(schema.audit), [_row(epoch, each) for each in write.audits])
+        if write.sightings:
+            self._upsert(connection, schema.sightings, _merged(write.sightings))
+
+    def _upsert(self, connection: Connection, table: Any, rows: Sequence[dict[str, Any]]) -> None:
+        statement = _UPSERT[connection.dialect.name](table)
+        keys = [column.name for column in table.primary_key]
+        new = statement.excluded
+        changed = {c.name: new[c.name] for c in table.c if c.name not in (*keys, *_KEEPS_TIMES)}
+        if "times" in table.c:
+            changed["times"] = table.c.times + new.times
+        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+
+
+def _merged(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:
+    """One row for each kind of handshake; a statement may not touch a row twice."""
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    for each in sightings:
+        key = (each.identity, each.client, each.release, each.role, each.outcome)
+        row = rows.setdefault(
+            key,
+            {
+                **dict(zip(("identity", "client", "release", "role", "outcome"), key, strict=True)),
+                "first_ms": each.at_ms,
+                "times": 0,
+            },
+        )
+        row["requires"] = msgspec.json.encode(each.requires).decode()
+        row["last_ms"] = each.at_ms
+        row["times"] += 1
+    return list(rows.values())
+
+
+def _row(epoch: int, audit: Audit) -> dict[str, Any]:
+    return {
+        "at_ms": audit.at,
+        "epoch": epoch,
+        "actor": audit.actor[:200],
+        "action": audit.action[:40],
+        "subject": audit.subject[:1000],
+        "detail": audit.detail[:4000],
+        "refused": audit.refused[:60],
+    }
+
+
+def _entry(row: Any) -> Entry:
+    audit = Audit(row.at_ms, row.actor, row.action, row.subject, row.detail, row.refused)
+    return Entry(row.number, row.epoch, audit)
+
+
+@contextmanager
+def _translated(description: str) -> Iterator[None]:
+    """Errors of the database as ours. What became of a transaction is unknown when it ends like this."""
+    try:
+        yield
+    except DBAPIError as error:
+        problem = str(error.orig).strip().splitlines()
+        raise UnavailableError(
+            f"the store at {description} failed",
+            sides={"heard": problem[0][:300] if problem else type(error.orig).__name__},
+            next_step="Is the database running, and is there space left?",
+        ) from error

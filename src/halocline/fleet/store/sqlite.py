@@ -1,0 +1,115 @@
+"""A store in one SQLite file: nothing to install, one coordinator.
+
+The coordinator locks a file beside the database for as long as it lives, so a second one cannot start on it, and the
+lease needs no time. The write-ahead log is synced at every commit: what was acknowledged survives a power cut. Not for
+network file systems, whose locks and syncs cannot be trusted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import StaticPool
+
+from halocline.errors import ConflictError, InputError, UnavailableError
+from halocline.fleet.store.sql import SqlStore
+from halocline.storage.lock import locked
+
+MEMORY: Final = ":memory:"
+_FOREVER: Final = 1 << 60
+
+
+class SqliteStore(SqlStore):
+    """A store in one file, or in memory for tests.
+
+    Args:
+        path: The database file, made if it does not exist; or `:memory:`.
+
+    Raises:
+        ConflictError: Another coordinator uses the file.
+
+    Example:
+        >>> store = SqliteStore(":memory:")
+        >>> store.holder().epoch
+        0
+        >>> store.close()
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._stack = ExitStack()
+        self._epoch = 0
+        if path != MEMORY:
+            self._claim(Path(path))
+        super().__init__(_engine(path), _FOREVER)
+
+    @property
+    def description(self) -> str:
+        """The file."""
+        return f"sqlite:///{self._path}"
+
+    @property
+    def renew_every_s(self) -> float | None:
+        """Never: the file is locked."""
+        return None
+
+    def holds_lease(self, epoch: int) -> bool:
+        """True while nobody of this process has taken over: no other process can."""
+        return epoch == self._epoch
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        super().close()
+        self._stack.close()
+
+    def _claim(self, path: Path) -> None:
+        folder = path.parent
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder} for the store", next_step=f"mkdir -p {folder}")
+        try:
+            self._stack.enter_context(locked(f"{path}.lock", timeout_s=0.5))
+        except UnavailableError as error:
+            raise ConflictError(
+                f"another coordinator uses {path}",
+                condition="STORE_IN_USE",
+                sides={"store": str(path)},
+                next_step="Stop it first, or use PostgreSQL for several coordinators.",
+            ) from error
+        # The file holds the keys that sign tokens.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+    def _now(self, connection: Connection) -> int:
+        return time.time_ns() // 1_000_000
+
+    def _lock_out_migrations(self, connection: Connection) -> None:
+        """The transaction has begun as a writing one already."""
+
+    def _lease_granted(self, epoch: int) -> None:
+        self._epoch = epoch
+
+
+def _engine(path: str) -> Engine:
+    # One connection for a store in memory, which lives and dies with it.
+    pool: dict[str, Any] = {"poolclass": StaticPool} if path == MEMORY else {}
+    engine = create_engine(
+        f"sqlite+pysqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 10.0}, **pool
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _: object) -> None:
+        # We begin transactions ourselves: the driver's own way begins them too late to lock anybody out.
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("halocline_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
