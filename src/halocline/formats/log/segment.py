@@ -14,11 +14,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.log.names import CHECKPOINT_KINDS, FileKind, Layout, LogFile
 from halocline.formats.log.pointer import read_pointer
 from halocline.storage.base import Store
+
+_LISTINGS: Final = 3
+"""How often a log is listed before a gap in it is believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,16 @@ def find_segment(store: Store, layout: Layout, version: int | None = None, *, wi
         >>> find_segment(store, DELTA).version
         0
     """
+    for _ in range(_LISTINGS - 1):
+        try:
+            return _listed_segment(store, layout, version, without)
+        except MalformedError:
+            # A listing is no photograph: of two commits made while it runs it may show only the later one.
+            continue
+    return _listed_segment(store, layout, version, without)
+
+
+def _listed_segment(store: Store, layout: Layout, version: int | None, without: Collection[str]) -> Segment:
     pointer = None if without else read_pointer(store, layout)
     if pointer is not None and (version is None or version >= pointer.version):
         segment = _newest(list_files(store, layout, first=pointer.version), version)
