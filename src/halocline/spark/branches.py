@@ -175,5 +175,6 @@ class _Dictionary:
 
 
 def _is_strange(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or ":" in name
+    below, _, name = path.rpartition("/")
+    colon = ":" in name or ":" in below.partition("://")[2 if is_absolute(path) else 0]
+    return colon or name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -43,7 +43,7 @@ def spark_address(spark: SparkSession, address: str) -> str | None:
 def _answers(spark: SparkSession, url: str) -> bool:
     try:
         # The schema makes a Connect server look, too.
-        _ = spark.read.schema("a int").option("__globPaths__", "false").parquet(url).schema
+        _ = spark.read.schema("a int").parquet(url).schema
     except Exception as error:  # the classes differ between classic Spark and Connect
         return _NONE.search(str(error)) is None
     return True

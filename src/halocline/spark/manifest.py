@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -43,7 +44,7 @@ _LINE: Final = (
     '"blockReplication":1,"blockSize":134217728,"action":"add"}'
 )
 _ABSENT: Final = "file:///halocline-self-check/absent.parquet"
-_OPTIONS: Final = {"recursiveFileLookup": "true", "__globPaths__": "false"}
+_GLOB: Final = re.compile(r"[\[\]{}*?\\]")
 
 
 def content(entries: Iterable[tuple[str, int, int]]) -> bytes:
@@ -71,6 +72,16 @@ def url_of(address: str) -> str:
         return f"file://{escaped(address)}"
     scheme, _, rest = address.partition("://")
     return f"{scheme}://{escaped(rest)}"
+
+
+def literal(address: str) -> str:
+    r"""The address as Spark's readers take it, which look for patterns in what they are given.
+
+    Example:
+        >>> literal("/lake/a[1]")
+        '/lake/a\\[1\\]'
+    """
+    return _GLOB.sub(lambda found: "\\" + found[0], address)
 
 
 class Manifests:
@@ -155,8 +166,8 @@ def _in_table(store: Store, base: str, data: bytes) -> Iterator[str]:
 
 
 def _load(spark: SparkSession, schema: Any, address: str, *, folders: bool = False) -> DataFrame:
-    options = _OPTIONS if not folders else {key: _OPTIONS[key] for key in _OPTIONS if key != "recursiveFileLookup"}
-    return spark.read.options(**options).schema(schema).parquet(address)
+    reader = spark.read.schema(schema)
+    return (reader if folders else reader.option("recursiveFileLookup", "true")).parquet(literal(address))
 
 
 def _understood(spark: SparkSession, place: _Place) -> bool:

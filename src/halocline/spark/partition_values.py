@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -38,6 +38,7 @@ _MOMENT: Final = re.compile(
     re.ASCII,
 )
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|NaN|[+-]?Infinity", re.ASCII)
+_DIGITS: Final = Context(prec=80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def typed_scalar(text: str | None, type: pa.DataType) -> Any:
     if pa.types.is_floating(type):
         return pa.scalar(float(text.rstrip("dDfF") if text[-1] in "dDfF" else text), type)
     if pa.types.is_decimal(type):
-        return pa.scalar(Decimal(text).quantize(Decimal(1).scaleb(-type.scale)), type)
+        return pa.scalar(Decimal(text).quantize(Decimal(1).scaleb(-type.scale), context=_DIGITS), type)
     if pa.types.is_binary(type):
         return pa.scalar(text.encode(), type)
     return pa.scalar(text).cast(type)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from halocline.errors import InputError, UnsupportedError
 from halocline.spark.columns import quoted
-from halocline.spark.manifest import KEY_SQL, Manifests, url_of
+from halocline.spark.manifest import KEY_SQL, Manifests, literal, url_of
 from halocline.spark.session import setting, settings
 from halocline.storage.base import Store
 
@@ -140,8 +140,8 @@ class Sources:
             entries = [(url_of(file.address), file.size, file.key) for file in files]
             df = self._manifests.read(schema, entries, folders=folders)
             return _with(df, {KEY: KEY_SQL} if key else {}, row)
-        reader = self._spark.read.schema(schema).options(recursiveFileLookup="true", __globPaths__="false")
-        df = reader.parquet(*(file.address for file in files))
+        reader = self._spark.read.schema(schema).option("recursiveFileLookup", "true")
+        df = reader.parquet(*(literal(file.address) for file in files))
         if not key:
             return _with(df, {}, row)
         paths = pa.array([_FILE_URL.sub("file:/", file.address) for file in files], pa.string())

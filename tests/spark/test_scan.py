@@ -1,0 +1,431 @@
+"""Scans return the rows of exactly the files listed, whatever they are called and wherever they lie."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import shutil
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from halocline.errors import InputError, MalformedError, UnsupportedError
+from halocline.spark import manifest, session
+from halocline.spark.file_system import spark_address
+from halocline.spark.scan import RowColumns, scan
+from halocline.storage import open_store
+
+MODES = ["auto", "paths", "arrow"]
+ID = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+STRANGE_NAMES = [
+    "plain.parquet",
+    "no_extension",
+    "sp ace.parquet",
+    "percent%20.parquet",
+    "brackets[a]{b,c}.parquet",
+    "star*question?.parquet",
+    "ünï.parquet",
+    "_underscore.parquet",
+    ".dot.parquet",
+    "co:lon.parquet",
+    "_under=equals.parquet",
+    "hash#.parquet",
+    "plus+.parquet",
+    "a&b;c,d=e.parquet",
+    "back\\slash.parquet",
+    "folder/at=10%3A00/f.parquet",
+    "folder/at=10:00/f.parquet",
+    "_change_data/f.parquet",
+    ".hidden/f.parquet",
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_files_beside_those_listed_are_not_read(spark, lake, conf, collected, mode):
+    conf("halocline.scan.mode", mode)
+    lake.add("a.parquet", pa.table({"id": [1, 2]}))
+    lake.add("deep/er/b.parquet", pa.table({"id": [3]}))
+    pq.write_table(pa.table({"id": [99]}), lake.root / "orphan.parquet")
+    pq.write_table(pa.table({"id": [98]}), lake.root / "deep" / "orphan.parquet")
+
+    df = lake.scan(spark, ID)
+
+    assert collected(df) == [(1,), (2,), (3,)]
+    assert df.count() == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_any_file_name_is_read_once(spark, tmp_path, lake, conf, collected, types, mode):
+    conf("halocline.scan.mode", mode)
+    lake.root = tmp_path / "ta ble%20[x]{a,b}*?ü"
+    for number, name in enumerate(STRANGE_NAMES):
+        lake.add(name, pa.table({"id": [number]}), values={"p": f"v{number}"})
+
+    df = lake.scan(spark, types.struct(id="long", p="string"), partition_columns=["p"])
+
+    assert collected(df) == sorted(((n, f"v{n}") for n in range(len(STRANGE_NAMES))), key=str)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_file_outside_of_the_table_is_read_by_its_url(spark, tmp_path, lake, conf, collected, mode):
+    conf("halocline.scan.mode", mode)
+    outside = tmp_path / "else where%41" / "f.parquet"
+    lake.add("in.parquet", pa.table({"id": [1]}))
+    lake.add(str(outside.relative_to(tmp_path)), listed_as=f"file://{outside}", content=pa.table({"id": [2]}))
+    outside.parent.mkdir()
+    shutil.move(lake.root / outside.relative_to(tmp_path), outside)
+
+    assert collected(lake.scan(spark, ID)) == [(1,), (2,)]
+
+
+def test_missing_file_fails_rather_than_shortens(spark, lake):
+    lake.add("a.parquet", pa.table({"id": [1]}))
+    lake.add("b.parquet", pa.table({"id": [2]})).unlink()
+
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|does not exist"):
+        lake.scan(spark, ID).collect()
+
+
+def test_no_files_give_no_rows_and_all_columns(spark, lake, types):
+    schema = types.struct(id="long", p="date", s=types.struct(x="double"), v="void")
+
+    df = lake.scan(spark, schema, partition_columns=["p"], rows=RowColumns(file="f"))
+
+    assert (df.collect(), df.columns) == ([], ["id", "p", "s", "v", "f"])
+    assert df.schema["s"].dataType.simpleString() == "struct<x:double>"
+
+
+def test_manifests_are_gone_once_the_frame_exists(spark, lake, tmp_path, monkeypatch, collected):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    lake.add("a.parquet", pa.table({"id": [1]}))
+
+    df = lake.scan(spark, ID)
+
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert [path.name for path in lake.root.iterdir()] == ["a.parquet"]
+    assert collected(df) == collected(df.where("id > 0")) == [(1,)]
+
+
+def test_this_spark_understands_manifests(spark, lake, tmp_path):
+    """Fails when a release of Spark changes the format; scans then list paths until it is looked into."""
+    with manifest.Manifests(spark, open_store(tmp_path), str(tmp_path)) as manifests:
+        assert manifests.usable()
+        lake.add("a.parquet", pa.table({"id": [7]}))
+        entry = (manifest.url_of(str(lake.root / "a.parquet")), lake.rows[0]["size"], 12345)
+        df = manifests.read("id long", [entry]).selectExpr("id", f"{manifest.KEY_SQL} AS key")
+        assert [tuple(row) for row in df.collect()] == [(7, 12345)]
+
+
+def test_unusable_manifests_fall_back_to_paths(spark, lake, types, monkeypatch, collected, conf):
+    monkeypatch.setattr(manifest, "_LINE", manifest._LINE.replace("modificationTime", "changedTime"))
+    session.forget(spark)
+    try:
+        lake.add("p=x/a.parquet", pa.table({"id": [1, 2, 3]}), values={"p": "x"}, deleted=[1])
+        lake.add("p=y/b.parquet", pa.table({"id": [4]}), values={"p": "y"})
+        schema = types.struct(id="long", p="string")
+
+        df = lake.scan(spark, schema, partition_columns=["p"], rows=RowColumns(file="f", row="r"))
+
+        assert collected(df) == [(1, "x", 0, 0), (3, "x", 0, 2), (4, "y", 1, 0)]
+        conf("halocline.scan.mode", "manifest")
+        with pytest.raises(UnsupportedError, match="does not take manifests"):
+            lake.scan(spark, schema, partition_columns=["p"])
+    finally:
+        session.forget(spark)
+
+
+def test_manifest_below_the_table_serves_a_server_elsewhere(spark, lake, is_connect, collected, monkeypatch):
+    if not is_connect:
+        pytest.skip("classic Spark always sees this machine's temporary folder")
+    session.forget(spark)
+    try:
+        session.remembered(spark, "manifest here", lambda: False)
+        lake.add("a.parquet", pa.table({"id": [1]}))
+
+        df = lake.scan(spark, ID)
+
+        assert [path.name for path in lake.root.iterdir()] == ["a.parquet"]
+        assert collected(df) == [(1,)]
+    finally:
+        session.forget(spark)
+
+
+def test_views_of_a_connect_session_go_with_their_frames(spark, lake, is_connect):
+    def views() -> list[str]:
+        return [t.name for t in spark.catalog.listTables() if t.name.startswith("halocline_scan_")]
+
+    lake.add("a.parquet", pa.table({"id": [1]}))
+    df = lake.scan(spark, ID)
+    derived = df.where("id = 1")
+    kept = len(views())
+    del df
+    gc.collect()
+    lake.scan(spark, ID)
+    assert derived.count() == 1
+    assert bool(kept) is is_connect
+    del derived
+    gc.collect()
+    lake.scan(spark, ID)
+    gc.collect()
+    lake.scan(spark, ID)
+    assert len(views()) <= kept
+
+
+# ---------------------------------------------------------------------- partition values
+
+VALUES = [
+    ("string", "a b/c=d:é", "a b/c=d:é"),
+    ("string", "007", "007"),
+    ("byte", "-128", -128),
+    ("short", "7", 7),
+    ("integer", "2147483647", 2147483647),
+    ("long", "-9223372036854775808", -9223372036854775808),
+    ("float", "1.5", 1.5),
+    ("double", "1.0E10", 1e10),
+    ("double", "-Infinity", float("-inf")),
+    ("boolean", "true", True),
+    ("decimal(10,3)", "-1.5", Decimal("-1.500")),
+    ("decimal(38,0)", "9" * 38, Decimal("9" * 38)),
+    ("date", "0001-01-01", dt.date(1, 1, 1)),
+    ("date", "2024-02-29", dt.date(2024, 2, 29)),
+    ("timestamp", "2020-06-01 10:00:00", dt.datetime(2020, 6, 1, 10)),
+    ("timestamp", "2020-06-01T10:00:00.123456Z", dt.datetime(2020, 6, 1, 10, 0, 0, 123456)),
+    ("timestamp", "2020-06-01T10:00:00+02:00", dt.datetime(2020, 6, 1, 8)),
+    ("timestamp_ntz", "2020-06-01 10:00:00.5", dt.datetime(2020, 6, 1, 10, 0, 0, 500000)),
+    ("binary", "\x01é", b"\x01\xc3\xa9"),
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("type", "text", "expected"), VALUES, ids=[f"{t}-{n}" for n, (t, _, _) in enumerate(VALUES)])
+def test_partition_value_has_its_type(spark, lake, types, conf, mode, type, text, expected):
+    conf("halocline.scan.mode", mode)
+    # Three groups, so that values are looked up; one value, so that it is a constant.
+    lake.add("1.parquet", pa.table({"id": [1]}), values={"p": text, "one": text})
+    lake.add("2.parquet", pa.table({"id": [2]}), values={"p": "", "one": text})
+    lake.add("3.parquet", pa.table({"id": [3]}), values={"p": None, "one": text})
+
+    df = lake.scan(spark, types.struct(p=type, id="long", one=type), partition_columns=["p", "one"])
+    rows = {row["id"]: row for row in df.selectExpr("id", "p", "one", "typeof(p) AS t").collect()}
+
+    assert [rows[n]["p"] for n in (1, 2, 3)] == [expected, None, None]
+    assert rows[3]["one"] == expected
+    assert rows[1]["t"].startswith(df.schema["p"].dataType.simpleString())
+
+
+def test_nan_partition_value_is_nan(spark, lake, types):
+    lake.add("1.parquet", pa.table({"id": [1]}), values={"p": "NaN"})
+    lake.add("2.parquet", pa.table({"id": [2]}), values={"p": "1"})
+
+    df = lake.scan(spark, types.struct(id="long", p="double"), partition_columns=["p"])
+
+    assert [row["id"] for row in df.where("isnan(p)").collect()] == [1]
+
+
+def test_zoneless_timestamp_value_is_meant_in_the_zone_given(spark, lake, types, conf):
+    conf("spark.sql.session.timeZone", "Asia/Tokyo")
+    lake.add("1.parquet", pa.table({"id": [1]}), values={"p": "2020-06-01 10:00:00"})
+
+    df = lake.scan(spark, types.struct(id="long", p="timestamp"), partition_columns=["p"], zone="America/New_York")
+
+    assert df.selectExpr("unix_seconds(p) AS s").first()["s"] == 1591020000
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [("integer", "x"), ("byte", "128"), ("date", "2020-02-30"), ("decimal(3,1)", "100"), ("boolean", "1")],
+)
+def test_value_that_its_type_does_not_allow_is_damage(spark, lake, types, type, text):
+    lake.add("1.parquet", pa.table({"id": [1]}), values={"p": text})
+
+    with pytest.raises(MalformedError, match="partition column p") as error:
+        lake.scan(spark, types.struct(id="long", p=type), partition_columns=["p"])
+
+    assert error.value.condition == "MALFORMED_LOG"
+
+
+def test_log_wins_over_folder(spark, lake, types, collected):
+    lake.add("p=1/a.parquet", pa.table({"id": [1]}), values={"p": "1"})
+    lake.add("p=2/b.parquet", pa.table({"id": [2]}), values={"p": "20"})
+    lake.add("p=3/c.parquet", pa.table({"id": [3], "p": [77]}), values={"p": "3"})
+
+    df = lake.scan(spark, types.struct(id="long", p="integer"), partition_columns=["p"])
+
+    assert collected(df) == [(1, 1), (2, 20), (3, 3)]
+
+
+def test_folders_that_agree_with_the_log_become_native_partitions(spark, lake, types, collected):
+    for n, text in enumerate(["2024-01-01", "2024-01-02", None]):
+        folder = f"day={text or '__HIVE_DEFAULT_PARTITION__'}/city=S%C3%A3o%2FP"
+        lake.add(f"{folder}/{n}.parquet", pa.table({"id": [n]}), values={"day": text, "city": "SÃ£o/P"})
+    schema = types.struct(day="date", id="long", city="string")
+
+    df = lake.scan(spark, schema, partition_columns=["day", "city"])
+
+    assert collected(df) == [
+        (dt.date(2024, 1, 1), 0, "SÃ£o/P"),
+        (dt.date(2024, 1, 2), 1, "SÃ£o/P"),
+        (None, 2, "SÃ£o/P"),
+    ]
+    (lake.root / "day=2024-01-01/city=S%C3%A3o%2FP/0.parquet").unlink()
+    assert collected(df.where("day > '2024-01-01'").select("id")) == [(1,)]
+
+
+def test_values_only_the_log_knows_prune_files_natively(spark, lake, types, collected):
+    for n in range(4):
+        lake.add(f"{n}.parquet", pa.table({"id": [n]}), values={"p": f"x{n}", "q": str(n)})
+    schema = types.struct(id="long", p="string", q="integer")
+    df = lake.scan(spark, schema, partition_columns=["p", "q"])
+
+    for n in (0, 1, 2):
+        (lake.root / f"{n}.parquet").unlink()
+
+    assert collected(df.where("p = 'x3'")) == collected(df.where("q >= 3")) == [(3, "x3", 3)]
+
+
+def test_only_partition_columns_asked_for_keeps_the_number_of_rows(spark, lake, types, conf, collected):
+    lake.add("1.parquet", pa.table({"id": [1, 2]}), values={"p": "x"})
+    lake.add("2.parquet", pa.table({"id": [3]}), values={"p": "y"})
+    for mode in MODES:
+        conf("halocline.scan.mode", mode)
+        df = lake.scan(spark, types.struct(id="long", p="string"), partition_columns=["P"], columns=["p"])
+        assert collected(df) == [("x",), ("x",), ("y",)]
+
+
+# ---------------------------------------------------------------------- columns and rows asked for
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_where_may_use_columns_that_are_not_returned(spark, lake, types, conf, collected, mode):
+    conf("halocline.scan.mode", mode)
+    lake.add("1.parquet", pa.table({"a": [1, 2], "B c": [10, 20], "d": ["x", "y"]}))
+    schema = types.struct(types.field("a", "long"), types.field("B c", "long"), types.field("d", "string"))
+
+    df = lake.scan(spark, schema, columns=["D"], where="`b C` > 10")
+    assert (df.columns, collected(df)) == (["d"], [("y",)])
+
+    from pyspark.sql import functions as F
+
+    df = lake.scan(spark, schema, columns=["d", "a"], where=F.col("B c") < 20)
+    assert (df.columns, collected(df)) == (["d", "a"], [("x", 1)])
+
+
+@pytest.mark.parametrize("columns", [["nope"], []])
+def test_unknown_column_names_those_there_are(spark, lake, columns):
+    lake.add("1.parquet", pa.table({"id": [1]}))
+
+    with pytest.raises(InputError, match="column") as error:
+        lake.scan(spark, ID, columns=columns)
+
+    assert error.value.sides["table has"] == "id"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_are_identified_by_file_position_and_id(spark, lake, types, conf, collected, mode):
+    conf("halocline.scan.mode", mode)
+    lake.add("1.parquet", pa.table({"id": [1, 2, 3]}), base_row_id=100, version=4, deleted=[0])
+    lake.add("2.parquet", pa.table({"id": [4, 5], "_id": [7, None], "_v": [2, None]}), base_row_id=200, version=5)
+    rows = RowColumns(
+        file="f", row="r", row_id="i", row_commit_version="v", stored_row_id="_id", stored_row_commit_version="_v"
+    )
+
+    df = lake.scan(spark, ID, rows=rows)
+
+    assert df.columns == ["id", "f", "r", "i", "v"]
+    assert collected(df) == [(2, 0, 1, 101, 4), (3, 0, 2, 102, 4), (4, 1, 0, 7, 2), (5, 1, 1, 201, 5)]
+    assert collected(lake.scan(spark, ID, rows=RowColumns(row_id="i"))) == [(2, 101), (3, 102), (4, 200), (5, 201)]
+
+
+def test_positions_are_right_whatever_is_skipped_or_split(spark, lake, conf, collected):
+    conf("spark.sql.files.maxPartitionBytes", "20000")
+    lake.add("1.parquet", pa.table({"id": range(50_000)}), row_group_size=1000)
+
+    df = lake.scan(spark, ID, rows=RowColumns(row="r"))
+
+    assert df.where("id <> r").count() == 0
+    assert collected(df.where("id > 49000 AND id < 49003")) == [(49001, 49001), (49002, 49002)]
+
+
+def test_deleted_rows_for_no_file_are_refused(spark, lake):
+    from pyroaring import BitMap64
+
+    lake.add("1.parquet", pa.table({"id": [1]}))
+
+    with pytest.raises(InputError, match="file number 5"):
+        lake.scan(spark, ID, deleted={5: BitMap64([0])})
+
+
+# ---------------------------------------------------------------------- sessions and stores
+
+
+def test_file_without_a_size_is_still_read(spark, lake, collected):
+    lake.add("1.parquet", pa.table({"id": [1]}))
+    lake.rows[0]["size"] = 0
+
+    assert collected(lake.scan(spark, ID)) == [(1,)]
+
+
+def test_unknown_mode_names_those_there_are(spark, lake, conf):
+    conf("halocline.scan.mode", "fast")
+    lake.add("1.parquet", pa.table({"id": [1]}))
+
+    with pytest.raises(InputError, match=r"halocline\.scan\.mode is 'fast'") as error:
+        lake.scan(spark, ID)
+
+    assert error.value.sides["allowed"] == "auto, manifest, paths, arrow"
+
+
+def test_spark_has_no_file_system_for_buckets_and_says_so(spark):
+    assert [spark_address(spark, a) for a in ("s3://b/x", "gs://b/x", "memory://b/x", "/x")] == [
+        None,
+        None,
+        None,
+        "file:///x",
+    ]
+
+
+def test_table_in_memory_is_read_by_the_driver(spark, types, collected):
+    store = open_store("memory://scan-test/t")
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1, 2, 3], "s": [{"x": 1}, None, {"x": 3}]}), sink)
+    store.put("a.parquet", sink.getvalue().to_pybytes())
+    files = pa.table({"path": ["a.parquet"], "size": pa.array([None], pa.int64())})
+    schema = types.struct(id="long", s=types.struct(x="long", y="string"))
+
+    df = scan(spark, files, table_url=store.root, schema=schema, store=store)
+
+    assert [(r["id"], r["s"] and tuple(r["s"])) for r in df.orderBy("id").collect()] == [
+        (1, (1, None)),
+        (2, None),
+        (3, (3, None)),
+    ]
+
+
+def test_settings_of_the_session_are_as_before(spark, lake, conf):
+    conf("halocline.scan.mode", "paths")
+    key = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = spark.conf.get(key)
+    lake.add("1.parquet", pa.table({"id": [1]}))
+    for n in range(40):
+        lake.add(f"x{n}.parquet", pa.table({"id": [n]}))
+
+    assert lake.scan(spark, ID).count() == 41
+    assert spark.conf.get(key) == before
+
+
+def test_active_session_is_used(spark, lake, collected, is_connect):
+    lake.add("1.parquet", pa.table({"id": [1]}))
+
+    assert collected(lake.scan(None, ID)) == [(1,)]
+    assert session.is_connect(session.session(None)) is is_connect
+
+
+def test_path_is_as_good_as_a_url(spark, lake, collected):
+    lake.add("1.parquet", pa.table({"id": [1]}))
+
+    for url in (str(lake.root), Path(lake.root).as_uri(), f"file:{lake.root}"):
+        assert collected(lake.scan(spark, ID, table_url=url)) == [(1,)]
