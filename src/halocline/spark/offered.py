@@ -70,12 +70,12 @@ def nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "struct", "fields": [{**field, **_loosened(field)} for field in schema["fields"]]}
 
 
-def declared(schema: Any, columns: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def declared(schema: Any, *, keep_lengths: bool = False) -> dict[str, Any]:
     """The columns that a user declares for a new table.
 
     Args:
-        schema: A Spark schema, its JSON, columns made by `halocline.table.creating.column`, or Spark DDL.
-        columns: Further columns, behind the others.
+        schema: A Spark schema, its JSON, columns as the log spells them, or Spark DDL.
+        keep_lengths: Leave char and varchar as they are, rather than as a table stores them.
 
     Raises:
         InputError: It is nothing of the kind.
@@ -86,10 +86,9 @@ def declared(schema: Any, columns: Sequence[Mapping[str, Any]] = ()) -> dict[str
         'id'
     """
     found = _json_of(schema)
-    found = {"type": "struct", "fields": [*found["fields"], *(dict(each) for each in columns)]}
     _check(found)
     kept = schema_edit.map_fields(found, lambda _, field: {"nullable": True, **field, "metadata": _own(field)})
-    return char_types.stored(kept)
+    return dict(kept) if keep_lengths else char_types.stored(kept)
 
 
 def _json_of(schema: Any) -> dict[str, Any]:

@@ -1,0 +1,166 @@
+import json
+import time
+
+import pytest
+
+from halocline.errors import InputError, NotFoundError
+from halocline.formats.delta.actions import Add, DomainMetadata
+from halocline.formats.delta.alter import add_columns, set_properties
+from halocline.formats.delta.file_actions import removes_from
+from halocline.formats.delta.schema_edit import field
+from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.table_state import TableState, new_table
+from halocline.formats.delta.transaction import Transaction
+from halocline.storage.memory import MemoryStore
+from halocline.table.restoring import Restoring
+
+
+class Lake:
+    """A table whose data files are only names and bytes."""
+
+    def __init__(self, configuration=None, named=()):
+        self.store = MemoryStore()
+        schema = {"type": "struct", "fields": [field("id", "long")]}
+        self.commit(new_table(schema, (), configuration, named=named).actions, "CREATE TABLE", create=True)
+
+    def snapshot(self, version=None):
+        return Snapshot.load(self.store, version=version)
+
+    def commit(self, actions, operation="WRITE", *, create=False):
+        transaction = Transaction.create(self.store) if create else Transaction(self.snapshot())
+        return transaction.commit(actions, operation)
+
+    def add(self, *names):
+        for name in names:
+            self.store.put(name, b"x" * 10)
+        return self.commit([Add(name, {}, 10, 1, True, stats='{"numRecords":3}') for name in names])
+
+    def remove(self, *names):
+        files = self.snapshot().files()
+        chosen = files.filter([path in names for path in files["path"].to_pylist()])
+        return self.commit(removes_from(chosen, timestamp_ms=5, data_change=True), "DELETE")
+
+    def evolve(self, change, operation="ALTER TABLE"):
+        before = self.snapshot()
+        return self.commit(change(TableState(before.metadata, before.protocol)).actions, operation)
+
+    def paths(self, version=None):
+        return sorted(self.snapshot(version).files()["path"].to_pylist())
+
+    def restore(self, *arguments, **named):
+        return Restoring(self.store).restore(*arguments, **named)
+
+
+def test_restoring_brings_back_files_columns_and_properties():
+    lake = Lake({"delta.enableChangeDataFeed": "true", "owner": "me"})
+    lake.add("a.parquet", "b.parquet")
+    lake.evolve(lambda state: add_columns(state, [field("new", "date")]))
+    lake.evolve(lambda state: set_properties(state, {"owner": "you"}))
+    lake.remove("a.parquet")
+    lake.add("c.parquet")
+    restored = lake.restore(1)
+    snapshot = lake.snapshot()
+    assert lake.paths() == ["a.parquet", "b.parquet"]
+    assert [each["name"] for each in snapshot.schema["fields"]] == ["id"]
+    assert snapshot.configuration["owner"] == "me"
+    assert (restored.version, restored.restored_files, restored.removed_files, restored.files) == (6, 1, 1, 2)
+    info = snapshot.commit_info.values
+    assert info["operation"] == "RESTORE"
+    assert info["operationParameters"]["version"] == 1
+    assert info["operationMetrics"] == {
+        "tableSizeAfterRestore": "20",
+        "numOfFilesAfterRestore": "2",
+        "numRemovedFiles": "1",
+        "numRestoredFiles": "1",
+        "removedFilesSize": "10",
+        "restoredFilesSize": "10",
+    }
+
+
+def test_restoring_by_time_takes_the_version_that_held_then():
+    lake = Lake()
+    time.sleep(0.01)
+    lake.add("a.parquet")
+    moment = lake.snapshot().timestamp_ms
+    time.sleep(0.01)
+    lake.remove("a.parquet")
+    lake.restore(timestamp=moment)
+    assert lake.paths() == ["a.parquet"]
+
+
+def test_restoring_the_newest_version_commits_nothing():
+    lake = Lake()
+    version = lake.add("a.parquet")
+    assert lake.restore(version).version == version
+    assert lake.snapshot().version == version
+
+
+def test_protocol_ids_and_marks_never_go_back():
+    lake = Lake({"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"})
+    lake.add("a.parquet")
+    lake.evolve(lambda state: add_columns(state, [field("new", "date")]))
+    lake.evolve(lambda state: set_properties(state, {"delta.enableDeletionVectors": "true"}))
+    lake.add("b.parquet")
+    mark = json.loads(lake.snapshot().domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"]
+    lake.restore(1)
+    snapshot = lake.snapshot()
+    assert "deletionVectors" in snapshot.protocol.features
+    assert "delta.enableDeletionVectors" not in snapshot.configuration
+    assert snapshot.configuration["delta.columnMapping.maxColumnId"] == "2"
+    assert snapshot.files()["base_row_id"].to_pylist() == [0]
+    assert json.loads(snapshot.domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"] == mark == 5
+
+
+def test_identity_marks_stay_at_the_furthest_value():
+    lake = Lake()
+    mark = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+
+    def with_mark(state, value):
+        number = field("n", "long", metadata={**mark, "delta.identity.highWaterMark": value})
+        return state.evolved(
+            schema={"type": "struct", "fields": [field("id", "long"), number]}, named=["identityColumns"]
+        )
+
+    lake.evolve(lambda state: state.evolved(named=["identityColumns"]))
+    lake.evolve(lambda state: with_mark(state, 10))
+    lake.evolve(lambda state: with_mark(state, 50))
+    lake.restore(2)
+    assert lake.snapshot().schema["fields"][1]["metadata"]["delta.identity.highWaterMark"] == 50
+
+
+def test_clustering_columns_go_back_and_domains_of_users_stay():
+    lake = Lake(named=["clustering"])
+    lake.commit([DomainMetadata("delta.clustering", '{"clusteringColumns":[["id"]]}')], "CLUSTER BY")
+    lake.commit([DomainMetadata("delta.clustering", '{"clusteringColumns":[]}'), DomainMetadata("billing", "{}")])
+    lake.restore(1)
+    domains = lake.snapshot().domains
+    assert domains["delta.clustering"].configuration == '{"clusteringColumns":[["id"]]}'
+    assert "billing" in domains
+    lake.restore(0)
+    assert json.loads(lake.snapshot().domains["delta.clustering"].configuration)["clusteringColumns"] == []
+
+
+def test_vacuumed_version_is_refused_and_nothing_is_committed():
+    lake = Lake()
+    lake.add("a.parquet", "b.parquet")
+    version = lake.remove("a.parquet")
+    lake.store.delete("a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet") as caught:
+        lake.restore(1)
+    assert caught.value.condition == "DATA_FILES_MISSING"
+    assert lake.snapshot().version == version
+
+
+def test_append_only_table_is_refused_if_rows_would_go():
+    lake = Lake({"delta.appendOnly": "true"})
+    version = lake.add("a.parquet")
+    with pytest.raises(InputError) as caught:
+        lake.restore(0)
+    assert caught.value.condition == "TABLE_APPEND_ONLY"
+    assert lake.snapshot().version == version
+
+
+@pytest.mark.parametrize(("arguments", "error"), [((), InputError), ((99,), NotFoundError)])
+def test_version_that_does_not_exist_or_is_not_given_is_refused(arguments, error):
+    with pytest.raises(error):
+        Lake().restore(*arguments)
