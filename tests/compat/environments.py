@@ -1,0 +1,169 @@
+"""Throw-away environments: one per release, made once, kept under `.venvs/`, and a worker process inside each."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".venvs"
+_HERE = Path(__file__).resolve().parent
+_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Client:
+    """A release of another project's package that can be installed.
+
+    Args:
+        product: Its name in knowledge.
+        package: Its name on PyPI.
+        version: The release.
+        needs: What must be installed with it, because its own requirements let newer, unfitting ones in.
+        probe: The script that tries it.
+        unseen: True if knowledge was not made from this release.
+    """
+
+    product: str
+    package: str
+    version: str
+    needs: tuple[str, ...]
+    probe: str
+    unseen: bool = False
+
+    @property
+    def release(self) -> str:
+        return f"{self.product}@{self.version}"
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / f"{self.package}-{self.version}"
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+
+_OLD_ARROW = ("pyarrow==16.1.0", "numpy<2", "setuptools<80")
+_VERY_OLD_ARROW = ("pyarrow==12.0.0", "numpy<2", "setuptools<80", "typing_extensions")
+_NEW_ARROW = ("pyarrow==21.0.0",)
+_DELTALAKE = {
+    _VERY_OLD_ARROW: "0.5.8 0.6.0 0.6.1 0.6.2 0.6.3 0.6.4 0.7.0 0.8.0 0.8.1 0.9.0 0.10.0 0.10.2 0.11.0 0.12.0 0.13.0",
+    _OLD_ARROW: "0.14.0 0.15.0 0.15.1 0.15.2 0.15.3 0.16.0 0.16.4 0.17.0 0.17.4 0.18.0 0.18.2 0.19.0 0.19.2 0.20.0 "
+    "0.20.2 0.21.0 0.22.3 0.23.0 0.23.2 0.24.0 0.25.1 0.25.5",
+    _NEW_ARROW: "1.0.0 1.0.2 1.1.0 1.1.2 1.1.3 1.1.4 1.2.0 1.2.1 1.3.0 1.3.1 1.3.2 1.3.3 1.4.0 1.4.1 1.4.2 1.5.0 1.5.1 "
+    "1.6.0 1.6.1 1.6.2 1.6.3 1.6.6",
+}
+# Knowledge was not made from these: how it does on them says what it is worth for a release nobody has tried.
+_UNSEEN = {
+    _VERY_OLD_ARROW: "0.10.1",
+    _OLD_ARROW: "0.16.2 0.17.2 0.18.1 0.19.1 0.20.1 0.23.1 0.25.2 0.25.4",
+    _NEW_ARROW: "1.0.1",
+}
+_HUDI = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0")
+
+
+def clients() -> list[Client]:
+    """The releases that are tried, oldest first."""
+    found = [
+        Client("deltalake", "deltalake", version, needs, "probe_deltalake.py", releases is _UNSEEN)
+        for releases in (_DELTALAKE, _UNSEEN)
+        for needs, versions in releases.items()
+        for version in versions.split()
+    ]
+    found.sort(key=lambda client: tuple(map(int, client.version.split("."))))
+    return found + [Client("hudi-rs", "hudi", version, _NEW_ARROW, "probe_hudi.py") for version in _HUDI]
+
+
+def prepare(client: Client) -> str:
+    """Makes the environment if it is not there yet; returns what went wrong, or nothing."""
+    ready = client.folder / ".ready"
+    if ready.exists():
+        return ""
+    shutil.rmtree(client.folder, ignore_errors=True)
+    FOLDER.mkdir(exist_ok=True)
+    wanted = [f"{client.package}=={client.version}", *client.needs]
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    if uv:
+        commands = [
+            [uv, "venv", "--quiet", "--python", sys.executable, str(client.folder)],
+            [uv, "pip", "install", "--quiet", "--native-tls", "--python", str(client.python), *wanted],
+        ]
+    else:
+        commands = [
+            [sys.executable, "-m", "venv", str(client.folder)],
+            [str(client.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted],
+        ]
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            return (done.stderr.strip().splitlines() or ["it could not be installed"])[-1]
+    ready.touch()
+    return ""
+
+
+@dataclass
+class Worker:
+    """A process inside a client's environment that does one job after the other, and is replaced when it dies."""
+
+    client: Client
+    _process: subprocess.Popen[str] | None = None
+    _answers: queue.Queue[str] = field(default_factory=queue.Queue)
+
+    def do(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The probe's answer; a crash and silence are answers too."""
+        process = self._running()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(job, default=str) + "\n")
+            process.stdin.flush()
+            line = self._answers.get(timeout=_TIMEOUT_S)
+        except queue.Empty:
+            self.stop()
+            return {"outcome": "silent", "note": f"no answer within {_TIMEOUT_S} s"}
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self.stop()
+            return {"outcome": "error", "note": "the process died"}
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def stop(self) -> None:
+        """Ends the process; the next job starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            command = [str(self.client.python), str(_HERE / self.client.probe)]
+            # Nothing of the environment we run in may reach the one we look at.
+            environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=environment,
+            )
+            self._answers = queue.Queue()
+            threading.Thread(target=_pump, args=(self._process, self._answers), daemon=True).start()
+        return self._process
+
+
+def _pump(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        answers.put(line)
+    answers.put("")
