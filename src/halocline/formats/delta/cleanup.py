@@ -87,8 +87,12 @@ def clean_log(
             return Cleaned(skipped="delta.enableExpiredLogCleanup is false")
         retention_ms = properties.duration_ms(metadata.configuration, "delta.logRetentionDuration") or 0
     cutoff = present - retention_ms
+    if whole_days:
+        cutoff -= cutoff % DAY_MS
+    if not _has_commit_before(store, cutoff):
+        return Cleaned()
     files = list_files(store, DELTA)
-    boundary = boundary_at(files, cutoff // DAY_MS * DAY_MS if whole_days else cutoff)
+    boundary = boundary_at(files, cutoff)
     if boundary is None:
         return Cleaned()
     expired = expired_files(files, boundary.version)
@@ -103,6 +107,15 @@ def clean_log(
     sidecars = _unreferenced_sidecars(store, present) if _removed_checkpoints(expired) else ()
     store.delete_many(meta.path for meta in sidecars)
     return Cleaned(boundary.version, tuple(gone), tuple(meta.path for meta in sidecars))
+
+
+def _has_commit_before(store: Store, cutoff_ms: int) -> bool:
+    """Whether the oldest commit is old enough; if it is not, the rest of the log need not be listed."""
+    for meta in store.list(DELTA.folder):
+        file = DELTA.parse(meta)
+        if file is not None and file.kind is FileKind.COMMIT:
+            return file.modified_ms <= cutoff_ms
+    return False
 
 
 def boundary_at(files: Sequence[LogFile], cutoff_ms: int) -> CheckpointFiles | None:
