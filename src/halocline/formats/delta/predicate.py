@@ -127,6 +127,10 @@ _PREFIX_PATTERN: Final = re.compile(r"([^%_\\]*)%")
 _PLAIN_PATTERN: Final = re.compile(r"[^%_\\]*")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 _LONGEST: Final = 1_000_000
+# The parts of parsed nodes that are looked at.
+_UNDERSTOOD: Final = frozenset(
+    {"this", "expression", "expressions", "low", "high", "to", "safe", "negate", "is_string", "table", "db", "catalog"}
+)
 _FILE_METADATA: Final = "_metadata"
 
 
@@ -231,6 +235,10 @@ class _Translator:
     def test(self, node: exp.Expr, negated: bool) -> Test:
         from sqlglot import exp
 
+        if not _is_plain(node):
+            return Anything()
+        # Some negations stand in the node itself rather than around it.
+        negated = negated != bool(node.args.get("negate"))
         if isinstance(node, exp.Paren):
             return self.test(node.this, negated)
         if isinstance(node, exp.Not):
@@ -286,8 +294,6 @@ class _Translator:
         return Anything()
 
     def _between(self, node: exp.Between, negated: bool) -> Test:
-        if node.args.get("symmetric"):
-            return Anything()
         low = self._comparison(node.this, Operator.GE, node.args["low"], negated)
         high = self._comparison(node.this, Operator.LE, node.args["high"], negated)
         return _any([low, high]) if negated else _all([low, high])
@@ -308,6 +314,11 @@ class _Translator:
         if _PLAIN_PATTERN.fullmatch(pattern):
             return Comparison(column, Operator.EQ, literal)
         return Anything()
+
+
+def _is_plain(node: exp.Expr) -> bool:
+    """Whether a node says nothing beyond what is read of it; an unknown modifier may change everything."""
+    return all(name in _UNDERSTOOD or not value for name, value in node.args.items())
 
 
 def _flattened(node: exp.Expr) -> list[exp.Expr]:
@@ -340,6 +351,8 @@ def _literal(node: exp.Expr) -> Literal | object | None:
     """The literal; `_NULL` for null; None for anything else."""
     from sqlglot import exp
 
+    if not _is_plain(node):
+        return None
     if isinstance(node, exp.Paren):
         return _literal(node.this)
     if isinstance(node, exp.Null):
