@@ -4,9 +4,10 @@
 that uses the table, for reading or writing or both. A *forecast* puts a verdict on each client next to each other: now,
 and after each way a change could go.
 
-A client *breaks* if it may now and may not afterwards, or if what happens to it becomes worse: refused where it was
-unknown, wrong where it was refused. A client that nothing is known about breaks if the change requires anything new,
-since nobody can vouch for it; a change that requires nothing new breaks nobody.
+A client *breaks* if it may not afterwards and something else was the case before: it could, or it worked with wrong
+data and is now refused, or it was refused and would now work with wrong data. A client that nothing is known about
+breaks if the change requires anything new, since nobody can vouch for it; a change that requires nothing new breaks
+nobody.
 
 The limit: a forecast is as good as the knowledge behind it and as complete as the list of clients.
 """
@@ -35,7 +36,8 @@ class Terms:
 
     Attributes:
         protocol: The protocol.
-        in_use: The features that are switched on, with the mode of column mapping as `columnMapping:name`.
+        in_use: The features that are switched on, and their modes where clients tell them apart: `columnMapping:name`,
+            `deletionVectors:partitioned`.
     """
 
     protocol: Protocol
@@ -52,6 +54,8 @@ class Terms:
         in_use = protocol.enabled(metadata)
         if "columnMapping" in in_use:
             in_use |= {f"columnMapping:{metadata.configuration.get(_MAPPING_MODE, '').strip().lower()}"}
+        if "deletionVectors" in in_use and metadata.partition_columns:
+            in_use |= {"deletionVectors:partitioned"}
         return Terms(protocol, in_use)
 
     def require(self, operation: str) -> frozenset[str]:
@@ -220,7 +224,7 @@ def _requires_more(client: Client, now: Terms, after: Terms) -> bool:
 def _breaks(now: Verdict, after: Verdict, requires_more: bool) -> bool:
     if after.ok or not requires_more:
         return False
-    return after.answer.loudness > now.answer.loudness or after.answer is Answer.UNKNOWN
+    return after.answer is not now.answer or after.answer is Answer.UNKNOWN
 
 
 def _loudest_first(outlook: Outlook) -> tuple[int, str]:

@@ -93,9 +93,18 @@ def test_the_first_word_on_a_release_stands():
     assert [each.client for each in found.outlooks] == [seen]
 
 
-def test_the_mode_of_column_mapping_is_part_of_the_terms():
+def test_modes_that_clients_tell_apart_are_part_of_the_terms():
     metadata = TableMetadata({"delta.columnMapping.mode": "ID"})
     assert Terms.of(Protocol.delta(2, 5), metadata).in_use == {"columnMapping", "columnMapping:id"}
+    partitioned = TableMetadata({"delta.enableDeletionVectors": "true"}, None, ("day",))
+    found = Terms.of(VECTORS.protocol, partitioned)
+    assert found.in_use == {"deletionVectors", "deletionVectors:partitioned"}
+    assert answers(forecast([client("trino@430")], VECTORS, found)) == {"trino@430": "wrong"}
+
+
+def test_who_worked_wrongly_and_is_now_refused_breaks_as_well():
+    found = forecast([client("trino@480", WRITING)], PLAIN, Terms(PLAIN.protocol.upgraded("rowTracking"), frozenset()))
+    assert [(str(each.now.answer), str(each.after[0].answer)) for each in found.broken()] == [("wrong", "refused")]
 
 
 def test_the_newest_known_release_of_every_product_is_listed():

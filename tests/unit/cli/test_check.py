@@ -1,0 +1,138 @@
+"""`halocline check`: who can use a table, now and after a change, and the exit code that says so."""
+
+import json
+
+import pytest
+
+from halocline.cli import main
+from halocline.formats.delta.schema_edit import field
+from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.table_state import new_table
+from halocline.formats.delta.transaction import Transaction
+from halocline.storage import open_store
+
+SPARK, TRINO = "Apache-Spark/3.5.0 Delta-Lake/3.2.0", "trino-426-coordinator"
+
+
+def created(folder, configuration=None, engine=SPARK):
+    store = open_store(str(folder))
+    state = new_table({"type": "struct", "fields": [field("id", "long")]}, (), configuration)
+    Transaction.create(store, engine=engine).commit(state.actions, "CREATE TABLE")
+    return store
+
+
+@pytest.fixture
+def orders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = created(tmp_path / "orders")
+    Transaction(Snapshot.load(store), engine="delta-rs:py-0.25.5").commit([], "WRITE")
+    return store
+
+
+def run(capsys, *arguments):
+    code = main.run(["check", *arguments])
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def rows(out) -> dict[str, list[str]]:
+    return {line.split()[0]: line.split()[1:] for line in out.splitlines() if "@" in line.split()[0]}
+
+
+def test_the_writers_of_the_log_are_judged_if_nobody_is_named(orders, capsys):
+    code, out, _ = run(capsys, "orders")
+    assert code == 0
+    assert rows(out).keys() == {"delta-spark@3.2.0", "deltalake@0.25.5"}
+    assert "observed just now" in out or "s ago" in out
+    assert "Cannot: 0 of 2." in out
+
+
+def test_who_would_break_is_told_with_the_way_out_and_exit_code_2(orders, capsys):
+    clients = ["--client", "delta-spark@3.2.0", "--client", "trino@426", "--client", "powerbi@2.131"]
+    code, out, _ = run(capsys, "orders", "--enable", "deletionVectors", *clients)
+    assert code == 2
+    assert rows(out)["trino@426"][:2] == ["ok", "refused"]
+    assert rows(out)["delta-spark@3.2.0"][:2] == ["ok", "ok"]
+    assert rows(out)["powerbi@2.131"][:2] == ["unknown", "unknown"]
+    assert "reads deletionVectors from 427" in out
+    assert "Would break: 2 of 3.  Next: upgrade trino to 427; find out whether powerbi@2.131 reads it." in out
+    assert "(1,2) becomes (3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants)" in out
+
+
+def test_a_change_that_breaks_nobody_ends_with_exit_code_0(orders, capsys):
+    code, out, _ = run(capsys, "orders", "--enable", "deletionVectors", "--client", "delta-spark@3.2.0")
+    assert (code, "Would break: 0 of 1." in out) == (0, True)
+
+
+def test_wrong_rows_are_the_loudest(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    created(tmp_path / "orders")
+    clients = ["--client", "trino@426", "--client", "deltalake@1.6.6", "--operation", "read.arrow"]
+    code, out, _ = run(capsys, "orders", "--enable", "columnMapping", *clients)
+    assert code == 2
+    assert next(iter(rows(out))) == "deltalake@1.6.6"
+    assert rows(out)["deltalake@1.6.6"][:2] == ["ok", "wrong"]
+    assert "Silently wrong: deltalake@1.6.6." in out
+
+
+def test_writing_can_be_asked_for(orders, capsys):
+    arguments = ["orders", "--client", "trino@483", "--enable", "rowTracking"]
+    assert run(capsys, *arguments)[0] == 0
+    code, out, _ = run(capsys, *arguments, "--operation", "write")
+    assert (code, rows(out)["trino@483"][:2]) == (2, ["ok", "refused"])
+
+
+def test_both_ways_of_dropping_are_shown_side_by_side(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    created(tmp_path / "orders", {"delta.enableDeletionVectors": "true"})
+    arguments = ["orders", "--drop", "deletionVectors", "--client", "trino@483", "--operation", "write"]
+    code, out, _ = run(capsys, *arguments)
+    assert code == 2
+    assert rows(out)["trino@483"][:3] == ["ok", "refused", "ok"]
+    assert "Would break (history kept): 1 of 1." in out
+    assert "Would break (history truncated): 0 of 1." in out
+    assert run(capsys, *arguments, "--truncate-history")[0] == 0
+    assert run(capsys, *arguments, "--keep-history")[0] == 2
+
+
+def test_programs_get_every_verdict(orders, capsys):
+    code, out, _ = run(capsys, "orders", "--enable", "v2Checkpoint", "-o", "json")
+    facts = json.loads(out)
+    assert code == 2
+    assert facts["change"] == ["enable v2Checkpoint"]
+    assert facts["wouldBreak"] == {"after": ["deltalake@0.25.5"]}
+    broken = next(each for each in facts["clients"] if each["client"] == "deltalake@0.25.5")
+    assert (broken["now"]["answer"], broken["after"]["answer"], broken["after"]["breaks"]) == ("ok", "refused", True)
+    assert broken["knownFrom"] == "observed"
+    assert broken["lastSeen"] > 0
+    assert "upgrade deltalake to" in facts["next"]
+
+
+def test_a_client_that_cannot_now_ends_with_exit_code_2(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    created(tmp_path / "orders", {"delta.checkpointPolicy": "v2"})
+    code, out, _ = run(capsys, "orders", "--client", "delta-spark@2.4.0")
+    assert code == 2
+    assert "Cannot: 1 of 1.  Next: upgrade delta-spark to 3.0.0." in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "condition"),
+    [
+        (["--enable", "shiny"], "FEATURE_UNKNOWN"),
+        (["--drop", "deletionVectors"], "FEATURE_NOT_DROPPABLE"),
+        (["--client", "deltalake"], "ARGUMENT_INVALID"),
+        (["--operation", "dance"], "ARGUMENT_INVALID"),
+    ],
+)
+def test_what_makes_no_sense_is_a_typed_error(arguments, condition, orders, capsys):
+    code, _, err = run(capsys, "orders", *arguments, "-o", "json")
+    assert (code, json.loads(err)["error"]["condition"]) == (1, condition)
+
+
+def test_a_log_that_names_nobody_asks_for_a_client(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    created(tmp_path / "orders", engine="something")
+    code, _, err = run(capsys, "orders")
+    assert code == 1
+    assert "halocline check orders --client" in err

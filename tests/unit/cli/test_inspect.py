@@ -1,0 +1,112 @@
+"""`halocline inspect`: short for people, whole for programs, also for tables that may not be read."""
+
+import json
+import time
+
+import pytest
+
+from halocline.cli import main
+from halocline.cli.inspect import age_text, size_text
+
+HOUR = 3_600_000
+
+
+def commit(folder, version, *actions):
+    log = folder / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
+
+
+def info(engine, hours_ago=0):
+    told = {"operation": "WRITE", "engineInfo": engine, "timestamp": int(time.time() * 1000) - hours_ago * HOUR}
+    return {"commitInfo": told}
+
+
+SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]})
+
+
+def metadata(**configuration):
+    body = {"id": "1", "format": {"provider": "parquet", "options": {}}, "schemaString": SCHEMA}
+    return {"metaData": body | {"partitionColumns": [], "configuration": configuration}}
+
+
+def add(path, size):
+    body = {"path": path, "partitionValues": {}, "size": size, "modificationTime": 1, "dataChange": True}
+    return {"add": body}
+
+
+@pytest.fixture
+def orders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "lake" / "orders"
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    spark = "Apache-Spark/3.5.0 Delta-Lake/3.2.0"
+    commit(folder, 0, info(spark, 50), protocol, metadata())
+    commit(folder, 1, info(spark, 49), add("a", 96_000_000_000))
+    commit(folder, 2, info("delta-rs:py-0.25.5", 2), add("b", 100_000_000))
+    return folder
+
+
+def run(capsys, *arguments):
+    code = main.run(["inspect", *arguments])
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def test_a_table_is_told_in_three_lines(orders, capsys):
+    code, out, _ = run(capsys, "lake/orders")
+    assert code == 0
+    assert out.splitlines() == [
+        "lake/orders · delta · version 2 · 2 files · 96.1 GB",
+        "protocol    (1,2)   supported: appendOnly, invariants   enabled: none",
+        "written by  delta-spark@3.2.0 (2 commits, last 2 days ago), deltalake@0.25.5 (1 commit, last 2 h ago)",
+    ]
+
+
+def test_programs_get_every_fact(orders, capsys):
+    _, out, _ = run(capsys, "lake/orders", "--output", "json")
+    facts = json.loads(out)
+    assert (facts["version"], facts["files"], facts["bytes"], facts["protocol"]) == (2, 2, 96_100_000_000, "(1,2)")
+    assert [(each["release"], each["commits"]) for each in facts["writtenBy"]] == [
+        ("delta-spark@3.2.0", 2),
+        ("deltalake@0.25.5", 1),
+    ]
+
+
+def test_an_earlier_version_is_told_on_request(orders, capsys):
+    _, out, _ = run(capsys, "lake/orders", "--version", "1")
+    assert "version 1 · 1 files · 96.0 GB" in out
+
+
+def test_a_table_that_may_not_be_read_is_told_with_the_reason(orders, capsys):
+    lists = {"readerFeatures": ["shiny"], "writerFeatures": ["shiny"]}
+    commit(orders, 3, {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **lists}})
+    code, out, _ = run(capsys, "lake/orders")
+    assert code == 0
+    assert "files not counted" in out
+    assert "(3,7)   supported: shiny   enabled: shiny" in out
+    assert "nobody named (1 commit)" in out
+    assert "uncounted   READER_TOO_OLD" in out
+    assert "Next: halocline lint lake/orders" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "condition"),
+    [(["lake/nothing"], "TABLE_NOT_FOUND"), (["lake/orders", "--version", "9"], "VERSION_NOT_FOUND")],
+)
+def test_what_is_not_there_is_a_typed_error(arguments, condition, orders, capsys):
+    code, out, err = run(capsys, *arguments, "-o", "json")
+    assert (code, out) == (1, "")
+    assert json.loads(err)["error"]["condition"] == condition
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (999_960, "1.0 MB"), (2**60, "1152.9 PB")]
+)
+def test_sizes_are_told_in_the_unit_that_fits(size, text):
+    assert size_text(size) == text
+
+
+@pytest.mark.parametrize(("age", "text"), [(-5, "just now"), (61_000, "1 min ago"), (25 * HOUR, "1 day ago")])
+def test_ages_are_told_in_the_unit_that_fits(age, text):
+    assert age_text(age) == text
