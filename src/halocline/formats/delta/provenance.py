@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import halocline
+from halocline.formats.delta.snapshot import own_release
 
 
 def engine_info(spark_version: str | None = None) -> str:
@@ -22,7 +22,7 @@ def engine_info(spark_version: str | None = None) -> str:
         >>> engine_info("4.0.0").partition(" ")[0]
         'Apache-Spark/4.0.0'
     """
-    own = f"Halocline/{halocline.__version__}"
+    own = f"Halocline/{own_release().version}"
     return own if spark_version is None else f"Apache-Spark/{spark_version} {own}"
 
 

@@ -11,6 +11,8 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from halocline.formats.delta.actions import (
     DomainMetadata,
@@ -429,6 +431,50 @@ def test_unreadable_previous_checkpoint_is_left_out():
     write_checkpoint(store, 1)
     without_commits(store, 1)
     assert Snapshot.load(store).files().num_rows == 2
+
+
+# ---------------------------------------------------------------------- any history
+
+NAMES = st.sampled_from(["a", "b%20c", "d=1/e", "file:///tmp/x", "f"])
+CHANGES = st.lists(
+    st.tuples(NAMES, st.sampled_from(["add", "remove", "vector"])), max_size=4, unique_by=lambda each: each[0]
+)
+
+
+def actions_of(changes, live: dict, version: int) -> list:
+    """What a commit of these changes holds; `live` maps each live path to its vector and is kept up to date."""
+    actions: list = [Txn(f"app{version % 2}", version)]
+    for name, change in changes:
+        if name in live and (change != "add" or live[name] is not None):
+            actions.append(remove(name, deletion_vector=live.pop(name)))
+        elif change == "remove":
+            actions.append(remove(name))
+        if change != "remove":
+            live[name] = vector(f"v{version}") if change == "vector" else None
+            actions.append(add(name, deletion_vector=live[name]))
+    return actions
+
+
+@settings(deadline=None, max_examples=60)
+@given(history=st.lists(st.tuples(CHANGES, st.booleans()), max_size=8))
+def test_any_history_reads_the_same_with_and_without_checkpoints(history):
+    plain, checked, live = MemoryStore(), MemoryStore(), {}
+    first = [ProtocolAction(3, 7, ["deletionVectors"], ["deletionVectors"]), metadata(), Txn("app", 0)]
+    for version, (changes, is_checkpoint) in enumerate([((), False), *history]):
+        actions = actions_of(changes, live, version) if version else first
+        table_with(plain, actions, start=version)
+        table_with(checked, actions, start=version)
+        if is_checkpoint:
+            written = write_checkpoint(checked, version, now_ms=1)
+            without_commits(checked, version)
+            assert (written.tally.files, written.tally.bytes) == Snapshot.load(plain).totals
+    expected, found = Snapshot.load(plain), Snapshot.load(checked)
+    assert expected.totals[0] == len(live)
+    assert found.files().sort_by("path").equals(expected.files().sort_by("path"))
+    assert found.txns == expected.txns
+    keys = ["path", "deletionVector"]
+    tombstones = [sorted(map(str, each.tombstones().select(keys).to_pylist())) for each in (expected, found)]
+    assert tombstones[0] == tombstones[1]
 
 
 # ---------------------------------------------------------------------- others read it
