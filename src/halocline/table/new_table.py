@@ -1,0 +1,232 @@
+"""What a new table is to be: columns, partitions, properties, in the state that its first commit needs.
+
+A column is declared with `column`: its type in Spark's words, and what the table does when rows come without it. The
+protocol is the least one that the declaration needs; a declared default, sequence or expression counts as asking for
+its feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import InputError, SchemaError
+from halocline.formats.delta import column_ids, identity, properties, row_ids, schema_edit
+from halocline.formats.delta.actions import DomainMetadata
+from halocline.formats.delta.schema import PHYSICAL_NAME
+from halocline.formats.delta.table_state import TableState, new_table
+from halocline.formats.delta.transaction import system_clock
+from halocline.spark import offered
+from halocline.spark.columns import holds
+from halocline.spark.expressions import check_expressions
+from halocline.spark.rules import GENERATION, INVARIANTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLUSTERING: Final = "delta.clustering"
+"""The domain that holds the clustering columns."""
+
+_MOST_CLUSTERING: Final = 4
+_WITHOUT_BOUNDS: Final = ("binary", "boolean", "variant", "void")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A sequence that gives a column its values.
+
+    Args:
+        start: The first value.
+        step: The distance between values.
+        always: Whether only the table gives values; otherwise rows may bring their own.
+    """
+
+    start: int = 1
+    step: int = 1
+    always: bool = True
+
+
+def column(
+    name: str,
+    type: Any,
+    *,
+    nullable: bool = True,
+    comment: str | None = None,
+    default: str | None = None,
+    generated: str | None = None,
+    identity: Identity | None = None,
+) -> dict[str, Any]:
+    """A column of a table to be created.
+
+    Args:
+        name: Its name.
+        type: Its type: text in Spark's words such as `bigint` or `decimal(10,2)`, or a Spark type.
+        nullable: Whether nulls are allowed.
+        comment: A description for people.
+        default: SQL for the value of rows that come without the column.
+        generated: SQL over other columns that always gives the value.
+        identity: A sequence that gives the value.
+
+    Raises:
+        SchemaError: The type is none.
+
+    Example:
+        >>> column("id", "bigint", identity=Identity())["metadata"]["delta.identity.start"]
+        1
+    """
+    metadata: dict[str, Any] = {}
+    if comment is not None:
+        metadata["comment"] = comment
+    if default is not None:
+        metadata[offered.DEFAULT] = default
+    if generated is not None:
+        metadata[GENERATION] = generated
+    if identity is not None:
+        metadata |= _sequence(identity)
+    return schema_edit.field(name, _json_type(type), nullable, metadata)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A table as somebody wants it.
+
+    Attributes:
+        schema: Its columns, in the spelling of the log.
+        partition_by: The names of its partition columns.
+        cluster_by: The names of its clustering columns.
+        properties: Its properties.
+        comment: A description for people.
+        name: A name for people.
+    """
+
+    schema: Mapping[str, Any]
+    partition_by: Sequence[str] = ()
+    cluster_by: Sequence[str] = ()
+    properties: Mapping[str, str] | None = None
+    comment: str | None = None
+    name: str | None = None
+
+    def state(self, spark: SparkSession | None, table: str) -> TableState:
+        """The state that creates it.
+
+        Args:
+            spark: The session, for tables that hold expressions.
+            table: The table's name, for messages.
+
+        Raises:
+            InputError: Properties or expressions do not fit.
+            SchemaError: Columns or partitions do not fit.
+        """
+        partitions = _spelt(self.schema, self.partition_by, "partition")
+        asked = {key: str(value) for key, value in (self.properties or {}).items()}
+        if properties.flag(asked, row_ids.ENABLED):
+            asked = {**row_ids.materialised_columns(), **asked}
+        named = ["allowColumnDefaults"] if _has(self.schema, offered.DEFAULT) else []
+        named += ["clustering"] if self.cluster_by else []
+        check_expressions(spark, self.schema, asked, table)
+        _check_roles(self.schema, partitions)
+        state = new_table(
+            self.schema,
+            partitions,
+            asked,
+            name=self.name,
+            description=self.comment,
+            created_ms=system_clock(),
+            named=named,
+        )
+        if self.cluster_by:
+            _check_clustering(self.schema, _spelt(self.schema, self.cluster_by, "clustering"))
+        return state
+
+    def domains(self, state: TableState) -> tuple[DomainMetadata, ...]:
+        """The domains that come with it, given the state that it became."""
+        if not self.cluster_by:
+            return ()
+        fields = {field["name"]: field for field in state.schema["fields"]}
+        paths = [[_physical(fields[name])] for name in _spelt(self.schema, self.cluster_by, "clustering")]
+        text = schema_edit.dump({"clusteringColumns": paths, "domainName": CLUSTERING})
+        return (DomainMetadata(CLUSTERING, text),)
+
+    def parameters(self, state: TableState) -> dict[str, Any]:
+        """The details that its first commit records."""
+        return {
+            "isManaged": "false",
+            "description": self.comment,
+            "partitionBy": list(state.metadata.partition_columns),
+            "clusterBy": list(self.cluster_by),
+            "properties": dict(state.metadata.configuration),
+        }
+
+
+def with_names_as_physical(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> Mapping[str, Any]:
+    """The schema for files that exist: under column mapping they know columns by their names."""
+    return column_ids.mapped(schema, configuration, column_ids.same_name)[0]
+
+
+def _sequence(sequence: Identity) -> dict[str, Any]:
+    return {
+        identity.START: sequence.start,
+        identity.STEP: sequence.step,
+        identity.EXPLICIT: not sequence.always,
+    }
+
+
+def _json_type(type: Any) -> Any:
+    if isinstance(type, str):
+        if type in ("long", "integer", "short", "byte"):
+            return type
+        return offered.declared(f"`x` {type}", keep_lengths=True)["fields"][0]["type"]
+    value = getattr(type, "jsonValue", None)
+    return value() if callable(value) else type
+
+
+def _spelt(schema: Mapping[str, Any], names: Sequence[str], what: str) -> tuple[str, ...]:
+    if isinstance(names, str):
+        names = (names,)
+    known = {field["name"].lower(): field["name"] for field in schema["fields"]}
+    for name in names:
+        if name.lower() not in known:
+            raise SchemaError(
+                f"{what} column {name!r} is not a column",
+                sides={"asked for": ", ".join(names), "columns": ", ".join(known.values())},
+            )
+    return tuple(known[name.lower()] for name in names)
+
+
+def _has(schema: Mapping[str, Any], key: str) -> bool:
+    return any(key in (field.get("metadata") or {}) for _, field in schema_edit.fields(schema))
+
+
+def _check_roles(schema: Mapping[str, Any], partitions: Sequence[str]) -> None:
+    """An identity column must be in the files, where its values are counted; expressions stand at the top."""
+    for each in identity.identity_columns(schema):
+        if each.name in partitions:
+            raise SchemaError(
+                f"identity column {each.name} cannot be a partition column",
+                sides={"partitions": ", ".join(partitions), "identity": each.name},
+            )
+    for path, field in schema_edit.fields(schema):
+        keys = {GENERATION, INVARIANTS, offered.DEFAULT, identity.START} & set(field.get("metadata") or {})
+        if len(path) > 1 and keys - {INVARIANTS}:
+            raise SchemaError(
+                f"only columns at the top of the schema can have {sorted(keys)[0]}", sides={"column": ".".join(path)}
+            )
+
+
+def _check_clustering(schema: Mapping[str, Any], names: Sequence[str]) -> None:
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    unfit = [name for name in names if not isinstance(types[name], str) or holds(types[name], _WITHOUT_BOUNDS)]
+    if unfit or len(names) > _MOST_CLUSTERING or len(set(names)) < len(names):
+        raise InputError(
+            f"the table cannot be clustered by {', '.join(names)}",
+            sides={
+                "not possible": ", ".join(unfit) or f"{len(names)} columns",
+                "at most": f"{_MOST_CLUSTERING} columns",
+            },
+            next_step="Choose up to four columns of numbers, texts, dates or times.",
+        )
+
+
+def _physical(field: Mapping[str, Any]) -> str:
+    return str((field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]))

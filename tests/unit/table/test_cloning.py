@@ -1,0 +1,92 @@
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from halocline.errors import AlreadyExistsError, InputError
+from halocline.formats.delta.actions import Add, DeletionVector, DomainMetadata
+from halocline.formats.delta.deletion_vectors import read_positions, write_file
+from halocline.formats.delta.schema_edit import field
+from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.table_state import new_table
+from halocline.formats.delta.transaction import Transaction
+from halocline.storage import open_store
+from halocline.table.cloning import Cloning
+
+
+class Lake:
+    def __init__(self, folder, configuration=None, named=()):
+        self.folder = folder
+        self.store = open_store(str(folder))
+        schema = {"type": "struct", "fields": [field("id", "long")]}
+        state = new_table(schema, (), configuration, name="orders", named=named)
+        Transaction.create(self.store).commit(state.actions, "CREATE TABLE")
+
+    def add(self, name, values, deleted=()):
+        pq.write_table(pa.table({"id": values}), self.folder / name)
+        vector = write_file(self.store, [deleted])[0] if deleted else None
+        path = name.replace(" ", "%20")
+        stats = f'{{"numRecords":{len(values)}}}'
+        self.commit([Add(path, {}, (self.folder / name).stat().st_size, 1, True, stats=stats, deletion_vector=vector)])
+
+    def commit(self, actions):
+        return Transaction(Snapshot.load(self.store)).commit(actions, "WRITE")
+
+
+def rows(folder):
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(folder)))
+    return sorted(query.execute("SELECT id FROM t").read_all()["id"].to_pylist())
+
+
+def test_clone_has_the_rows_of_a_version_and_a_life_of_its_own(tmp_path):
+    source = Lake(tmp_path / "source", {"owner": "me", "delta.constraints.positive": "id > 0"})
+    source.add("a b.parquet", [1, 2])
+    source.add("c.parquet", [3])
+    clone = Cloning(source.store).shallow_clone(tmp_path / "clone", version=1, properties={"owner": "you"})
+    assert rows(tmp_path / "clone") == [1, 2]
+    found, original = clone.snapshot(), Snapshot.load(source.store)
+    assert (found.version, found.metadata.name) == (0, None)
+    assert found.metadata.id != original.metadata.id
+    assert found.protocol == original.protocol
+    assert found.configuration == {"owner": "you", "delta.constraints.positive": "id > 0"}
+    info = found.commit_info.values
+    assert (info["operation"], info["operationParameters"]["sourceVersion"]) == ("CLONE", 1)
+    assert info["operationMetrics"]["sourceNumOfFiles"] == "1"
+    target = tmp_path / "clone" / "new.parquet"
+    pq.write_table(pa.table({"id": [9]}), target)
+    Transaction(found).commit([Add("new.parquet", {}, target.stat().st_size, 1, True)], "WRITE")
+    assert rows(tmp_path / "clone") == [1, 2, 9]
+    assert rows(tmp_path / "source") == [1, 2, 3]
+
+
+def test_deletion_vectors_are_named_by_where_they_are(tmp_path):
+    source = Lake(tmp_path / "a source", {"delta.enableDeletionVectors": "true"})
+    source.add("a.parquet", [1, 2, 3], deleted=[0, 2])
+    clone = Cloning(source.store).shallow_clone(tmp_path / "clone")
+    assert rows(tmp_path / "clone") == [2]
+    again = clone.shallow_clone(tmp_path / "again")
+    assert rows(tmp_path / "again") == [2]
+    vector = DeletionVector(**again.snapshot().files()["deletion_vector"][0].as_py())
+    assert vector.storage_type == "p"
+    assert list(read_positions(again.store, vector)) == [0, 2]
+
+
+def test_row_ids_begin_anew_and_clustering_is_taken_over(tmp_path):
+    source = Lake(tmp_path / "source", {"delta.enableRowTracking": "true"}, named=["clustering"])
+    source.commit([DomainMetadata("delta.clustering", '{"clusteringColumns":[["id"]]}'), DomainMetadata("own", "{}")])
+    source.add("a.parquet", [1, 2])
+    source.add("b.parquet", [3, 4])
+    column = "delta.rowTracking.materializedRowIdColumnName"
+    clone = Cloning(source.store).shallow_clone(tmp_path / "clone").snapshot()
+    assert sorted(clone.files()["base_row_id"].to_pylist()) == [0, 2]
+    assert clone.domains.keys() == {"delta.clustering", "delta.rowTracking"}
+    assert clone.configuration[column] != Snapshot.load(source.store).configuration.get(column)
+
+
+def test_place_that_is_taken_and_new_constraints_are_refused(tmp_path):
+    source = Lake(tmp_path / "source")
+    with pytest.raises(AlreadyExistsError):
+        Cloning(source.store).shallow_clone(tmp_path / "source")
+    with pytest.raises(InputError, match="constraints"):
+        Cloning(source.store).shallow_clone(tmp_path / "clone", properties={"delta.constraints.a": "id > 0"})
+    assert not (tmp_path / "clone").exists()

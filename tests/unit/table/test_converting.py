@@ -1,0 +1,163 @@
+import json
+from datetime import date, datetime
+from decimal import Decimal
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from halocline.errors import AlreadyExistsError, InputError, NotFoundError, SchemaError, UnsupportedError
+from halocline.formats.delta.schema_edit import field
+from halocline.formats.delta.snapshot import Snapshot
+from halocline.storage import open_store
+from halocline.table.converting import Converting
+
+DAY = [field("day", "date"), field("code", "integer")]
+
+
+def put(folder, path, table, **options):
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, target, **options)
+
+
+def snapshot(folder):
+    return Snapshot.load(open_store(str(folder)))
+
+
+def stats(folder):
+    files = snapshot(folder).files().to_pylist()
+    return {each["path"]: json.loads(each["stats"]) for each in files}
+
+
+def test_partitioned_folder_becomes_a_table_that_deltalake_reads_row_for_row(tmp_path):
+    put(tmp_path, "day=2024-01-31/code=7/a b.parquet", pa.table({"id": [1, 2], "s": ["x", None]}))
+    put(tmp_path, "day=2024-02-29/code=__HIVE_DEFAULT_PARTITION__/c.parquet", pa.table({"id": [3], "extra": [1.5]}))
+    put(tmp_path, "_temporary/half.parquet", pa.table({"id": [99]}))
+    (tmp_path / "_SUCCESS").write_bytes(b"")
+    (tmp_path / ".day.crc").write_bytes(b"")
+    table = Converting.convert_to_delta(tmp_path, partition_by=DAY)
+    rows = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().sort_by("id").to_pylist()
+    assert rows == [
+        {"id": 1, "s": "x", "extra": None, "day": date(2024, 1, 31), "code": 7},
+        {"id": 2, "s": None, "extra": None, "day": date(2024, 1, 31), "code": 7},
+        {"id": 3, "s": None, "extra": 1.5, "day": date(2024, 2, 29), "code": None},
+    ]
+    found = table.snapshot()
+    assert str(found.protocol) == "(1,2)"
+    assert found.partition_columns == ("day", "code")
+    info = found.commit_info.values
+    assert info["operation"] == "CONVERT"
+    assert info["operationParameters"] == {
+        "numFiles": 2,
+        "partitionedBy": '["day","code"]',
+        "collectStats": True,
+        "sourceFormat": "parquet",
+    }
+    assert info["operationMetrics"] == {"numConvertedFiles": "2"}
+    first = stats(tmp_path)["day=2024-01-31/code=7/a b.parquet"]
+    assert first == {
+        "numRecords": 2,
+        "minValues": {"id": 1, "s": "x"},
+        "maxValues": {"id": 2, "s": "x"},
+        "nullCount": {"id": 0, "s": 1},
+    }
+
+
+def test_every_type_is_what_spark_would_read(tmp_path):
+    when = datetime(2024, 1, 31, 10, 0, 0)
+    columns = {
+        "u8": pa.array([200], pa.uint8()),
+        "u64": pa.array([2**64 - 1], pa.uint64()),
+        "zoned": pa.array([when], pa.timestamp("us", "UTC")),
+        "millis": pa.array([when], pa.timestamp("ms", "UTC")),
+        "plain": pa.array([when], pa.timestamp("us")),
+        "dec": pa.array([Decimal("1.50")], pa.decimal128(10, 2)),
+        "bits": pa.array([b"ab"], pa.binary(2)),
+        "nan": pa.array([float("nan")], pa.float64()),
+        "list": pa.array([[1]], pa.list_(pa.int32())),
+        "map": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())),
+        "struct": pa.array([{"a": 1}], pa.struct({"a": pa.int16()})),
+    }
+    put(tmp_path, "a.parquet", pa.table(columns))
+    Converting.convert_to_delta(tmp_path)
+    found = snapshot(tmp_path)
+    types = {each["name"]: each["type"] for each in found.schema["fields"]}
+    assert {name: type for name, type in types.items() if isinstance(type, str)} == {
+        "u8": "short",
+        "u64": "decimal(20,0)",
+        "zoned": "timestamp",
+        "millis": "timestamp",
+        "plain": "timestamp_ntz",
+        "dec": "decimal(10,2)",
+        "bits": "binary",
+        "nan": "double",
+    }
+    assert types["list"]["elementType"] == "integer"
+    assert types["map"]["valueType"] == "long"
+    assert types["struct"]["fields"][0]["type"] == "short"
+    assert "timestampNtz" in found.protocol.features
+    bounds = stats(tmp_path)["a.parquet"]["maxValues"]
+    assert bounds.keys() == {"zoned", "plain", "dec", "struct"}
+    assert bounds["zoned"] == "2024-01-31T10:00:00.000Z"
+
+
+def test_twelve_byte_timestamps_are_with_a_zone_at_any_depth(tmp_path):
+    when = datetime(2024, 1, 31)
+    table = pa.table({"l": pa.array([[when]], pa.list_(pa.timestamp("us"))), "t": pa.array([when], pa.timestamp("us"))})
+    put(tmp_path, "a.parquet", table, use_deprecated_int96_timestamps=True)
+    Converting.convert_to_delta(tmp_path)
+    types = [each["type"] for each in snapshot(tmp_path).schema["fields"]]
+    assert (types[0]["elementType"], types[1]) == ("timestamp", "timestamp")
+
+
+def test_schema_that_spark_left_in_a_file_is_taken_without_ids_and_defaults(tmp_path):
+    metadata = {"comment": "key", "EXISTS_DEFAULT": "1", "parquet.field.id": 4}
+    written = {"type": "struct", "fields": [field("id", "integer", False, metadata)]}
+    table = pa.table({"id": pa.array([1], pa.int32())})
+    key = b"org.apache.spark.sql.parquet.row.metadata"
+    put(tmp_path, "a.parquet", table.replace_schema_metadata({key: json.dumps(written)}))
+    Converting.convert_to_delta(tmp_path)
+    assert snapshot(tmp_path).schema["fields"] == [field("id", "integer", True, {"comment": "key"})]
+
+
+def test_mapped_table_knows_its_files_by_their_names(tmp_path):
+    put(tmp_path, "a.parquet", pa.table({"id": [1, 2]}))
+    Converting.convert_to_delta(tmp_path, properties={"delta.columnMapping.mode": "name"})
+    assert snapshot(tmp_path).columns.columns[0].physical == ("id",)
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path)))
+    assert query.execute("SELECT sum(id) AS s FROM t").read_all()["s"].to_pylist() == [3]
+
+
+def test_statistics_can_be_left_out_but_row_counts_stay(tmp_path):
+    put(tmp_path, "a.parquet", pa.table({"id": [1, 2]}))
+    Converting.convert_to_delta(tmp_path, collect_stats=False)
+    assert stats(tmp_path) == {"a.parquet": {"numRecords": 2}}
+
+
+@pytest.mark.parametrize(
+    ("files", "partition_by", "error", "words"),
+    [
+        ({}, (), NotFoundError, "no Parquet files"),
+        ({"a.parquet": pa.table({"id": [1]}), "b.parquet": pa.table({"id": ["x"]})}, (), SchemaError, "column id"),
+        ({"day=2024-01-31/a.parquet": pa.table({"id": [1]})}, (), SchemaError, "do not fit the partition columns"),
+        ({"a.parquet": pa.table({"id": [1]})}, DAY, SchemaError, "do not fit the partition columns"),
+        ({"day=soon/code=1/a.parquet": pa.table({"id": [1]})}, DAY, SchemaError, "soon"),
+        ({"_spark_metadata/0": pa.table({"id": [1]})}, (), UnsupportedError, "stream"),
+        ({"a.parquet": pa.table({"t": pa.array([1], pa.time64("us"))})}, (), UnsupportedError, "time64"),
+        ({"a.txt": None}, (), InputError, "no Parquet file"),
+        ({"_delta_log/00000000000000000000.json": None}, (), AlreadyExistsError, "delta table already"),
+    ],
+)
+def test_folder_that_cannot_be_a_table_is_refused_and_left_alone(tmp_path, files, partition_by, error, words):
+    for path, table in files.items():
+        if table is not None:
+            put(tmp_path, path, table)
+        else:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes(b"{}")
+    before = sorted(path for path in tmp_path.rglob("*"))
+    with pytest.raises(error, match=words):
+        Converting.convert_to_delta(tmp_path, partition_by=partition_by)
+    assert sorted(path for path in tmp_path.rglob("*")) == before
