@@ -37,7 +37,7 @@ def adds_from(files: Any, *, data_change: bool) -> Iterator[Add]:
     Example:
         >>> from halocline.formats.delta.file_list import from_adds
         >>> add = Add("a%20b", {"day": None}, 3, 4, True)
-        >>> list(adds_from(from_adds([add], ["a b"]), data_change=True)) == [add]
+        >>> list(adds_from(from_adds([("a b", add)]), data_change=True)) == [add]
         True
     """
     for row in _rows(files):

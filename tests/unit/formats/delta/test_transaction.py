@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 import halocline
@@ -22,6 +24,7 @@ from halocline.formats.delta.actions import (
     decode_commit,
     encode_commit,
 )
+from halocline.formats.delta.file_actions import removes_from
 from halocline.formats.delta.identity import with_marks
 from halocline.formats.delta.protocol_action import action_of
 from halocline.formats.delta.schema_edit import field
@@ -30,6 +33,7 @@ from halocline.formats.delta.table_state import TableState, new_table
 from halocline.formats.delta.transaction import Transaction
 from halocline.formats.log.names import DELTA
 from halocline.storage.faulty import FaultyStore
+from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
 
 from .commit_builders import add, metadata, remove, schema, vector
@@ -413,8 +417,6 @@ def test_commit_whose_answer_was_lost_is_recognised_by_its_id():
 
 
 def test_removal_keeps_what_others_need_to_undo_it():
-    from halocline.formats.delta.file_actions import removes_from
-
     store = created(partitions=("day",))
     begin(store).commit([add("day=a%2520b/x%20y", day="a b", tags={"k": "v"})], "WRITE")
     files = Snapshot.load(store).files()
@@ -422,3 +424,29 @@ def test_removal_keeps_what_others_need_to_undo_it():
     assert gone == Remove("day=a%2520b/x%20y", NOW, True, True, {"day": "a b"}, 100, {"k": "v"})
     begin(store).commit([gone], "DELETE")
     assert Snapshot.load(store).files().num_rows == 0
+
+
+def test_paths_that_deltalake_wrote_are_removed_in_its_spelling(tmp_path):
+    values = [
+        "a b",
+        "x/y",
+        "ü",
+        "a%b",
+        "a:b",
+        "a=b",
+        "*~",
+        'q?#[]{}|^`"<>\\',
+        "日本",
+        "a+b&c",
+        "'q'",
+        "tab\there",
+        None,
+    ]
+    rows = pa.table({"p": pa.array(values, pa.string()), "id": list(range(len(values)))})
+    deltalake.write_deltalake(str(tmp_path), rows, partition_by=["p"])
+    store = LocalStore(tmp_path)
+    transaction = begin(store)
+    removes = list(removes_from(transaction.files(), timestamp_ms=NOW, data_change=True))
+    assert {each.path for each in removes} == {each.path for each in commit_at(store, 0).adds}
+    transaction.commit(removes, "DELETE")
+    assert deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 0
