@@ -121,7 +121,7 @@ def protocol_stretches(
     Example:
         >>> product = Knowledge.load().product("delta-spark")
         >>> [f"{each.stretch}: {each.verdict}" for each in protocol_stretches(product, Protocol.delta(1, 3), "write")]
-        ['[0.1.0, 0.8.0): refused: writes writer version 3 from 0.8.0', '0.8.0: ok']
+        ['[0.1.0, 0.8.0): refused: accepts writer version 3 from 0.8.0', '0.8.0: ok']
     """
     in_use = None if enabled is None else frozenset(enabled)
     bounds = product.boundaries(protocol.format, operation)
