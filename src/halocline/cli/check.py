@@ -101,9 +101,13 @@ def _answer(verdict: Verdict) -> Text:
 
 
 def _why(outlook: Outlook) -> str:
-    """The reasons of the loudest verdict that is not `ok`."""
+    """The reasons of the loudest verdict that is not `ok`; only those about what comes in, if there are any."""
     loudest = max((outlook.now, *outlook.after), key=lambda verdict: verdict.answer.loudness)
-    return "; ".join(reason.text for reason in loudest.reasons)
+    told = {reason.feature for reason in loudest.reasons}
+    # A mode says nothing new where the feature itself is the reason.
+    reasons = [each for each in loudest.reasons if each.feature.partition(":")[0] not in told - {each.feature}]
+    gained = loudest.protocol.features - outlook.now.protocol.features
+    return "; ".join(each.text for each in [each for each in reasons if each.feature in gained] or reasons)
 
 
 def _known_from(client: Client, now_ms: int) -> str:

@@ -209,10 +209,13 @@ def _outlook(client: Client, now: Terms, after: Sequence[Terms], knowledge: Know
 
 
 def _verdict(client: Client, terms: Terms, knowledge: Knowledge | None) -> Verdict:
-    """The loudest of what it does, so that wrong rows are never hidden behind a refused write."""
+    """The loudest of what it does, so that wrong rows are never hidden behind a refused write.
+
+    Where both are refused, writing counts: what helps a writer helps it to read as well.
+    """
     each = [
         can(client.release, terms.protocol, operation, enabled=terms.in_use, knowledge=knowledge)
-        for operation in client.operations
+        for operation in reversed(client.operations)
     ]
     return max(each, key=lambda verdict: verdict.answer.loudness)
 
