@@ -381,8 +381,8 @@ class FleetClient:
         over = Event()
         fleet, _ = self._link.stubs()
         self._beat_soon.clear()
-        call = fleet.Session(self._beats(over), **{**self._link.options(), "timeout": _SESSION})
         self._heard_at = self._clock.now()
+        call = fleet.Session(self._beats(over), **{**self._link.options(), "timeout": _SESSION})
         try:
             for down in call:
                 self._take(down)

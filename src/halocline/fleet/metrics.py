@@ -49,6 +49,7 @@ class Metrics:
         self._writes = Histogram(
             "halocline_store_write_seconds", "Time of a transaction.", buckets=_BUCKETS, registry=self.registry
         )
+        self._calls = Counter("halocline_calls", "Calls by how they ended.", ["method", "code"], registry=self.registry)
         self._clients: set[str] = set()
         self.registry.register(_State(service))
 
@@ -69,6 +70,10 @@ class Metrics:
         if len(self._clients) < _MOST_VALUES:
             self._clients.add(client)
         self._incompatible.labels(client if client in self._clients else "other").inc()
+
+    def called(self, method: str, code: str) -> None:
+        """Counts a call."""
+        self._calls.labels(method, code).inc()
 
     def heartbeat(self) -> None:
         """Counts a heartbeat that was answered."""

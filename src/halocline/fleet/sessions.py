@@ -21,7 +21,7 @@ _MOST_WAITING: Final = 64
 _MOST_BEATS_PER_SECOND: Final = 50
 _GRACE: Final = 5.0
 
-Send = Callable[[pb.Down], Awaitable[None]]
+Send = Callable[[bytes], Awaitable[None]]
 
 
 class Session:
@@ -40,7 +40,7 @@ class Session:
         self.over = False
         self._send = send
         self._close = close
-        self._waiting: deque[pb.Down] = deque()
+        self._waiting: deque[bytes] = deque()
         self._sending = False
         self._second = 0
         self._beats = 0
@@ -50,8 +50,8 @@ class Session:
         """The life it belongs to."""
         return Key(self.claims.identity, self.claims.incarnation)
 
-    def put(self, down: pb.Down) -> None:
-        """Puts a message into the queue; too many end the session."""
+    def put(self, down: bytes) -> None:
+        """Puts an encoded message into the queue; too many end the session."""
         if self.over:
             return
         self._waiting.append(down)
@@ -109,15 +109,17 @@ class Sessions:
 
     def push(self, down: pb.Down) -> None:
         """Sends something to every member."""
-        for session in self._open.values():
-            session.put(down)
-        self._flush(tuple(self._open.values()))
+        encoded = down.SerializeToString()
+        everybody = tuple(self._open.values())
+        for session in everybody:
+            session.put(encoded)
+        self._flush(everybody)
 
     def tell(self, key: Key, down: pb.Down) -> None:
         """Sends something to one member, if it is connected."""
         session = self._open.get(key)
         if session is not None:
-            session.put(down)
+            session.put(down.SerializeToString())
             self._flush((session,))
 
     def finish(self, key: Key, down: pb.Down) -> None:
