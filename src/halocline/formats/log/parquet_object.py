@@ -133,6 +133,8 @@ class ParquetObject:
         while True:
             with self.reading():
                 batch = next(batches, None)
-            if batch is None:
-                return
+                if batch is None:
+                    return
+                # Text is checked here once; nothing after this expects bytes that are not UTF-8.
+                batch.validate(full=True)
             yield batch
