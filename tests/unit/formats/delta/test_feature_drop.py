@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from halocline.compat.features import features
 from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
 from halocline.errors import ConflictError, IncompatibleError, InputError, NotYetError, SchemaError
 from halocline.formats.delta import alter, deletion_vectors, row_ids
 from halocline.formats.delta.actions import DomainMetadata, encode_commit
 from halocline.formats.delta.checkpoint_write import write_checkpoint
+from halocline.formats.delta.drop_plan import plan_drop
 from halocline.formats.delta.drop_steps import EDITS, HANDLERS
 from halocline.formats.delta.feature_drop import drop_feature
 from halocline.formats.delta.file_actions import adds_from, removes_from
@@ -495,6 +497,25 @@ def test_another_client_writes_again_once_vectors_are_gone_from_history(tmp_path
     deltalake.write_deltalake(tmp_path / "orders", numbers(99), mode="append")
     assert sorted(deltalake.DeltaTable(tmp_path / "orders").to_pyarrow_table()["id"].to_pylist()) == [*VECTORS_LEFT, 99]
     assert ids(store) == [*VECTORS_LEFT, 99]
+
+
+@pytest.mark.parametrize("truncate_history", [False, True], ids=["history kept", "history truncated"])
+def test_whether_another_client_can_write_afterwards_is_as_the_plan_says(truncate_history, tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    store, clock = open_store(str(tmp_path / "orders")), Clock()
+    created(store, {"delta.feature.vacuumProtocolCheck": "supported"})
+    committed(store, arrow_rows.written(store, numbers(1)))
+    plan = plan_drop(store, "vacuumProtocolCheck")
+    way = "history truncated" if truncate_history else "history kept"
+    drop(store, "vacuumProtocolCheck", truncate_history=truncate_history, clock=clock)
+    release = Release.parse(f"deltalake@{deltalake.__version__}")
+    assert (release in plan.left_able(way)) == truncate_history
+    if truncate_history:
+        deltalake.write_deltalake(tmp_path / "orders", numbers(2), mode="append")
+        assert ids(store) == [1, 2]
+    else:
+        with pytest.raises(deltalake.exceptions.DeltaError, match="checkpointProtection"):
+            deltalake.write_deltalake(tmp_path / "orders", numbers(2), mode="append")
 
 
 def mapped(store) -> None:
