@@ -107,7 +107,6 @@ def test_this_package_is_a_product_and_its_own_release_is_known():
     assert PRODUCTS["halocline"].knows(own.version)
     assert {"reader 3", "columnMapping", "deletionVectors"} <= support_of(own, "delta", "read").provided
     assert {"writer 7", "rowTracking", "identityColumns"} <= support_of(own, "delta", "write").provided
-    assert {"table version 6", "table version 8"} <= support_of(own, "hudi", "read").provided
 
 
 def test_this_package_writes_nothing_that_it_cannot_read():
