@@ -72,7 +72,10 @@ class Altering(Opened):
             NotFoundError: No feature of that name is known.
         """
         return self._alter(
-            lambda state: feature_support.with_feature(state, name), "UPGRADE PROTOCOL", _protocol_parameters
+            lambda state: feature_support.with_feature(state, name),
+            "UPGRADE PROTOCOL",
+            _protocol_parameters,
+            asked=None,
         )
 
     def upgrade_table_protocol(self, reader: int, writer: int) -> Altered:
@@ -83,7 +86,10 @@ class Altering(Opened):
             InputError: There is no such pair of versions.
         """
         return self._alter(
-            lambda state: feature_support.with_versions(state, reader, writer), "UPGRADE PROTOCOL", _protocol_parameters
+            lambda state: feature_support.with_versions(state, reader, writer),
+            "UPGRADE PROTOCOL",
+            _protocol_parameters,
+            asked=None,
         )
 
     def drop_feature_support(self, name: str, truncate_history: bool = False) -> Dropped:
@@ -130,7 +136,11 @@ class Altering(Opened):
         if flag(target.metadata.configuration, row_ids.ENABLED) and not flag(snapshot.configuration, row_ids.ENABLED):
             return self._enable_row_tracking(wanted)
         return self._alter(
-            lambda state: alter.set_properties(state, wanted), "SET TBLPROPERTIES", lambda _: {"properties": wanted}
+            lambda state: alter.set_properties(state, wanted),
+            "SET TBLPROPERTIES",
+            lambda _: {"properties": wanted},
+            snapshot,
+            asked=feature_support.asked_by(wanted, snapshot.protocol),
         )
 
     def unset_properties(self, keys: Iterable[str], *, if_exists: bool = False) -> Altered:
@@ -187,6 +197,7 @@ class Altering(Opened):
             "ADD CONSTRAINT",
             lambda _: {"name": name, "expr": expression},
             snapshot,
+            asked=frozenset({"checkConstraints"}),
             depends_on_rows=True,
         )
 
@@ -214,7 +225,8 @@ class Altering(Opened):
             return alter.add_columns(ready, columns, where)
 
         added = [{"column": dict(each)} for each in columns]
-        return self._alter(grown, "ADD COLUMNS", lambda _: {"columns": added})
+        asked = None if self.settings.auto_upgrade else frozenset[str]()
+        return self._alter(grown, "ADD COLUMNS", lambda _: {"columns": added}, asked=asked)
 
     def rename_column(self, column: ColumnPath, name: str) -> Altered:
         """Gives a column another name; needs column mapping."""
@@ -274,12 +286,13 @@ class Altering(Opened):
         parameters: Callable[[TableState], Mapping[str, Any]],
         snapshot: Snapshot | None = None,
         *,
+        asked: frozenset[str] | None = frozenset(),
         depends_on_rows: bool = False,
     ) -> Altered:
         newest = snapshot or self.snapshot("write")
         before = self._state(newest)
         after = change(before)
-        admission = feature_support.admitted(before, after, self._admit)
+        admission = feature_support.admitted(before, after, self._admit, asked=asked)
         if not after.actions:
             return Altered(newest.version, False, admission)
         transaction = Transaction(newest, clock=self._clock)
@@ -294,6 +307,7 @@ class Altering(Opened):
             lambda state: feature_support.with_feature(state, row_tracking.FEATURE),
             "UPGRADE PROTOCOL",
             _protocol_parameters,
+            asked=frozenset({row_tracking.FEATURE}),
         )
         if flag(self.snapshot("write").configuration, "delta.rowTrackingSuspended"):
             self._alter(
@@ -308,7 +322,8 @@ class Altering(Opened):
             kept = {key: state.metadata.configuration.get(key, value) for key, value in names.items()}
             return alter.set_properties(state, {**kept, **wanted})
 
-        switched = self._alter(switched_on, "SET TBLPROPERTIES", lambda _: {"properties": dict(wanted)})
+        asked = feature_support.asked_by(wanted, self.snapshot("write").protocol)
+        switched = self._alter(switched_on, "SET TBLPROPERTIES", lambda _: {"properties": dict(wanted)}, asked=asked)
         return replace(switched, admission=supported.admission) if supported.admission.grows else switched
 
     def _state(self, snapshot: Snapshot) -> TableState:

@@ -191,6 +191,24 @@ def test_values_that_no_table_can_have_are_refused_before_the_commit(values):
     assert header(table).version == 0
 
 
+def test_what_a_table_uses_without_supporting_it_is_not_added_as_a_side_effect(keeper):
+    table = created()
+    stored = header(table).metadata.with_configuration({"delta.enableChangeDataFeed": "true"})
+    table.store.put(DELTA.commit_path(1), encode_commit([stored]))
+    for change in (
+        lambda: table.set_properties({"owner": "finance"}),
+        lambda: table.add_columns([field("note", "string")]),
+        lambda: table.add_constraint("positive", "id > 0"),
+    ):
+        with pytest.raises(InputError, match="uses changeDataFeed without supporting it") as refused:
+            change()
+        assert refused.value.condition == "FEATURE_NEEDS_MANUAL_ENABLEMENT"
+        assert "halocline lint" in refused.value.next_step
+    assert (header(table).version, keeper.asked) == (1, [])
+    table.set_properties({"delta.enableChangeDataFeed": "true"})
+    assert header(table).protocol.supports("changeDataFeed"), "what is asked for by its property comes in"
+
+
 def test_row_tracking_is_enabled_only_once_every_file_has_ids(keeper):
     table = created(files=3)
     done = table.set_properties({"delta.enableRowTracking": "true"})

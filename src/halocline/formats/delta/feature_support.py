@@ -20,8 +20,9 @@ from halocline.compat.dropping import CHECKPOINT_PROTECTION
 from halocline.compat.evolution import Change, alter
 from halocline.compat.features import Feature, feature, find_feature
 from halocline.compat.metadata import TableMetadata
+from halocline.compat.normal_form import required_closure
 from halocline.compat.protocol import Protocol
-from halocline.compat.request import MIN_READER_VERSION, MIN_WRITER_VERSION
+from halocline.compat.request import MIN_READER_VERSION, MIN_WRITER_VERSION, Request
 from halocline.errors import InputError
 from halocline.formats.delta import alter as edits
 from halocline.formats.delta.forecast import Terms
@@ -83,7 +84,7 @@ def prepared_for(state: TableState, schema: Node, *, auto_upgrade: bool, table: 
     Raises:
         InputError: The columns need a feature that the table lacks, and the user has not allowed it.
     """
-    wanted = TableMetadata(dict(state.metadata.configuration), schema, state.metadata.partition_columns)
+    wanted = TableMetadata({}, schema)
     needed = sorted(added_by(wanted, state.protocol) - state.protocol.features)
     if not needed:
         return state
@@ -126,17 +127,47 @@ class Admission:
         return f"{self.before} becomes {self.after}" + (f" ({why})" if why else "") + f". Checked: {self.checked}"
 
 
-def admitted(before: TableState, after: TableState, admit: Admit) -> Admission:
+def admitted(before: TableState, after: TableState, admit: Admit, *, asked: frozenset[str] | None = None) -> Admission:
     """Asks whether a table may become what it is going to be; nobody is asked if its protocol stays.
 
+    Args:
+        before: The table so far.
+        after: The table as it is going to be.
+        admit: Asked if the protocol changes.
+        asked: The features that the user asked for; None if the change is about the protocol itself.
+
     Raises:
+        InputError: The table would gain a feature that nobody asked for, because it lacks what it uses already.
         IncompatibleError: Somebody known would break.
         UnavailableError: Nobody can be asked right now.
     """
     if before.protocol == after.protocol:
         return Admission(before.protocol, after.protocol)
+    gained = after.protocol.features - before.protocol.features
+    unasked = frozenset() if asked is None else gained - required_closure("delta", asked)
+    if unasked:
+        names = ", ".join(sorted(unasked))
+        raise InputError(
+            f"the table uses {names} without supporting it, and nothing is upgraded as a side effect",
+            condition="FEATURE_NEEDS_MANUAL_ENABLEMENT",
+            sides={"table": str(before.protocol), "needed": str(after.protocol)},
+            next_step="Repair the protocol first: halocline lint TABLE --fix",
+        )
     checked = admit(before.protocol, after.protocol, after.enabled)
     return Admission(before.protocol, after.protocol, after.reasons, checked)
+
+
+def asked_by(values: Mapping[str, str], protocol: Protocol) -> frozenset[str] | None:
+    """The features that properties ask for, by name or by switching them on; None if they ask for version numbers.
+
+    Example:
+        >>> asked_by({"delta.enableChangeDataFeed": "true", "owner": "finance"}, Protocol.delta(1, 2))
+        frozenset({'changeDataFeed'})
+    """
+    request = Request.read(values)
+    if request.reader is not None or request.writer is not None:
+        return None
+    return added_by(TableMetadata(values), protocol) | frozenset(request.named)
 
 
 # ---------------------------------------------------------------------- proposals
