@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from halocline import __version__
-from halocline.cli import check, features, history, inspect, lint, matrix
+from halocline.cli import check, features, fleet, history, inspect, lint, matrix, serve
 from halocline.cli.output import ERROR, FINE, Format, emit_error
 from halocline.errors import HaloclineError, InputError
 
@@ -26,6 +26,8 @@ app.command("features")(features.show)
 app.command("inspect")(inspect.show)
 app.command("lint")(lint.show)
 app.command("matrix")(matrix.show)
+app.command("serve")(serve.serve)
+app.add_typer(fleet.app)
 app.add_typer(history.app)
 
 

@@ -9,8 +9,10 @@ gRPC sends statuses in headers of limited size, so long lists are cut and say by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -123,8 +125,22 @@ class Rejection:
         return [violation(type=kind, subject=_cut(refusal.subject), description=_cut(described))]
 
 
+_MOMENT = re.compile(r"(?<=until )\d{13}\b")
+
+
+def readable(text: str) -> str:
+    """A text of the core with its times, which are milliseconds there, as dates.
+
+    Example:
+        >>> readable("held at 6 until 1796083200000 or a release")
+        'held at 6 until 2026-12-01 00:00:00 or a release'
+    """
+    return _MOMENT.sub(lambda found: str(datetime.fromtimestamp(int(found[0]) // 1000, UTC).replace(tzinfo=None)), text)
+
+
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    plain = readable(text)
+    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
 
 
 def _few(sides: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:

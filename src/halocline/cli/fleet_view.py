@@ -1,0 +1,203 @@
+"""How answers of a fleet look: short, both sides named, the next command given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from rich.console import RenderableType
+
+from halocline.cli.output import columns
+from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.status import readable
+
+_LIFE = re.compile(r"#\d+$")
+
+
+def describe(answer: pb.DescribeResponse) -> list[RenderableType]:
+    """The ladders, and what is in the way of each next level."""
+    table = columns("ladder", "level", "settled", "next", "members", "blocking the next level")
+    notes: list[str] = []
+    for each in answer.ladders:
+        following = str(each.next) if each.next else "-"
+        table.add_row(each.ladder, str(each.level), str(each.settled), following, f"{each.live} live", _blocking(each))
+        notes += [
+            f"hold on {each.ladder} at {hold.level} until {moment(hold.until_ms) if hold.until_ms else 'released'}: "
+            f'"{hold.reason}" ({hold.name})'
+            for hold in each.holds
+        ]
+        notes += downgrade(each)
+    since = moment(answer.active_since_ms)
+    footer = f"coordinator {answer.coordinator} · epoch {answer.epoch} since {since} · {answer.store}"
+    return [table, *notes, footer]
+
+
+def _blocking(each: pb.LadderStatus) -> str:
+    if not each.next:
+        return ""
+    if each.blockers:
+        shown = [f"{name(one.who)} ({_why(one)})" for one in each.blockers[:3]]
+        more = len(each.blockers) - len(shown)
+        return ", ".join(shown) + (f" and {more} more" if more else "")
+    if each.policy == "auto":
+        return "nobody: it rises by itself" if each.live else "nobody is here yet"
+    return f"nobody: raise with  halocline fleet raise {each.ladder}={each.next}"
+
+
+def _why(blocker: pb.Blocker) -> str:
+    if blocker.kind in ("too-old", "too-new", "lacks-feature", "unknown"):
+        release = blocker.text.split(" ", 1)[0]
+        lease = f", lease {blocker.lease_left_ms // 1000} s" if blocker.lease_left_ms else ""
+        return f"{release}{lease}"
+    return readable(blocker.text)
+
+
+def downgrade(each: pb.LadderStatus) -> list[str]:
+    """How far a downgrade has come, and what comes next; nothing if there is none."""
+    if not each.HasField("downgrade"):
+        return []
+    running = each.downgrade
+    line = f"{each.ladder} is on its way down to {running.target}: {running.phase}"
+    if running.waiting and running.phase == "closing":
+        line += f", waiting for {', '.join(map(name, running.waiting[:5]))}"
+    back = "past the point of no return" if running.past_return else "can still be cancelled"
+    return [f'{line}, {back}: "{running.reason}"', _next_of_downgrade(each.ladder, running)]
+
+
+def _next_of_downgrade(ladder: str, running: pb.Downgrade) -> str:
+    if running.phase == "closing":
+        return f"  or open the gates again: halocline fleet downgrade cancel {ladder}"
+    if running.phase == "closed" and not running.free:
+        return f"  next: halocline fleet downgrade clean {ladder}"
+    return f"  next: halocline fleet downgrade finish {ladder}"
+
+
+def members(answer: pb.MembersResponse, now_ms: int) -> list[RenderableType]:
+    """Who is there."""
+    table = columns("member", "release", "role", "supports", "known", "lease", "uses")
+    for each in answer.members:
+        supports = ", ".join(f"{ladder} {r.lo}-{r.hi}" for ladder, r in sorted(each.supported.items()))
+        lease = f"{each.lease_left_ms / 1000:.0f} s" if each.lease_left_ms else ""
+        known = each.provenance if each.provenance in ("reported", "declared") else _seen(each, now_ms)
+        if each.removed:
+            known = "removed"
+        mark = " (development)" if each.development else ""
+        table.add_row(each.identity, each.release + mark, each.role, supports, known, lease, uses(each.tables))
+    count = f"{sum(each.live for each in answer.members)} live of {len(answer.members)} known"
+    shown: list[RenderableType] = [table, count]
+    if answer.sightings:
+        seen = columns("greeted", "client", "release", "role", "outcome", "times", "last")
+        for one in answer.sightings:
+            last = ago(now_ms - one.last_ms)
+            seen.add_row(one.identity, one.client, one.release, one.role, one.outcome, str(one.times), last)
+        shown += ["", seen]
+    return shown
+
+
+def _seen(each: pb.Member, now_ms: int) -> str:
+    return f"{each.provenance} {ago(now_ms - each.last_seen_ms)}" if each.last_seen_ms else each.provenance
+
+
+def affected(answer: pb.AffectedResponse, nobody: str) -> list[RenderableType]:
+    """Who is in the way or would break, and what each must upgrade to."""
+    if not answer.affected:
+        return [f"nobody of {answer.checked} {nobody}"]
+    table = columns("member", "release", "uses", "why", "next")
+    for each in answer.affected:
+        where = uses(each.tables) + ("" if each.live else "no longer here")
+        fix = f"upgrade to {each.fix}" if re.match(r"[\w.-]+@", each.fix) else each.fix
+        table.add_row(each.who, each.release, where, each.text, fix)
+    return [table, f"{len(answer.affected)} of {answer.checked}"]
+
+
+def plan(answer: pb.Plan, verb: str) -> list[RenderableType]:
+    """What is in the way of a level, or of letting one fall."""
+    head = f"{answer.ladder} {answer.level} to {answer.target}: "
+    if not answer.blockers:
+        lines: list[RenderableType] = [f"{head}nothing is in the way"]
+        if answer.checked:
+            lines.append(f"checked: {', '.join(map(name, answer.checked))}")
+        if verb == "downgrade":
+            free = (
+                "free: no data needs cleaning" if answer.free else "data needs cleaning, after which no way leads back"
+            )
+            lines.append(free)
+            lines += [f"  {each.table} is at level {each.level}" for each in answer.tables]
+            lines.append(f"waits for {len(answer.waiting)} members to close their gates")
+            lines.append(f"Next: halocline fleet downgrade start {answer.ladder}={answer.target} --reason '…'")
+        else:
+            lines.append(f"Next: halocline fleet raise {answer.ladder}={answer.target}")
+        return lines
+    table = columns("in the way", "why", "next")
+    for each in answer.blockers:
+        table.add_row(name(each.who), readable(each.text), each.fix)
+    return [f"{head}{len(answer.blockers)} in the way", table]
+
+
+def audit(answer: pb.AuditResponse) -> list[RenderableType]:
+    """What was decided, newest first."""
+    table = columns("number", "when", "who", "what", "about", "detail")
+    for each in answer.entries:
+        what = f"{each.action} refused" if each.refused else each.action
+        detail = f"{each.refused}: {each.detail}" if each.refused else each.detail
+        table.add_row(str(each.number), moment(each.at_ms), each.actor, what, each.subject, readable(detail))
+    return [table]
+
+
+def name(key: str) -> str:
+    """A member's name without the number of its life."""
+    return _LIFE.sub("", key)
+
+
+def uses(tables: Iterable[pb.TableUse]) -> str:
+    """Tables by operation, e.g. `reads lake/orders, lake/items`."""
+    by: dict[str, list[str]] = {}
+    for use in tables:
+        by.setdefault(use.operation.partition(".")[0], []).append(use.table)
+    parts = []
+    for operation, names in sorted(by.items()):
+        unique = sorted(set(names))
+        more = f" and {len(unique) - 4} more" if len(unique) > 4 else ""
+        parts.append(f"{operation}s {', '.join(unique[:4])}{more}")
+    return "; ".join(parts)
+
+
+def moment(milliseconds: int) -> str:
+    """A time for people, in UTC.
+
+    Example:
+        >>> moment(1_796_083_200_000), moment(1_796_083_201_000)
+        ('2026-12-01', '2026-12-01 00:00:01')
+    """
+    at = datetime.fromtimestamp(milliseconds / 1000, UTC).replace(microsecond=0, tzinfo=None)
+    return at.date().isoformat() if at.time() == datetime.min.time() else at.isoformat(sep=" ")
+
+
+def ago(milliseconds: int) -> str:
+    """How long ago, roughly.
+
+    Example:
+        >>> ago(2 * 3_600_000), ago(90_000), ago(-5)
+        ('2 h ago', '90 s ago', '0 s ago')
+    """
+    seconds = max(milliseconds // 1000, 0)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (120, "min")):
+        if seconds >= size:
+            return f"{seconds // (60 if unit == 'min' else size)} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def until(text: str, now: datetime) -> datetime:
+    """A time to come: a date, a date and time, or a span from now such as `12h` or `30d`.
+
+    Example:
+        >>> until("2d", datetime(2026, 11, 30, tzinfo=UTC)).isoformat()
+        '2026-12-02T00:00:00+00:00'
+    """
+    span = re.fullmatch(r"(\d+)([smhd])", text)
+    if span:
+        unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[span[2]]
+        return now + timedelta(**{unit: int(span[1])})
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
