@@ -180,19 +180,19 @@ def _names(action: Mapping[str, Any], key: str, found: list[Finding]) -> frozens
 def _shape(
     how: Rules, reader: int, writer: int, for_readers: frozenset[str] | None, for_writers: frozenset[str] | None
 ) -> Iterator[Finding]:
-    """Which lists must and must not be there."""
+    """Which lists must and must not be there; of versions beyond the known ones nobody can say which must."""
     sides = (
-        ("reader", reader, how.reader_lists_from, for_readers),
-        ("writer", writer, how.writer_lists_from, for_writers),
+        ("reader", reader, how.reader_lists_from, for_readers, how.readers[-1]),
+        ("writer", writer, how.writer_lists_from, for_writers, how.writers[-1]),
     )
-    for side, version, lists_from, listed in sides:
+    for side, version, lists_from, listed, newest in sides:
         needs_list = lists_from is not None and version >= lists_from
         if listed is not None and not needs_list:
             names = ", ".join(sorted(listed)) or "empty"
             yield Finding("LIST_NOT_ALLOWED", f"{side} version {version} has a feature list ({names})")
-        if listed is None and needs_list and how.lists_replace_numbers:
+        if listed is None and needs_list and version <= newest and how.lists_replace_numbers:
             yield Finding("LIST_MISSING", f"{side} version {version} has no feature list")
-    lists_for_readers = how.reader_lists_from is not None and reader >= how.reader_lists_from
+    lists_for_readers = how.reader_lists_from is not None and how.reader_lists_from <= reader <= how.readers[-1]
     if how.lists_replace_numbers and lists_for_readers and writer < (how.writer_lists_from or 0):
         yield Finding(
             "WRITER_VERSION_TOO_LOW", f"reader version {reader} lists features, writer version {writer} does not"

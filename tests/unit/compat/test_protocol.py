@@ -7,6 +7,7 @@ import pytest
 from halocline.compat.findings import protocol_findings
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
+from halocline.compat.verdict import check
 from halocline.errors import IncompatibleError, InputError, MalformedError, NotFoundError
 
 V2 = ["appendOnly", "invariants"]
@@ -479,3 +480,14 @@ def test_protocols_are_values():
     assert one != "(3,7|R: a|W: a,b)"
     with pytest.raises(AttributeError):
         one.reader = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("numbers", [(1, 99), (99, 99), (99, 7), (99, 2), (3, 99)], ids=str)
+def test_version_numbers_beyond_the_known_ones_are_refused_and_not_called_damage(numbers):
+    lists = {"writerFeatures": []} if numbers[1] == 7 else {}
+    lists |= {"readerFeatures": []} if numbers[0] == 3 else {}
+    protocol = Protocol.from_action({"minReaderVersion": numbers[0], "minWriterVersion": numbers[1], **lists})
+    with pytest.raises(IncompatibleError) as caught:
+        check("halocline@0.1.0", protocol, "write", subject="lake/orders")
+    assert caught.value.condition == "WRITER_TOO_OLD"
+    assert "99" in str(caught.value)
