@@ -15,6 +15,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from halocline._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from halocline.compat.history import History
     from halocline.compat.protocol import Protocol
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from halocline.spans import Span, SpanSet
     from halocline.table import Table
     from halocline.versions import Version
-
-__version__ = "0.1.0"
 
 __all__ = [
     "HaloclineError",

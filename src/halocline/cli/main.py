@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from halocline import __version__
+from halocline._version import __version__
 from halocline.cli import check, features, fleet, history, inspect, lint, matrix, serve
 from halocline.cli.output import ERROR, FINE, Format, emit_error
 from halocline.errors import HaloclineError, InputError

@@ -20,7 +20,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
-from halocline import __version__
+from halocline._version import __version__
 from halocline.compat.history import History
 from halocline.fleet.effects import Refusal
 from halocline.versions import Version

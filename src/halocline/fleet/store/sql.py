@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from halocline import __version__
+from halocline._version import __version__
 from halocline.errors import UnavailableError
 from halocline.fleet.effects import Audit
 from halocline.fleet.state import Change, Fleet

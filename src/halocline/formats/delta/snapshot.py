@@ -22,6 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from halocline._version import __version__
 from halocline.compat.agreement import disagreements
 from halocline.compat.features import Kind, feature
 from halocline.compat.protocol import Protocol
@@ -44,9 +45,7 @@ COLUMN_MAPPING: Final = "columnMapping"
 
 def own_release() -> Release:
     """The release of Halocline that is running."""
-    import halocline
-
-    return Release.parse(f"halocline@{halocline.__version__}")
+    return Release.parse(f"halocline@{__version__}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from typing import Final
 
 from sqlalchemy import Connection, insert, inspect, select, update
 
-from halocline import __version__
+from halocline._version import __version__
 from halocline.errors import UnsupportedError
 from halocline.fleet.store import schema
 
