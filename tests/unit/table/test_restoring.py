@@ -1,17 +1,18 @@
-import json
 import time
 
 import pytest
 
-from halocline.errors import InputError, NotFoundError
-from halocline.formats.delta.actions import Add, DomainMetadata
+from halocline.errors import IncompatibleError, InputError, NotFoundError
+from halocline.formats.delta.actions import Add
 from halocline.formats.delta.alter import add_columns, set_properties
 from halocline.formats.delta.file_actions import removes_from
+from halocline.formats.delta.protocol_action import action_of
 from halocline.formats.delta.schema_edit import field
 from halocline.formats.delta.snapshot import Snapshot
 from halocline.formats.delta.table_state import TableState, new_table
 from halocline.formats.delta.transaction import Transaction
 from halocline.storage.memory import MemoryStore
+from halocline.table import gatekeeper
 from halocline.table.restoring import Restoring
 
 
@@ -88,58 +89,6 @@ def test_restoring_by_time_takes_the_version_that_held_then():
     assert lake.paths() == ["a.parquet"]
 
 
-def test_restoring_the_newest_version_commits_nothing():
-    lake = Lake()
-    version = lake.add("a.parquet")
-    assert lake.restore(version).version == version
-    assert lake.snapshot().version == version
-
-
-def test_protocol_ids_and_marks_never_go_back():
-    lake = Lake({"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"})
-    lake.add("a.parquet")
-    lake.evolve(lambda state: add_columns(state, [field("new", "date")]))
-    lake.evolve(lambda state: set_properties(state, {"delta.enableDeletionVectors": "true"}))
-    lake.add("b.parquet")
-    mark = json.loads(lake.snapshot().domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"]
-    lake.restore(1)
-    snapshot = lake.snapshot()
-    assert "deletionVectors" in snapshot.protocol.features
-    assert "delta.enableDeletionVectors" not in snapshot.configuration
-    assert snapshot.configuration["delta.columnMapping.maxColumnId"] == "2"
-    assert snapshot.files()["base_row_id"].to_pylist() == [0]
-    assert json.loads(snapshot.domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"] == mark == 5
-
-
-def test_identity_marks_stay_at_the_furthest_value():
-    lake = Lake()
-    mark = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
-
-    def with_mark(state, value):
-        number = field("n", "long", metadata={**mark, "delta.identity.highWaterMark": value})
-        return state.evolved(
-            schema={"type": "struct", "fields": [field("id", "long"), number]}, named=["identityColumns"]
-        )
-
-    lake.evolve(lambda state: state.evolved(named=["identityColumns"]))
-    lake.evolve(lambda state: with_mark(state, 10))
-    lake.evolve(lambda state: with_mark(state, 50))
-    lake.restore(2)
-    assert lake.snapshot().schema["fields"][1]["metadata"]["delta.identity.highWaterMark"] == 50
-
-
-def test_clustering_columns_go_back_and_domains_of_users_stay():
-    lake = Lake(named=["clustering"])
-    lake.commit([DomainMetadata("delta.clustering", '{"clusteringColumns":[["id"]]}')], "CLUSTER BY")
-    lake.commit([DomainMetadata("delta.clustering", '{"clusteringColumns":[]}'), DomainMetadata("billing", "{}")])
-    lake.restore(1)
-    domains = lake.snapshot().domains
-    assert domains["delta.clustering"].configuration == '{"clusteringColumns":[["id"]]}'
-    assert "billing" in domains
-    lake.restore(0)
-    assert json.loads(lake.snapshot().domains["delta.clustering"].configuration)["clusteringColumns"] == []
-
-
 def test_vacuumed_version_is_refused_and_nothing_is_committed():
     lake = Lake()
     lake.add("a.parquet", "b.parquet")
@@ -160,7 +109,28 @@ def test_append_only_table_is_refused_if_rows_would_go():
     assert lake.snapshot().version == version
 
 
-@pytest.mark.parametrize(("arguments", "error"), [((), InputError), ((99,), NotFoundError)])
-def test_version_that_does_not_exist_or_is_not_given_is_refused(arguments, error):
+@pytest.mark.parametrize(("arguments", "error"), [((), InputError), ((99,), NotFoundError), ((0,), InputError)])
+def test_version_that_is_missing_not_given_or_not_older_is_refused(arguments, error):
     with pytest.raises(error):
         Lake().restore(*arguments)
+
+
+def test_features_that_come_back_are_asked_for_first():
+    class Strict(gatekeeper.Alone):
+        def admit(self, change):
+            raise IncompatibleError(f"somebody cannot read {sorted(change.gained)}")
+
+    lake = Lake({"delta.feature.vacuumProtocolCheck": "supported"})
+    lake.add("a.parquet")
+    dropped = lake.snapshot()
+    smaller = action_of(dropped.protocol.without_feature("vacuumProtocolCheck"))
+    Transaction(dropped).commit([smaller], "DROP FEATURE", dropped_feature="vacuumProtocolCheck")
+    before = gatekeeper.install(Strict())
+    try:
+        with pytest.raises(IncompatibleError, match="vacuumProtocolCheck"):
+            lake.restore(1)
+    finally:
+        gatekeeper.install(before)
+    assert lake.snapshot().version == 2
+    lake.restore(1)
+    assert "vacuumProtocolCheck" in lake.snapshot().protocol.features
