@@ -102,7 +102,7 @@ def _analysed(df: DataFrame, expression: str, name: str, *, steady: bool) -> Any
         type = df.select(F.expr(expression).alias("value")).schema[0].dataType.jsonValue()
         if steady:
             # Spark takes no condition of a join that may come out otherwise next time.
-            _ = df.join(df.sparkSession.range(1), F.expr(expression).isNotNull()).schema
+            _ = df.join(df.sparkSession.range(1).select(), F.expr(expression).isNotNull()).schema
     except (AnalysisException, ParseException) as error:
         raise _refused(name, expression, first_line(error)) from None
     return type

@@ -103,7 +103,7 @@ def _counted(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: st
 
 def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> pa.Array:
     """For each file, whether its partition meets the condition."""
-    columns = _partition_columns(snapshot)
+    columns = partition_columns(snapshot)
     if not len(files):
         return pa.array([], pa.bool_())
     values = PartitionValues(files, columns, session_zone(spark))
@@ -130,7 +130,8 @@ def _partition_fields(snapshot: Snapshot) -> list[dict[str, Any]]:
     ]
 
 
-def _partition_columns(snapshot: Snapshot) -> list[PartitionColumn]:
+def partition_columns(snapshot: Snapshot) -> list[PartitionColumn]:
+    """The columns by which a table is partitioned, in order."""
     return [
         PartitionColumn(column.path[0], column.physical[0], str(column.type))
         for column in snapshot.columns.partition_columns(snapshot.partition_columns)
