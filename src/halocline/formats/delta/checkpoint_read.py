@@ -180,9 +180,9 @@ class _Parquet:
             column = batch.column(key)
             with self.file.reading():
                 present = column.filter(pc.is_valid(pc.struct_field(column, required)))
-                rows = present.to_pylist(maps_as_pydicts="strict")
+                rows = present.to_pylist()
             for row in rows:
-                yield {name: value for name, value in row.items() if value is not None}
+                yield _without_nulls(row, column.type)
 
     def actions(self, key: str, kind: type[_T]) -> list[_T]:
         try:
@@ -237,6 +237,17 @@ class _Json:
             rows = [msgspec.to_builtins(action) for action in actions]
             names = dict.fromkeys(column.partition(".")[0] for column in ("path", *columns))
             yield {name: _array_of([row.get(name) for row in rows]) for name in names}
+
+
+def _without_nulls(value: Any, type: pa.DataType) -> Any:
+    """A row as JSON would have it: maps are objects, and fields that are null are absent."""
+    if pa.types.is_map(type):
+        return dict(value)
+    if pa.types.is_struct(type):
+        return {
+            field.name: _without_nulls(value[field.name], field.type) for field in type if value[field.name] is not None
+        }
+    return value
 
 
 def _array_of(values: list[Any]) -> pa.Array:

@@ -165,9 +165,10 @@ class Predicate:
         try:
             if len(text) > _LONGEST:
                 raise _invalid(text, f"it is longer than {_LONGEST} characters")
-            tree = sqlglot.parse_one(text, dialect="spark")
+            trees = sqlglot.parse(text, dialect="spark")
+            tree = trees[0] if len(trees) == 1 else None
             if not isinstance(tree, exp.Condition) or isinstance(tree, exp.Query):
-                raise _invalid(text, "it is a statement, not a condition")
+                raise _invalid(text, "it is not one condition")
             translator = _Translator(schema)
             translator.check_columns(tree)
             return Predicate(text, translator.test(tree, False))

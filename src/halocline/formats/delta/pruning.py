@@ -67,6 +67,11 @@ class StatsPruner:
         cut = properties.count(metadata.configuration, "delta.dataSkippingStringPrefixLength")
         self._cut = min(_CUT, cut) if cut else _CUT
 
+    @property
+    def facts(self) -> Sequence[str]:
+        """See `Pruner.facts`."""
+        return [*(["partition_values"] if self._reads_partitions else []), *(["stats"] if self._data else [])]
+
     def columns(self, checkpoint: Checkpoint) -> Sequence[str]:
         """See `Pruner.columns`."""
         names = ["partitionValues"] if self._reads_partitions else []

@@ -38,6 +38,10 @@ _BATCH: Final = 65536
 class Pruner(Protocol):
     """Decides which files cannot hold a row that is asked for."""
 
+    @property
+    def facts(self) -> Sequence[str]:
+        """What it needs to know of each file, by columns of a file list."""
+
     def columns(self, checkpoint: Checkpoint) -> Sequence[str]:
         """What it needs to know of each file, by names below `add` in a checkpoint."""
 
@@ -69,7 +73,7 @@ class Replay:
             MalformedError: The log has a gap or is damaged.
         """
         without: set[str] = set()
-        first_error: MalformedError | None = None
+        first_error: MalformedError | NotFoundError | None = None
         for _ in range(_CHECKPOINTS_TRIED):
             try:
                 replay = Replay(store, find_segment(store, DELTA, version, without=without))
@@ -81,7 +85,7 @@ class Replay:
                 return replay
             try:
                 _ = replay.checkpoint.others
-            except MalformedError as error:
+            except (MalformedError, NotFoundError) as error:
                 first_error = first_error or error
                 without |= {file.path for file in replay.checkpoint.files.files}
                 version = replay.segment.version
@@ -137,8 +141,9 @@ class Replay:
         for start in range(0, len(adds), _BATCH):
             some = adds[start : start + _BATCH]
             if pruner is not None:
-                facts = file_list.from_adds(some, ("path", "partition_values", "stats"))
-                keep = pruner.keep(dict(zip(("path", "partitionValues", "stats"), facts.columns, strict=True)))
+                facts = file_list.from_adds(some, ("path", *pruner.facts))
+                names = (file_list.ON_DISK[name] for name in facts.schema.names)
+                keep = pruner.keep(dict(zip(names, facts.columns, strict=True)))
                 some = some if keep is None else list(compress(some, keep.to_pylist()))
             yield file_list.from_adds(some, wanted)
 

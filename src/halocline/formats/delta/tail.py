@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from halocline.errors import NotFoundError
 from halocline.formats.delta.actions import (
     Add,
     DeletionVector,
@@ -121,10 +122,21 @@ class Tail:
             yield from zip(self._files, self._kept, strict=True)
             return
         kept: list[bytes] | None = [] if self._kept is not None else None
-        for file, data in zip(self._files, self._store.get_many(file.path for file in self._files), strict=True):
-            if kept is not None:
-                kept.append(data)
-            yield file, data
+        try:
+            for file, data in zip(self._files, self._store.get_many(file.path for file in self._files), strict=True):
+                if kept is not None:
+                    kept.append(data)
+                yield file, data
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"the log of {self._store.root} was cleaned up while it was being read: {error.message}",
+                condition="VERSION_NOT_FOUND",
+                sides={
+                    "log had": f"commits {self._files[-1].version} to {self._files[0].end}",
+                    "now gone": error.message,
+                },
+                next_step="Open the table again; if the version was asked for by number, it may be gone for good.",
+            ) from error
         self._kept = kept
 
     def header(self) -> Header:

@@ -68,7 +68,7 @@ def decode_pointer(data: bytes) -> Pointer | None:
         pointer = msgspec.convert(content, Pointer)
         if pointer.version < 0 or (pointer.checksum is not None and pointer.checksum != checksum(content)):
             return None
-    except (ValueError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return pointer
 

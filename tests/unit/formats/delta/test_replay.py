@@ -22,7 +22,9 @@ from halocline.formats.delta.actions import (
 from halocline.formats.delta.checkpoint_read import Checkpoint
 from halocline.formats.delta.replay import Replay
 from halocline.formats.log import parquet_object
+from halocline.storage.base import ObjectMeta
 from halocline.storage.local import LocalStore
+from halocline.storage.memory import MemoryStore
 
 from .log_builder import ADD, COLUMNS, LogBuilder, add, parquet_of, table, vector, written
 
@@ -290,6 +292,29 @@ class TestUnreadableCheckpoint:
     def test_an_old_version_stays_that_version(self):
         log = LogBuilder().create(add("a")).commit(add("b")).commit(add("c")).put(f"{1:020d}.checkpoint.parquet", b"x")
         assert paths(opened(log, 1)) == ["a", "b"]
+
+
+class TestCleanupBesideReading:
+    def test_a_commit_that_vanishes_says_so(self):
+        log = LogBuilder().create(add("a")).commit(add("b"))
+        replay = opened(log)
+        log.store.delete(f"_delta_log/{0:020d}.json")
+        with pytest.raises(NotFoundError, match="cleaned up while it was being read") as caught:
+            replay.files()
+        assert caught.value.condition == "VERSION_NOT_FOUND"
+
+    def test_a_checkpoint_that_vanishes_gives_way_to_another(self):
+        log = LogBuilder().create(add("a")).commit(add("b"))
+        gone = f"_delta_log/{1:020d}.checkpoint.parquet"
+
+        class Cleaned(MemoryStore):
+            def list(self, prefix="", *, start_after=None):
+                yield from [*super().list(prefix, start_after=start_after), ObjectMeta(gone, 5, 5)]
+
+        store = Cleaned()
+        for meta in log.store.list():
+            store.put(meta.path, log.store.get(meta.path))
+        assert paths(Replay.open(store)) == ["a", "b"]
 
 
 class TestPlaces:
