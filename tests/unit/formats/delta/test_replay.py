@@ -219,10 +219,15 @@ class TestCheckpointContent:
             opened(log).files()
 
     def test_narrow_and_dictionary_types_are_widened(self):
-        kind = pa.struct([("path", pa.dictionary(pa.int32(), pa.string())), ("size", pa.int16())])
-        rows = pa.Table.from_pylist([{"add": {"path": "a", "size": 7}}], schema=pa.schema([("add", kind)]))
+        text = pa.string_view()
+        maps = pa.map_(text, text)
+        kind = pa.struct(
+            [("path", pa.dictionary(pa.int32(), pa.string())), ("size", pa.int16()), ("tags", maps), ("stats", text)]
+        )
+        row = {"path": "a", "size": 7, "tags": [("k", "v")], "stats": "{}"}
+        rows = pa.Table.from_pylist([{"add": row}], schema=pa.schema([("add", kind)]))
         log = LogBuilder().put(f"{0:020d}.checkpoint.parquet", written(rows)).commit(*BASE[:2], version=1)
-        assert opened(log).files(columns=["size"]).to_pylist() == [{"path": "a", "size": 7}]
+        assert opened(log).files(columns=["size", "tags", "stats"]).to_pylist() == [row]
 
     def test_an_add_without_a_path_is_damage(self):
         kind = pa.struct([("path", pa.string()), ("size", pa.int64())])
