@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import MalformedError
+from halocline.formats.delta.moments import zone_named
 from halocline.formats.delta.schema import decimal_of
 from halocline.spark.columns import missing, sql_type, text_literal
 
@@ -169,7 +169,7 @@ def _spelling(column: PartitionColumn, zone: str) -> Callable[[str], str]:
     elif type == "date":
         spell = _day
     elif type == "timestamp":
-        where = ZoneInfo(zone)
+        where = zone_named(zone)
         spell = lambda text: _moment(text, where).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")  # noqa: E731
     elif type == "timestamp_ntz":
         spell = lambda text: _moment(text, UTC).strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")  # noqa: E731

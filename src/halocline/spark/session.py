@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,7 +30,7 @@ OLDEST: Final = Version.parse("4.0.0")
 
 _CONNECT: Final = "pyspark.sql.connect."
 _remembered: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def session(spark: SparkSession | None = None) -> SparkSession:
@@ -80,22 +81,41 @@ def setting(spark: SparkSession, key: str, default: str) -> str:
 def settings(spark: SparkSession, changes: Mapping[str, str]) -> Iterator[None]:
     """Changes settings of the session for a while, and puts back what was there.
 
-    Only settings that differ are touched. Settings belong to the session, so another thread that uses the same one
-    sees the change as long as it lasts.
+    Only settings that differ are touched. Settings belong to the session: other threads that use the same one see the
+    change, and if several want it at once, the last to leave puts the old value back.
     """
-    before = {key: spark.conf.get(key, None) for key in changes}
-    changed = {key: value for key, value in changes.items() if before[key] != value}
+    held: dict[str, _Held] = remembered(spark, "settings", dict)
     try:
-        for key, value in changed.items():
-            spark.conf.set(key, value)
+        with _lock:
+            for key, value in changes.items():
+                held.setdefault(key, _Held(spark.conf.get(key, None))).users += 1
+                if spark.conf.get(key, None) != value:
+                    spark.conf.set(key, value)
         yield
     finally:
-        for key in changed:
-            old = before[key]
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
+        with _lock:
+            for key in changes:
+                if key in held:
+                    _leave(spark, key, held)
+
+
+@dataclass(slots=True)
+class _Held:
+    """A setting that is changed for a while."""
+
+    before: str | None
+    users: int = 0
+
+
+def _leave(spark: SparkSession, key: str, held: dict[str, _Held]) -> None:
+    held[key].users -= 1
+    if held[key].users > 0:
+        return
+    before = held.pop(key).before
+    if before is None:
+        spark.conf.unset(key)
+    elif spark.conf.get(key, None) != before:
+        spark.conf.set(key, before)
 
 
 @contextlib.contextmanager
