@@ -92,7 +92,7 @@ def start(draft: Draft, command: StartDowngrade) -> None:
     revision = standing.revision + 1
     downgrade = Downgrade(target, Phase.CLOSING, revision, free, draft.at, command.actor, command.reason)
     settled = min(standing.settled, target)
-    draft.stand(ladder, downgrade=downgrade, settled=settled, policy=Policy.MANUAL)
+    draft.stand(ladder, downgrade=downgrade, closed=revision, settled=settled, policy=Policy.MANUAL)
     way = "free" if free else "data needs cleaning"
     draft.audit(command.actor, "downgrade", f"{ladder}={target}", f"gates are closing, {way}: {command.reason}")
 

@@ -163,10 +163,10 @@ def settle(draft: Draft) -> None:
     for ladder, standing in sorted(draft.fleet.standings.items()):
         if standing.downgrade or standing.settled == standing.level:
             continue
-        lowest = draft.rules.settled(standing.level, (view for _, view in draft.state.views(ladder)))
+        lowest = draft.rules.settled(standing, (view for _, view in draft.state.views(ladder)))
         settled = min(standing.level, lowest)
         if settled > standing.settled:
-            draft.stand(ladder, settled=settled)
+            draft.put("standings", ladder, replace(standing, settled=settled))
             draft.audit("fleet", "settle", f"{ladder}={settled}", "everybody acts under it")
 
 

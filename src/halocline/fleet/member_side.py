@@ -136,7 +136,7 @@ def member_step(
     Example:
         >>> state = MemberState(Report("etl", 0, "deltalake@1.6.6", supported={"delta": Range(1, 3)}))
         >>> state, sent = member_step(state, AskToJoin(now=10, incarnation=1))
-        >>> admitted = Admit("etl", 1, sent=10, epoch=1, lease=5, announcements=(Announcement("delta", 4, 3, 3, 3),))
+        >>> admitted = Admit("etl", 1, sent=10, epoch=1, lease=5, announcements=(Announcement("delta", 4, 3, 3),))
         >>> state, _ = member_step(state, Hear(12, admitted))
         >>> state.until, snapshot(state, 14).gate("delta", 3), snapshot(state, 15).gate("delta", 3)
         (15, True, False)

@@ -14,7 +14,7 @@ from typing import Final
 from halocline.fleet.admission import admissible, renewable
 from halocline.fleet.effects import Audit, Effect, Refusal, Refuse
 from halocline.fleet.events import RemoveMember
-from halocline.fleet.standing import Announcement, Downgrade, Hold, View
+from halocline.fleet.standing import Announcement, Downgrade, Hold, Standing, View
 from halocline.fleet.state import Fleet, Key, Member, Range, Report, Terms, known_release
 
 
@@ -53,9 +53,13 @@ def only_by_force(command: RemoveMember) -> bool:
     return command.force
 
 
-def lowest_view(level: int, views: Iterable[View]) -> int:
-    """The level that everybody acts under, or above, judged by what each has said."""
-    return min((view.level for view in views), default=level)
+def lowest_view(standing: Standing, views: Iterable[View]) -> int:
+    """The level that everybody acts under, or above, judged by what each has said.
+
+    What was said before gates were last closed says nothing: the member may have heard of it since, and not of what
+    came after.
+    """
+    return min((view.level if view.revision >= standing.closed else 0 for view in views), default=standing.level)
 
 
 def until_its_end(hold: Hold, at: int) -> bool:
@@ -102,7 +106,7 @@ class Rules:
     renewable: Callable[[Fleet, Key], Refusal | None] = renewable
     replaces: Callable[[Fleet, Report], tuple[Key, ...]] = nobody
     forgets: Callable[[RemoveMember], bool] = only_by_force
-    settled: Callable[[int, Iterable[View]], int] = lowest_view
+    settled: Callable[[Standing, Iterable[View]], int] = lowest_view
     in_force: Callable[[Hold, int], bool] = until_its_end
     acknowledged: Callable[[Downgrade, Iterable[View]], bool] = everybody
     accepts: Callable[[int, int], bool] = same_epoch

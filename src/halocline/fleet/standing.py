@@ -86,14 +86,12 @@ class Announcement:
         revision: Which state of it this is; a higher one is newer.
         level: Where the fleet stands.
         limit: The level that gates open up to; below `level` while a downgrade is under way.
-        settled: The level below which nobody acts any more.
     """
 
     ladder: str
     revision: int
     level: int
     limit: int
-    settled: int
 
     @property
     def view(self) -> View:
@@ -111,6 +109,7 @@ class Standing:
         revision: Grows with every change that members are told.
         policy: What makes the level rise while nothing holds it.
         downgrade: The downgrade under way, if there is one.
+        closed: The revision that last closed gates, by a downgrade that may since have been cancelled.
     """
 
     level: int
@@ -118,6 +117,7 @@ class Standing:
     revision: int
     policy: Policy
     downgrade: Downgrade | None = None
+    closed: int = 0
 
     @property
     def limit(self) -> int:
@@ -126,7 +126,7 @@ class Standing:
 
     def announced(self, ladder: str) -> Announcement:
         """What members are told."""
-        return Announcement(ladder, self.revision, self.level, self.limit, self.settled)
+        return Announcement(ladder, self.revision, self.level, self.limit)
 
 
 @dataclass(frozen=True, slots=True)

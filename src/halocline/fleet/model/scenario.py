@@ -1,0 +1,169 @@
+"""Scenarios: which small fleet is explored, and what may happen to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from halocline.fleet.events import (
+    CancelDowngrade,
+    CleanDowngrade,
+    Command,
+    FinishDowngrade,
+    PlaceHold,
+    Raise,
+    ReleaseHold,
+    RemoveMember,
+    StartDowngrade,
+)
+from halocline.fleet.standing import Policy
+from halocline.fleet.state import Range
+
+LADDER: Final = "ladder"
+TABLE: Final = "table"
+NAMES: Final = ("a", "b", "c", "d")
+"""Members; at most four can be explored."""
+
+OLD: Final = Range(1, 1)
+NEW: Final = Range(1, 2)
+"""What the two binaries support."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A small fleet.
+
+    Args:
+        name: Names it.
+        summary: What it is about.
+        members: How many.
+        lease: In ticks.
+        margin: In ticks; also by how much a clock may fall behind.
+        level: Where the fleet begins.
+        policy: What makes the level rise.
+        binaries: What a process may be started with.
+        lag: Whether clocks fall behind.
+        late_allowance: Whether a clock may lose the margin twice: until the answer arrives, and again afterwards.
+        take_over: Whether another coordinator takes over, while the former one may go on.
+        leave: Whether members leave.
+        operations: Whether members have operations in flight.
+        stalls: Whether a process with an operation in flight may stall until its lease is over, and then go on.
+        fenced: Whether a table refuses the commit of an operation that began before the table was raised or lowered.
+        late_news: Whether what is pushed to a member may be overtaken by what is pushed later.
+        zombies: Whether a process may go on after its successor was started.
+        strays: Whether what a life sent may arrive when the next one has begun.
+        lives: How many former lives, of all members together, may be registered when one starts again.
+        commands: What an operator may do at any time.
+        revisions: Commands are given up to this revision of the ladder, so that there is an end.
+        silent: Whether somebody who never speaks, and whose release is unknown, reads the table with the old binary.
+    """
+
+    name: str
+    summary: str
+    members: int = 2
+    lease: int = 2
+    margin: int = 1
+    level: int = 1
+    policy: Policy = Policy.AUTO
+    binaries: tuple[Range, ...] = (OLD, NEW)
+    lag: bool = False
+    late_allowance: bool = False
+    take_over: bool = False
+    leave: bool = False
+    operations: bool = False
+    stalls: bool = False
+    fenced: bool = True
+    late_news: bool = False
+    zombies: bool = False
+    strays: bool = False
+    lives: int = 0
+    commands: tuple[Command, ...] = ()
+    revisions: int = 99
+    silent: bool = False
+
+
+_DOWNGRADE: Final = (
+    StartDowngrade(LADDER, 1, "operator", "a bad release"),
+    CancelDowngrade(LADDER, "operator"),
+    CleanDowngrade(LADDER, "operator"),
+    FinishDowngrade(LADDER, "operator"),
+)
+
+ROLL: Final = Scenario(
+    "roll",
+    "binaries are rolled up and back while processes crash, messages are lost or late, clocks fall behind and "
+    "coordinators replace each other",
+    lag=True,
+    take_over=True,
+)
+BRIEF: Final = replace(ROLL, lease=1, margin=0, lag=False, take_over=False)
+"""The shortest lease there is, for scenarios that are about something else than time."""
+
+LIVES: Final = replace(
+    BRIEF,
+    name="lives",
+    summary="members leave, and start again while a former life is registered and may still act",
+    leave=True,
+    zombies=True,
+    lives=1,
+)
+REMOVED: Final = replace(
+    BRIEF,
+    name="removed",
+    summary="an operator removes a member that may still act",
+    commands=(RemoveMember("a", "operator", "gone"),),
+)
+STRAYS: Final = replace(
+    BRIEF, name="strays", summary="what a former life sent arrives in a later one", strays=True, leave=True
+)
+DOWN: Final = replace(
+    BRIEF,
+    name="down",
+    summary="a downgrade is started, cancelled and finished while members come and go with operations in flight",
+    level=2,
+    policy=Policy.MANUAL,
+    operations=True,
+    commands=_DOWNGRADE,
+    revisions=2,
+)
+HANDOVER: Final = replace(
+    DOWN,
+    name="handover",
+    summary="coordinators replace each other during a downgrade",
+    margin=1,
+    operations=False,
+    take_over=True,
+)
+NEWS: Final = replace(
+    DOWN,
+    name="news",
+    summary="news overtake each other during a downgrade",
+    operations=False,
+    late_news=True,
+    commands=tuple(each for each in _DOWNGRADE if not isinstance(each, CancelDowngrade)),
+)
+HELD: Final = replace(
+    BRIEF,
+    name="held",
+    summary="a hold is placed and released while the level may rise",
+    commands=(
+        PlaceHold(LADDER, "freeze", "year-end close", "operator"),
+        ReleaseHold(LADDER, "freeze", "operator"),
+        Raise(LADDER, 2, "operator"),
+    ),
+)
+SILENT: Final = replace(
+    BRIEF, name="silent", summary="somebody who never speaks and runs who knows what reads the table", silent=True
+)
+STALL: Final = replace(
+    BRIEF,
+    name="stall",
+    summary="a writer stalls until its lease is over and then goes on; the table's own commit stops it",
+    operations=True,
+    stalls=True,
+)
+
+SCENARIOS: Final = {
+    each.name: each for each in (ROLL, LIVES, REMOVED, DOWN, HANDOVER, NEWS, HELD, SILENT, STALL, STRAYS)
+}
+"""The shipped ones, by name. The last is too large to be seen through within a minute."""
