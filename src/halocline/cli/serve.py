@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -85,6 +86,10 @@ def _http(asked: str, listen: str) -> str:
 def _run(config: Config) -> None:
     from halocline.fleet.hosting import Hosting
 
+    # Almost everything lives long; looking through all of it again and again finds nothing.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
     with asyncio.Runner(loop_factory=_loop()) as runner:
         runner.run(_until_stopped(Hosting(config)))
 

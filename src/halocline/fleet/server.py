@@ -24,7 +24,7 @@ from halocline.errors import HaloclineError, InputError, InternalError
 from halocline.fleet import messages
 from halocline.fleet.auth import Claims, Right
 from halocline.fleet.commands import LARGEST_IMPORT, RIGHTS, Commands
-from halocline.fleet.effects import Refusal, Refuse, Renew
+from halocline.fleet.effects import Effect, Refusal, Refuse, Renew
 from halocline.fleet.endpoint import LARGEST_MESSAGE
 from halocline.fleet.events import Leave
 from halocline.fleet.greeting import Caller, Greeter
@@ -272,9 +272,21 @@ class FleetServer:
                 up = await context.read()
                 if up is grpc.aio.EOF:
                     break
-                await self._beat(session, up, context)
+                await self._take(session, up, context)
         finally:
             self.service.sessions.drop(session)
+
+    async def _take(self, session: Session, up: bytes, context: Context) -> None:
+        """Takes up a heartbeat. The answer comes by itself; only what cannot be taken up ends the session here."""
+        try:
+            self._beat(session, up)
+        except (HaloclineError, RejectedError) as problem:
+            raised = problem
+
+            async def refused() -> bytes:
+                raise raised
+
+            await self._answered("Heartbeat", context, refused)
 
     def _open(self, context: Context) -> Session:
         claims = self._claims("Session", context)
@@ -290,29 +302,28 @@ class FleetServer:
         session.put(pb.Down(marker=pb.Marker(epoch=state.epoch)).SerializeToString())
         return session
 
-    async def _beat(self, session: Session, up: bytes, context: Context) -> None:
-        async def called() -> bytes:
-            message = _decoded(pb.Up, up)
-            if session.too_fast(self.service.clock.now()):
-                raise RejectedError(Rejection(Refusal("TOO_MANY", "heartbeats come too fast")))
-            if message.WhichOneof("what") != "heartbeat":
-                raise InputError("a session carries heartbeats, and nothing else")
-            claims = session.claims
-            event = messages.heartbeat(claims.identity, claims.incarnation, message.heartbeat)
-            effects = self.service.at_once(event)
-            if effects is None:
-                effects = await self.service.submit(event)
-            for effect in effects:
-                if isinstance(effect, Renew):
-                    self.service.metrics.heartbeat()
-                    session.put(pb.Down(renewal=messages.to_renewal(effect)).SerializeToString())
-                elif isinstance(effect, Refuse):
-                    session.put(pb.Down(ended=messages.to_ended(effect.refusal)).SerializeToString())
-            self._refresh(session)
-            await session.flush()
-            return b""
+    def _beat(self, session: Session, up: bytes) -> None:
+        message = _decoded(pb.Up, up)
+        if session.too_fast(self.service.clock.now()):
+            raise RejectedError(Rejection(Refusal("TOO_MANY", "heartbeats come too fast")))
+        if message.WhichOneof("what") != "heartbeat":
+            raise InputError("a session carries heartbeats, and nothing else")
+        claims = session.claims
+        event = messages.heartbeat(claims.identity, claims.incarnation, message.heartbeat)
+        self.service.beat(event, partial(self._answer, session))
 
-        await self._answered("Heartbeat", context, called)
+    def _answer(self, session: Session, effects: tuple[Effect, ...] | None) -> None:
+        if effects is None:
+            session.end()
+            return
+        for effect in effects:
+            if isinstance(effect, Renew):
+                self.service.metrics.heartbeat()
+                session.put(pb.Down(renewal=messages.to_renewal(effect)).SerializeToString())
+            elif isinstance(effect, Refuse):
+                session.put(pb.Down(ended=messages.to_ended(effect.refusal)).SerializeToString())
+        self._refresh(session)
+        self.service.sessions.flush_soon(session)
 
     def _refresh(self, session: Session) -> None:
         """Gives a member a fresh token once half of the old one's life is over."""

@@ -1,8 +1,9 @@
 """The fleet's service: takes up what members and operators send, and answers once it is written.
 
 One queue orders everything. Whatever has gathered while the last transaction was running is decided together and
-written in the next one, so a thousand members that come back at once cost a few transactions. Heartbeats that find the
-queue empty are answered on the spot. Nobody is told anything before it is written.
+written in the next one, so a thousand members that come back at once cost a few transactions. Heartbeats are gathered
+for a moment and decided together too; as they write nothing, they wait for no transaction unless one is running. Nobody
+is told anything before it is written.
 
 A service is *active* while its coordinator holds the lease on the store. A standby knows who is active, tells callers,
 and takes over when that one's lease has run out. `FleetService` knows nothing of gRPC's server or of HTTP: tests drive
@@ -26,7 +27,7 @@ from halocline.fleet.audit import StrangerLog
 from halocline.fleet.auth import Access, Tokens
 from halocline.fleet.coordinator import Batch, Coordinator
 from halocline.fleet.effects import Announce, Audit, Effect, Refusal, Refuse
-from halocline.fleet.events import Tick, What
+from halocline.fleet.events import Heartbeat, Tick, What
 from halocline.fleet.handshake import Wire
 from halocline.fleet.metrics import Metrics
 from halocline.fleet.proto.v1 import fleet_pb2 as pb
@@ -40,6 +41,7 @@ _MOST_WAITING: Final = 10_000
 _MOST_TOGETHER: Final = 512
 _MOST_SIGHTINGS: Final = 5_000
 _TICK_S: Final = 0.5
+_GATHER_S: Final = 0.02
 _RETRY_S: Final = 1.0
 _PRUNE_S: Final = 3600.0
 
@@ -54,13 +56,17 @@ class RejectedError(Exception):
         self.rejection = rejection
 
 
+Told = Callable[[tuple[Effect, ...] | None], None]
+"""What is to happen with the effects of an event; None if it could not be decided here."""
+
+
 @dataclass(slots=True)
 class _Item:
     """Something in the queue: an event, or only entries to be written down."""
 
     what: What | None
     audits: tuple[Audit, ...]
-    done: asyncio.Future[tuple[Effect, ...]]
+    done: Callable[[tuple[Effect, ...] | None, Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,7 @@ class FleetService:
         self._tokens: Tokens | None = None
         self._queue: asyncio.Queue[_Item] = asyncio.Queue()
         self._turn = asyncio.Lock()
+        self._beats: list[tuple[Heartbeat, Told]] = []
         self._sightings: list[Sighting] = []
         self._store_thread = ThreadPoolExecutor(1, thread_name_prefix="halocline-store")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="halocline-read")
@@ -193,16 +200,32 @@ class FleetService:
             raise self.elsewhere()
         return await self._enqueue(what)
 
-    def at_once(self, what: What) -> tuple[Effect, ...] | None:
-        """The same for an event that changes nothing durable, if nothing is in its way; otherwise None."""
+    def beat(self, heartbeat: Heartbeat, told: Told) -> None:
+        """Takes up a heartbeat together with others that arrive in the same moment; `told` hears what followed."""
+        if not self._beats:
+            asyncio.get_running_loop().call_later(_GATHER_S, self._answer_beats)
+        self._beats.append((heartbeat, told))
+
+    def _answer_beats(self) -> None:
+        beats, self._beats = self._beats, []
+        effects = self._at_once([beat for beat, _ in beats])
+        for number, (beat, told) in enumerate(beats):
+            if effects is None:
+                # Something durable has changed, or a transaction is running: in the queue with everything else.
+                self._queue.put_nowait(_Item(beat, (), lambda found, _, told=told: told(found)))  # type: ignore[misc]
+            else:
+                told(effects[number])
+
+    def _at_once(self, whats: Sequence[What]) -> tuple[tuple[Effect, ...], ...] | None:
+        """Decides events that change nothing durable, if nothing is in their way; otherwise None."""
         state = self.coordinator.state
         if state is None or self._turn.locked() or not self._queue.empty():
             return None
-        batch = self.coordinator.decide((what,))
-        if batch.write or not (batch.confirm and self.store.holds_lease(state.epoch)):
+        batch = self.coordinator.decide(whats)
+        if batch.write or (batch.confirm and not self.store.holds_lease(state.epoch)):
             return None
         self.coordinator.keep(batch)
-        return batch.effects[0]
+        return batch.effects
 
     async def write_down(self, who: str, action: str, refusal: Refusal) -> None:
         """Notes a refusal that the core was not asked about. Strangers can cause only so many."""
@@ -236,9 +259,18 @@ class FleetService:
         if self._queue.qsize() >= _MOST_WAITING:
             refusal = Refusal("TOO_MANY", "too much is waiting already", next_step="Try again in a few seconds.")
             raise RejectedError(Rejection(refusal))
-        item = _Item(what, audits, asyncio.get_running_loop().create_future())
-        self._queue.put_nowait(item)
-        return await item.done
+        future: asyncio.Future[tuple[Effect, ...]] = asyncio.get_running_loop().create_future()
+
+        def done(effects: tuple[Effect, ...] | None, problem: Exception | None) -> None:
+            if future.done():
+                return
+            if problem is not None:
+                future.set_exception(problem)
+            else:
+                future.set_result(effects or ())
+
+        self._queue.put_nowait(_Item(what, audits, done))
+        return await future
 
     async def _work_off(self) -> None:
         while True:
@@ -286,8 +318,7 @@ class FleetService:
             mine = next(effects) if item.what is not None else ()
             for effect in mine:
                 self._tell(item.what, effect)
-            if not item.done.done():
-                item.done.set_result(mine)
+            item.done(mine, None)
 
     def _tell(self, what: What | None, effect: Effect) -> None:
         """Tells members what does not answer a message of their own."""
@@ -309,7 +340,7 @@ class FleetService:
             if not self.active:
                 continue
             with suppress(RejectedError):
-                if self.at_once(Tick()) is None:
+                if self._at_once((Tick(),)) is None:
                     await self._enqueue(Tick())
             try:
                 await self._remember_now()
@@ -382,5 +413,4 @@ class FleetService:
 
 def _fail(items: Iterable[_Item], error: Exception) -> None:
     for item in items:
-        if not item.done.done():
-            item.done.set_exception(error)
+        item.done(None, error)

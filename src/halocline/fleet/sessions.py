@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from halocline.fleet.auth import Claims
@@ -20,6 +20,8 @@ _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 64
 _MOST_BEATS_PER_SECOND: Final = 50
 _GRACE: Final = 5.0
+_AT_ONCE: Final = 64
+_PATIENCE: Final = 1.0
 
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -89,7 +91,8 @@ class Sessions:
 
     def __init__(self) -> None:
         self._open: dict[Key, Session] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._full: list[Session] = []
+        self._task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -113,14 +116,14 @@ class Sessions:
         everybody = tuple(self._open.values())
         for session in everybody:
             session.put(encoded)
-        self._flush(everybody)
+            self.flush_soon(session)
 
     def tell(self, key: Key, down: pb.Down) -> None:
         """Sends something to one member, if it is connected."""
         session = self._open.get(key)
         if session is not None:
             session.put(down.SerializeToString())
-            self._flush((session,))
+            self.flush_soon(session)
 
     def finish(self, key: Key, down: pb.Down) -> None:
         """Sends a member its last message and gives it a moment to read it."""
@@ -135,16 +138,27 @@ class Sessions:
             session.end()
         self._open.clear()
 
-    def _flush(self, sessions: Iterable[Session]) -> None:
-        for session in sessions:
-            task = asyncio.ensure_future(_quietly(session))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def flush_soon(self, session: Session) -> None:
+        """Has a session's queue sent, with others whose turn it is."""
+        self._full.append(session)
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._flush())
+
+    async def _flush(self) -> None:
+        while self._full:
+            sessions, self._full = self._full, []
+            for start in range(0, len(sessions), _AT_ONCE):
+                some = sessions[start : start + _AT_ONCE]
+                if len(some) == 1:
+                    await _quietly(some[0])
+                else:
+                    await asyncio.gather(*map(_quietly, some))
 
 
 async def _quietly(session: Session) -> None:
     try:
-        await session.flush()
-    except Exception as error:  # The stream is broken; whoever reads from it finds out as well.
-        _log.debug("cannot send to %s: %s", session.key, error)
+        async with asyncio.timeout(_PATIENCE):
+            await session.flush()
+    except Exception as error:  # The stream is broken or stuck; whoever reads from it finds out as well.
+        _log.debug("cannot send to %s: %r", session.key, error)
         session.end()
