@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING
 from halocline.errors import UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.storage import open_store
+from halocline.table.altering import Altering, Validator
+from halocline.table.changing import Changing
+from halocline.table.cloning import Cloning
+from halocline.table.converting import Converting
+from halocline.table.creating import Creating
 from halocline.table.reading import Reading
+from halocline.table.restoring import Restoring
 from halocline.table.settings import Settings
+from halocline.table.upkeep import Upkeep
+from halocline.table.writing import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Table(Reading):
+class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Upkeep, Writing, Reading):
     """A table, opened with `Table.for_path`.
 
     Example:
@@ -71,6 +79,14 @@ class Table(Reading):
     def is_table(path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> bool:
         """Whether there is a table at a path or URL."""
         return bool(formats_at(open_store(path, options)))
+
+    def _validator(self) -> Validator | None:
+        if self._spark is None:
+            return None
+        from halocline.spark.constraints import check_existing_rows
+
+        spark = self._spark
+        return lambda snapshot, name, condition: check_existing_rows(spark, snapshot, name, condition)
 
     def __repr__(self) -> str:
         return f"Table({self.url!r})"
