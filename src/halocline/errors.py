@@ -90,6 +90,9 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "STALE_EPOCH": "Another coordinator has taken over.",
         "STORE_IN_USE": "Another coordinator uses the same store.",
         "STORE_TOO_NEW": "A newer release has changed the store in a way that this one does not know.",
+        "STREAM_ROWS_REMOVED": "A version takes rows away that a stream has delivered.",
+        "STREAM_SCHEMA_CHANGED": "Columns changed under a running stream.",
+        "STREAM_TABLE_REPLACED": "Another table lies where a stream's table was.",
         "TABLE_APPEND_ONLY": "The table only takes new rows.",
         "TABLE_NOT_FOUND": "There is no table at that place.",
         "TOKEN_INVALID": "A token or secret is missing, expired, or was not issued here.",
@@ -99,6 +102,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "UNSUPPORTED": "Valid, but this release of Halocline does not do it.",
         "VERSION_NOT_FOUND": "The table has no such version, or its log no longer holds it.",
         "VERSION_UNKNOWN": "A version is missing, zero or cannot be read, so nothing can be said about it.",
+        "WOULD_BREAK_USERS": "Somebody who uses the table could not do so any more.",
         "WRITER_TOO_OLD": "The writer lacks a feature that the table requires for writing.",
     }
 )

@@ -301,6 +301,15 @@ class FleetClient:
         request = pb.MoveTableRequest(table=table, ladder=ladder, level=level)
         self._asked(lambda fleet, options: fleet.MoveTable(request, **options))
 
+    def observe(self, request: pb.ObserveRequest) -> None:
+        """Tells the fleet of somebody who does not speak.
+
+        Raises:
+            HaloclineError: The fleet refused it.
+            UnavailableError: The fleet was not reached.
+        """
+        self._asked(lambda _, options: self._link.stubs()[1].Observe(request, **options))
+
     def _asked(self, call: Callable[[Any, dict[str, Any]], Any]) -> Any:
         contact = self._contact
         if contact.status is not Status.JOINED:

@@ -28,6 +28,7 @@ from halocline.fleet.events import DeclareLadder
 from halocline.fleet.handshake import Wire
 from halocline.fleet.http import HttpServer, build_app
 from halocline.fleet.ladders import shipped
+from halocline.fleet.lineage import routes as lineage_routes
 from halocline.fleet.server import FleetServer, Tls
 from halocline.fleet.service import FleetService, Settings
 from halocline.fleet.standing import Policy
@@ -52,7 +53,7 @@ class Config:
         ladders: The ladders that every fleet has; those of the table formats if not given.
         settings: How the service behaves.
         wire: What we speak; another release's to emulate it.
-        routes: What other parts add to HTTP.
+        routes: What other parts add to HTTP; the lineage of those who never call if not given.
     """
 
     store: str = "halocline-fleet.db"
@@ -66,7 +67,7 @@ class Config:
     ladders: tuple[DeclareLadder, ...] | None = None
     settings: Settings = field(default_factory=Settings)
     wire: Wire | None = None
-    routes: Routes | None = None
+    routes: Routes | None = lineage_routes
 
     def __post_init__(self) -> None:
         host, _ = address(self.listen)

@@ -10,12 +10,15 @@ them.
 
 from __future__ import annotations
 
+from typing import Final
+
+from halocline.fleet.places import canonical
 from halocline.fleet.state import Provenance, TableUse
 from halocline.fleet.traces import Trace, identity_of
 from halocline.formats.delta.inspection import writers
 from halocline.storage.base import Store
 
-OPERATIONS = ("read", "write")
+OPERATIONS: Final = ("read", "write")
 """What a writer does: it reads before it writes."""
 
 
@@ -40,10 +43,11 @@ def observed(store: Store, ladder: str = "delta") -> tuple[Trace, ...]:
         >>> [(trace.release, trace.seen_ms) for trace in observed(store)]
         [('deltalake@1.0.2', 1700000000000)]
     """
-    uses = frozenset(TableUse(store.root, ladder, operation) for operation in OPERATIONS)
+    table = canonical(store.root)
+    uses = frozenset(TableUse(table, ladder, operation) for operation in OPERATIONS)
     return tuple(
         Trace(
-            identity_of(str(each.release), store.root),
+            identity_of(str(each.release), table),
             str(each.release),
             Provenance.OBSERVED,
             each.last_ms,

@@ -86,7 +86,7 @@ def identity_of(name: str, *where: str) -> str:
 
     Example:
         >>> identity_of("nightly load", "prod")
-        'nightly-load-c2a6ecd6'
+        'nightly-load-28f8874a'
         >>> identity_of("nightly load", "prod") == identity_of("nightly load", "test")
         False
     """

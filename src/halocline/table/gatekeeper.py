@@ -5,18 +5,28 @@ asked; if somebody known would break, it refuses and says who. It also learns wh
 writes, and knows the level of each ladder.
 
 Alone, without a fleet, nobody else is known: `Alone` refuses nothing and knows no level, so gates are decided by the
-table only. A fleet's client is a gatekeeper too; `install` puts it in front of every table of the process. The limit: a
-gatekeeper judges by what it knows. Who never joined, was never declared and never left a trace in a table is unknown.
+table only. A fleet's member is a gatekeeper too; `install` puts it in front of every table of the process, `acting` in
+front of the tables of one thread, for a process that speaks for several members. The limit: a gatekeeper judges by what
+it knows. Who never joined, was never declared and never left a trace in a table is unknown.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib import import_module
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from halocline.compat.protocol import Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from halocline.formats.delta.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,20 @@ class Gatekeeper(ABC):
     def level(self, ladder: str) -> int | None:
         """The level of a ladder that this process has heard of; None if there is no fleet."""
 
+    def opened(self, snapshot: Snapshot, operation: str, *, newest: bool) -> int | None:
+        """Learns that this process has opened a table, and says at which level the table may be used.
+
+        Args:
+            snapshot: The table as it was opened.
+            operation: What for.
+            newest: Whether it is the newest version, which alone tells what the table requires now.
+
+        Returns:
+            The level that goes with the snapshot for as long as it is used; None if there is no fleet.
+        """
+        self.note_use(snapshot.store.root, operation)
+        return None
+
 
 class Alone(Gatekeeper):
     """The gatekeeper of a process that belongs to no fleet.
@@ -84,12 +108,48 @@ class Alone(Gatekeeper):
 
 
 ALONE: Final = Alone()
+_FLEET: Final = "halocline.fleet.connect"
+"""The part above that makes gatekeepers. It is found by name, because tables do not depend on it."""
+
 _lock = Lock()
 _installed: Gatekeeper = ALONE
+_acting: ContextVar[Gatekeeper | None] = ContextVar("halocline_gatekeeper", default=None)
 
 
 def current() -> Gatekeeper:
-    """The gatekeeper in front of this process's tables."""
+    """The gatekeeper in front of this thread's tables, or else of this process's."""
+    return _acting.get() or _installed
+
+
+@contextmanager
+def acting(gatekeeper: Gatekeeper) -> Iterator[Gatekeeper]:
+    """Puts a gatekeeper in front of the tables that this thread uses within the block, and no others.
+
+    Example:
+        >>> with acting(ALONE):
+        ...     current() is ALONE
+        True
+    """
+    token = _acting.set(gatekeeper)
+    try:
+        yield gatekeeper
+    finally:
+        _acting.reset(token)
+
+
+def join(address: str, release: str, spark: SparkSession | None) -> None:
+    """Joins the fleet at an address and installs its gatekeeper, unless this process has one already.
+
+    Raises:
+        IncompatibleError: The fleet does not admit this release.
+        MissingExtraError: The part that speaks to fleets is not installed.
+    """
+    if current() is ALONE:
+        import_module(_FLEET).join_once(address, release, spark)
+
+
+def installed() -> Gatekeeper:
+    """The gatekeeper in front of every table of this process that no thread has put another before."""
     return _installed
 
 

@@ -7,6 +7,7 @@ release that acts and the operation it wants.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -46,6 +47,8 @@ class Opened:
         if not self.settings.check_enabled:
             self.release = UNCHECKED
         self._spark = spark
+        if self.settings.fleet:
+            gatekeeper.join(self.settings.fleet, str(self.release), spark)
 
     @property
     def gatekeeper(self) -> Gatekeeper:
@@ -83,8 +86,9 @@ class Opened:
             operation=operation,
             legacy_protocol=self.settings.allow_missing_protocol,
         )
-        self.gatekeeper.note_use(self.url, operation)
-        return snapshot
+        newest = version is None and timestamp is None
+        level = self.gatekeeper.opened(snapshot, operation, newest=newest)
+        return snapshot if level is None else replace(snapshot, level=level)
 
     def _milliseconds(self, moment: Moment) -> int:
         if isinstance(moment, bool) or not isinstance(moment, str | int | datetime):

@@ -61,6 +61,8 @@ class Snapshot:
         columns: The schema with physical names.
         release: Who acts.
         operation: What was asked for.
+        level: At which level of its ladder a fleet allows the table to be used, as of when it was opened; None without
+            a fleet. What is new above it must not be done.
     """
 
     store: Store
@@ -73,6 +75,7 @@ class Snapshot:
     operation: str
     header: TableHeader = field(repr=False)
     replay: Replay = field(repr=False)
+    level: int | None = None
 
     @staticmethod
     def load(
