@@ -148,6 +148,11 @@ class Checkpoint:
         return any(part.has("add", *path) for part in self._file_parts)
 
     @cached_property
+    def has_text_stats(self) -> bool:
+        """Whether statistics are surely there as text, so that the typed ones need not be read for it."""
+        return all(part.has_text_stats() for part in self._file_parts)
+
+    @cached_property
     def _file_parts(self) -> list[_Parquet | _Json]:
         return [*self._parts, *(self._sidecar(sidecar) for sidecar in self.others.sidecars)]
 
@@ -170,6 +175,9 @@ class _Parquet:
 
     def has(self, *path: str) -> bool:
         return self.file.has(*path)
+
+    def has_text_stats(self) -> bool:
+        return set(self.file.groups_with("add.path")) <= set(self.file.groups_with("add.stats", surely=True))
 
     def rows(self, key: str) -> Iterator[dict[str, Any]]:
         """The rows of one kind of action, as JSON-like objects without nulls."""
@@ -224,6 +232,9 @@ class _Json:
 
     def has(self, *path: str) -> bool:
         return path[0] == "add" and path[1:2] != ("stats_parsed",) and bool(self._commit.adds)
+
+    def has_text_stats(self) -> bool:
+        return True
 
     def actions(self, key: str, kind: type[_T]) -> list[_T]:
         return self._commit.of(kind)

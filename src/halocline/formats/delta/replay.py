@@ -154,7 +154,7 @@ class Replay:
         hidden = _Hidden(self.state.keys)
         schema = file_list.schema_of(wanted)
         read = [file_list.ON_DISK[name] for name in wanted]
-        if "stats" in wanted and checkpoint.has("stats_parsed"):
+        if "stats" in wanted and not checkpoint.has_text_stats and checkpoint.has("stats_parsed"):
             read.append("stats_parsed")
         read += ["deletionVector", *(pruner.columns(checkpoint) if pruner is not None else ())]
         for batch in checkpoint.adds(list(dict.fromkeys(read))):

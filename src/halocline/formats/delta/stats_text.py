@@ -38,14 +38,52 @@ def of(found: Mapping[str, pa.Array], zoneless: Collection[tuple[str, ...]] = _N
 
 
 def _object(struct: pa.Array, path: tuple[str, ...], zoneless: Collection[tuple[str, ...]]) -> pa.Array:
+    pieces = _pieces(struct, path, zoneless)
+    if pieces is not None:
+        return _joined(pieces) if len(pieces) > 1 else pa.array(pieces * len(struct), pa.string())
     pairs = []
     for field, child in zip(struct.type, struct.flatten(), strict=True):
         # The first step below minValues and its siblings is the column; the step itself is not part of the path.
         value = _value(child, (*path, field.name), zoneless)
         if value is not None:
-            pairs.append(_joined([f"{json.dumps(field.name)}:", value]))
-    inner = pc.binary_join_element_wise(*pairs, ",", null_handling="skip") if pairs else pa.array([""] * len(struct))
+            pairs.append(pc.fill_null(_joined([f",{json.dumps(field.name)}:", value]), ""))
+    # Joining with nulls skipped would lose rows that are all null. Each pair brings its comma; the first one goes.
+    inner = pc.utf8_slice_codeunits(_joined(pairs), 1) if pairs else pa.array([""] * len(struct), pa.string())
     return pc.if_else(pc.is_valid(struct), _joined(["{", inner, "}"]), pa.scalar(None, pa.string()))
+
+
+def _pieces(
+    struct: pa.Array, path: tuple[str, ...], zoneless: Collection[tuple[str, ...]]
+) -> list[pa.Array | str] | None:
+    """Where nothing is null, the object in pieces, to be put together in one go; None where something is."""
+    if struct.null_count:
+        return None
+    pieces: list[pa.Array | str] = ["{"]
+    for field, child in zip(struct.type, struct.flatten(), strict=True):
+        if child.null_count:
+            return None
+        here = (*path, field.name)
+        inner = _pieces(child, here, zoneless) if pa.types.is_struct(child.type) else None
+        if inner is None:
+            value = _value(child, here, zoneless)
+            if value is None:
+                continue
+            if value.null_count:
+                return None
+            inner = [value]
+        pieces += [f"{'' if len(pieces) == 1 else ','}{json.dumps(field.name)}:", *inner]
+    return _merged([*pieces, "}"])
+
+
+def _merged(pieces: list[pa.Array | str]) -> list[pa.Array | str]:
+    """The same with neighbouring texts made one."""
+    merged: list[pa.Array | str] = []
+    for piece in pieces:
+        if isinstance(piece, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    return merged
 
 
 def _value(array: pa.Array, path: tuple[str, ...], zoneless: Collection[tuple[str, ...]]) -> pa.Array | None:

@@ -103,19 +103,25 @@ class ParquetObject:
                 return False
         return True
 
-    def groups_with(self, leaf: str) -> list[int]:
-        """The row groups in which a leaf column has values, as far as the footer tells."""
-        with self.reading():
-            return [group for group in range(self.metadata.num_row_groups) if self._may_have(group, leaf)]
+    def groups_with(self, leaf: str, *, surely: bool = False) -> list[int]:
+        """The row groups in which a leaf column has values.
 
-    def _may_have(self, group: int, leaf: str) -> bool:
+        Args:
+            leaf: The dotted path of the column.
+            surely: Only those of which the footer says so; otherwise those of which it does not say the opposite.
+        """
+        with self.reading():
+            groups = range(self.metadata.num_row_groups)
+            return [group for group in groups if self._has_values(group, leaf, not surely)]
+
+    def _has_values(self, group: int, leaf: str, otherwise: bool) -> bool:
         rows = self.metadata.row_group(group)
         for index in range(rows.num_columns):
             column = rows.column(index)
             if column.path_in_schema == leaf:
                 statistics = column.statistics
                 known = statistics is not None and statistics.has_null_count
-                return not (known and statistics.null_count >= rows.num_rows)
+                return bool(statistics.null_count < rows.num_rows) if known else otherwise
         return False
 
     def batches(self, columns: Sequence[str], groups: Sequence[int], rows: int = 65536) -> Iterator[pa.RecordBatch]:
