@@ -25,6 +25,7 @@ from halocline.spark.frames import deleted_rows, frame_of
 from halocline.spark.matches import Matches, matches, unmet
 from halocline.spark.row_columns import RowColumns
 from halocline.table.row_files import CHANGE_TYPE, RowFiles
+from halocline.table.row_marks import marks_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,17 +88,11 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
     if not len(found.mixed):
         return Removal(whole, deleted_rows=found.rows)
     mixed = list(removes_from(found.mixed, timestamp_ms=system_clock(), data_change=True))
-    if _marks_rows(snapshot):
+    if marks_rows(snapshot):
         return Removal(
             [*whole, *mixed], _marked(spark, snapshot, found.mixed, where, row_files), deleted_rows=found.rows
         )
     return _rewritten(spark, snapshot, found, where, row_files, [*whole, *mixed])
-
-
-def _marks_rows(snapshot: Snapshot) -> bool:
-    return snapshot.protocol.supports("deletionVectors") and properties.flag(
-        snapshot.configuration, "delta.enableDeletionVectors"
-    )
 
 
 def _marked(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str, row_files: RowFiles) -> list[Add]:

@@ -29,10 +29,16 @@ _decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
+LEVEL: Final = 4
+"""The level of Delta's ladder that brings deletion vectors."""
+
+
 def marks_rows(snapshot: Snapshot) -> bool:
-    """Whether rows of a table are deleted by marking them."""
-    return snapshot.protocol.supports("deletionVectors") and properties.flag(
-        snapshot.configuration, "delta.enableDeletionVectors"
+    """Whether rows of a table are deleted by marking them; below the level that brings it, files are rewritten."""
+    return (
+        snapshot.protocol.supports("deletionVectors")
+        and properties.flag(snapshot.configuration, "delta.enableDeletionVectors")
+        and snapshot.gate(LEVEL)
     )
 
 

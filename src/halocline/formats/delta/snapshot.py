@@ -133,6 +133,10 @@ class Snapshot:
         snapshot.columns.partition_columns(header.metadata.partition_columns)
         return snapshot
 
+    def gate(self, level: int) -> bool:
+        """Whether new behaviour of that level may begin: always without a fleet, which then leaves it to the table."""
+        return self.level is None or level <= self.level
+
     def check(self, operation: str) -> None:
         """The gate once more, for another operation on the same version.
 
