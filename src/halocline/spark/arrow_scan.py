@@ -25,7 +25,7 @@ from pyroaring import BitMap64
 
 from halocline.errors import MalformedError, UnsupportedError
 from halocline.formats.delta.schema import JsonType, decimal_of
-from halocline.spark.columns import Field, Names, holds, spark_schema
+from halocline.spark.columns import Field, Names, holds, read_fields, spark_schema
 from halocline.spark.deletes import positions_of
 from halocline.spark.footers import field_paths, open_file
 from halocline.spark.partition_values import typed_scalar
@@ -171,7 +171,7 @@ def arrow_frame(spark: SparkSession, reader: ArrowReader, files: Sequence[ArrowF
                 sides={"column": field["name"], "table": reader.store.root},
                 next_step="Leave the column out with columns=, or use a Spark that has a file system for the table.",
             )
-    schema = spark_schema(reader.columns)
+    schema = spark_schema(read_fields(reader.columns, Names()))
     if isinstance(reader.store, MemoryStore):  # no other process sees it
         batches = [batch for file in files for batch in reader.read(file)]
         return spark.createDataFrame(pa.Table.from_batches(batches, reader.schema), schema)
@@ -258,7 +258,7 @@ class _Source:
             return self._primitive(array, arrow_type(type))
         if type["type"] == "struct":
             return self._struct(array, type["fields"])
-        offsets, inner = _unnested(array)
+        offsets, inner = unnested(array)
         if type["type"] == "array":
             values = self._value(inner, type["elementType"])
             result = pa.ListArray.from_arrays(offsets, values, type=arrow_type(type))
@@ -325,7 +325,7 @@ def _living(start: int, count: int, gone: npt.NDArray[np.uint64]) -> pa.Array | 
     return pa.array(keep)
 
 
-def _unnested(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+def unnested(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Offsets, null where the list is, and the elements of a list or map, whatever slice of a buffer it is."""
     if pa.types.is_large_list(array.type) or not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
         array = array.cast(pa.list_(array.type.value_type))

@@ -21,6 +21,7 @@ from halocline.formats.delta.changes import ChangeFile, ChangeKind
 from halocline.formats.delta.deletion_vectors import read_positions
 from halocline.formats.delta.file_list import from_adds
 from halocline.formats.delta.locations import locate
+from halocline.formats.delta.schema import PHYSICAL_NAME
 from halocline.formats.delta.snapshot import Snapshot
 from halocline.spark.footers import at_once, open_file
 from halocline.spark.frames import session_zone
@@ -63,14 +64,14 @@ def _frame(spark: SparkSession, end: Snapshot, files: Sequence[ChangeFile]) -> D
     from pyspark.sql import functions as F
 
     itself = bool(files) and files[0].kind is ChangeKind.RECORDED
-    sized = at_once(lambda file: _with_size(end.store, file), files)
+    sized = at_once(lambda file: with_size(end.store, file), files)
     df = scan(
         spark,
         pa.Table.from_batches([from_adds([(file.path, file.file) for file in sized])]),
         table_url=end.store.root,
-        schema=_with_change_type(end.schema) if itself else end.schema,
+        schema=with_change_type(end.schema) if itself else end.schema,
         partition_columns=end.partition_columns,
-        mapping_mode=end.columns.mode,
+        mapping_mode=mapping_mode(end.columns.mode, itself),
         deleted=_left_out(end.store, sized),
         rows=RowColumns(file=_NUMBER),
         zone=session_zone(spark),
@@ -90,11 +91,12 @@ def _frame(spark: SparkSession, end: Snapshot, files: Sequence[ChangeFile]) -> D
 
 def _left_out(store: Store, files: Sequence[ChangeFile]) -> dict[int, BitMap64]:
     """The positions of each file whose rows are no changes."""
-    found = at_once(lambda file: _positions_left_out(store, file), files)
+    found = at_once(lambda file: positions_left_out(store, file), files)
     return {number: positions for number, positions in enumerate(found) if positions}
 
 
-def _positions_left_out(store: Store, file: ChangeFile) -> BitMap64:
+def positions_left_out(store: Store, file: ChangeFile) -> BitMap64:
+    """The positions of one file whose rows are no changes."""
     without = _positions(store, file.without)
     if file.only is None:
         return without
@@ -113,7 +115,7 @@ def _row_count(store: Store, file: ChangeFile) -> int:
         return int(parquet.metadata.num_rows)
 
 
-def _with_size(store: Store, file: ChangeFile) -> ChangeFile:
+def with_size(store: Store, file: ChangeFile) -> ChangeFile:
     """Removes may come without a size, and a scan needs one."""
     if file.file.size:
         return file
@@ -123,6 +125,12 @@ def _with_size(store: Store, file: ChangeFile) -> ChangeFile:
     return replace(file, file=sized)
 
 
-def _with_change_type(schema: Any) -> dict[str, Any]:
-    field = {"name": CHANGE_TYPE, "type": "string", "nullable": True, "metadata": {}}
+def with_change_type(schema: Any) -> dict[str, Any]:
+    """The columns of a file in which the writer recorded changes."""
+    field = {"name": CHANGE_TYPE, "type": "string", "nullable": True, "metadata": {PHYSICAL_NAME: CHANGE_TYPE}}
     return {**schema, "fields": [*schema["fields"], field]}
+
+
+def mapping_mode(mode: str, itself: bool) -> str:
+    """How columns are found in a file: those of recorded changes have a column that no id is defined for."""
+    return "name" if itself and mode == "id" else mode
