@@ -10,21 +10,24 @@ A row for which the condition comes out null does not meet it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from halocline.errors import InputError
+from halocline.formats.delta.predicate import Predicate
+from halocline.formats.delta.schema import Schema
 from halocline.formats.delta.snapshot import Snapshot
-from halocline.spark.columns import quoted, spark_schema
+from halocline.spark.columns import quoted
 from halocline.spark.frames import frame_of, session_zone
 from halocline.spark.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.row_columns import RowColumns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _FILE: Final = "__halocline_file_number"
 _GROUP: Final = "__halocline_group"
@@ -50,13 +53,12 @@ class Matches:
         return pa.concat_tables([self.whole, self.mixed])
 
 
-def is_about_partitions(spark: SparkSession, snapshot: Snapshot, where: str) -> bool:
+def is_about_partitions(snapshot: Snapshot, where: str) -> bool:
     """Whether a condition speaks of partition columns only."""
-    from pyspark.errors import AnalysisException, ParseException
-
+    fields = [each for each in snapshot.schema["fields"] if each["name"] in snapshot.partition_columns]
     try:
-        _ = _partition_frame(spark, snapshot).where(where).schema
-    except (AnalysisException, ParseException):
+        Predicate.parse(where, Schema({"type": "struct", "fields": fields}, snapshot.columns.mode))
+    except InputError:
         return False
     return True
 
@@ -71,7 +73,7 @@ def matches(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str
         where: The condition, which Spark has analysed over the table's columns.
     """
     live = _live_rows(files)
-    if is_about_partitions(spark, snapshot, where):
+    if is_about_partitions(snapshot, where):
         chosen = _by_partition(spark, snapshot, files, where)
         rows = pc.sum(live.filter(chosen)).as_py() or 0
         known = live.filter(chosen).null_count == 0
@@ -117,17 +119,6 @@ def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, wher
     for row in df.where(where).select(quoted(_GROUP)).collect():
         met[row[0]] = True
     return pa.array(met[values.group_of])
-
-
-def _partition_frame(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
-    return spark.createDataFrame([], spark_schema(_partition_fields(snapshot)))
-
-
-def _partition_fields(snapshot: Snapshot) -> list[dict[str, Any]]:
-    return [
-        {"name": column.path[0], "type": column.type}
-        for column in snapshot.columns.partition_columns(snapshot.partition_columns)
-    ]
 
 
 def partition_columns(snapshot: Snapshot) -> list[PartitionColumn]:

@@ -42,19 +42,32 @@ _OF_ANOTHER_TABLE: Final = frozenset(
 )
 
 
-def columns_of(df: DataFrame) -> dict[str, Any]:
-    """The columns of a DataFrame.
+def is_frame(what: Any) -> bool:
+    """Whether something is a DataFrame, of classic Spark or of Connect."""
+    return hasattr(what, "schema") and hasattr(what, "sparkSession")
+
+
+def checked_frame(df: DataFrame) -> DataFrame:
+    """The DataFrame, if it is one.
 
     Raises:
-        InputError: It is no DataFrame.
-        SchemaError: Two columns have the same name, or a column has a type that no table can hold.
+        InputError: It is not.
     """
-    if not hasattr(df, "schema") or not hasattr(df, "sparkSession"):
+    if not is_frame(df):
         raise InputError(
             f"a {type(df).__name__} is no DataFrame",
             sides={"given": repr(df)[:80], "expected": "pyspark.sql.DataFrame"},
             next_step="Make one of it with spark.createDataFrame.",
         )
+    return df
+
+
+def columns_of(df: DataFrame) -> dict[str, Any]:
+    """The columns of a DataFrame.
+
+    Raises:
+        SchemaError: Two columns have the same name, or a column has a type that no table can hold.
+    """
     schema = json.loads(df.schema.json())
     _check(schema)
     return dict(schema_edit.map_fields(schema, lambda _, field: {**field, "metadata": _plain(field)}))
@@ -113,6 +126,12 @@ def _parsed_ddl(text: str) -> dict[str, Any]:
     try:
         parsed = StructType.fromDDL(text)
     except PySparkException as error:
+        if error.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS":
+            raise InputError(
+                f"{text!r} is read by Spark, and there is no session",
+                sides={"given": text, "without a session": "a schema made in Python"},
+                next_step="Create a session first, or list the columns one by one.",
+            ) from None
         raise SchemaError(
             f"{text!r} is no list of columns",
             sides={"given": text, "Spark says": first_line(error)},

@@ -197,16 +197,12 @@ def _engine(spark: SparkSession | None) -> str:
     return engine_info(None if spark is None else spark.version)
 
 
-def _is_frame(what: Any) -> bool:
-    return hasattr(what, "sparkSession") and hasattr(what, "schema")
-
-
 def _session(what: Any, spark: SparkSession | None) -> SparkSession | None:
-    return what.sparkSession if _is_frame(what) else spark
+    return what.sparkSession if offered.is_frame(what) else spark
 
 
 def _columns(what: Any) -> dict[str, Any]:
-    if _is_frame(what):
+    if offered.is_frame(what):
         return char_types.stored(offered.nullable(offered.columns_of(what)))
     return offered.declared(what)
 
@@ -228,7 +224,7 @@ def _commit(
         "numRemovedBytes": sum(getattr(each, "size", None) or 0 for each in gone),
     }
     with RowFiles(store, state) as files:
-        if not _is_frame(what):
+        if not offered.is_frame(what):
             files.commit(transaction, [*domains, *gone], operation, parameters, metrics={})
             return
         adds = files.write(incoming(what, state.schema, state.metadata.configuration, table=store.root))

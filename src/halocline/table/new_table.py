@@ -7,6 +7,7 @@ its feature.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,21 @@ CLUSTERING: Final = "delta.clustering"
 """The domain that holds the clustering columns."""
 
 _MOST_CLUSTERING: Final = 4
+_TYPES: Final[Mapping[str, str]] = {
+    **{name: name for name in ("byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary")},
+    **{name: name for name in ("date", "timestamp", "timestamp_ntz", "variant", "void")},
+    "tinyint": "byte",
+    "smallint": "short",
+    "int": "integer",
+    "bigint": "long",
+    "real": "float",
+    "decimal": "decimal(10,0)",
+    "numeric": "decimal(10,0)",
+    "timestamp_ltz": "timestamp",
+}
+"""Plain types in Spark's words, which take no session to understand."""
+
+_PARAMETRISED: Final = re.compile(r"(?:decimal|numeric)\(\d+,\d+\)|(?:var)?char\(\d+\)")
 _WITHOUT_BOUNDS: Final = ("binary", "boolean", "variant", "void")
 
 
@@ -174,8 +190,11 @@ def _sequence(sequence: Identity) -> dict[str, Any]:
 
 def _json_type(type: Any) -> Any:
     if isinstance(type, str):
-        if type in ("long", "integer", "short", "byte"):
-            return type
+        word = "".join(type.lower().split())
+        if word in _TYPES:
+            return _TYPES[word]
+        if _PARAMETRISED.fullmatch(word):
+            return word.replace("numeric", "decimal")
         return offered.declared(f"`x` {type}", keep_lengths=True)["fields"][0]["type"]
     value = getattr(type, "jsonValue", None)
     return value() if callable(value) else type

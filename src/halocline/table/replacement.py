@@ -92,7 +92,7 @@ class Replacement:
     ) -> Removal:
         """What goes, noted as read."""
         if self.where is not None:
-            return remove_rows(spark, snapshot, transaction.files(self.where), self.where, files)
+            return remove_rows(spark, snapshot, _candidates(transaction, self.where), self.where, files)
         gone = _same_partitions(spark, snapshot, transaction, adds) if self.dynamic else transaction.files()
         return Removal(list(removes_from(gone, timestamp_ms=system_clock(), data_change=True)))
 
@@ -109,6 +109,17 @@ class Replacement:
             "numCopiedRows": removal.copied_rows,
             "numAddedChangeFiles": len(removal.changes) + inserted_files,
         }
+
+
+def _candidates(transaction: Transaction, where: str) -> pa.Table:
+    """The live files that may hold rows of a condition, noted as read.
+
+    Spark has analysed the condition. One that only Spark understands prunes nothing.
+    """
+    try:
+        return transaction.files(where)
+    except InputError:
+        return transaction.files()
 
 
 def _same_partitions(

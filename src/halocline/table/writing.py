@@ -79,6 +79,7 @@ class Writing(Opened):
             >>> Table.for_path("lake/orders", spark).append(df)  # doctest: +SKIP
             13
         """
+        offered.checked_frame(df)
         _check_choice("schema_mode", schema_mode, (None, "merge"))
         return _repeated(lambda: self._append(df, schema_mode, txn, user_metadata))
 
@@ -116,6 +117,7 @@ class Writing(Opened):
             >>> Table.for_path("lake/orders", spark).overwrite(df, where="day = '2026-11-01'")  # doctest: +SKIP
             14
         """
+        offered.checked_frame(df)
         _check_choice("schema_mode", schema_mode, (None, "merge", "overwrite"))
         _check_choice("partitions", partitions, ("static", "dynamic"))
         plan = Replacement.asked(where, partitions, schema_mode, partition_by)
@@ -155,6 +157,8 @@ class Writing(Opened):
             metrics = plan.metrics(files.figures([*adds, *removal.adds]), removal, len(changes))
             tags = {PRESERVED_TAG: "true"} if files.identities().names and removal.adds else None
             actions: list[Action] = [*adds, *removal.actions, *changes]
+            if not files.actions(actions) and txn is None:
+                return snapshot.version
             return _committed(files, transaction, actions, parameters, metrics, txn, user_metadata, tags)
 
     def _target(
