@@ -1,0 +1,92 @@
+"""Tables in buckets that Spark has no file system for are scanned and written by Python workers."""
+
+from __future__ import annotations
+
+import urllib.request
+import uuid
+
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap64
+
+from halocline.spark.scan import RowColumns, scan
+from halocline.spark.write import write_files
+from halocline.storage import open_store
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/lake", method="PUT"), timeout=30).close()
+    yield {
+        "endpoint": endpoint,
+        "aws_access_key_id": "key",
+        "aws_secret_access_key": "secret",
+        "region": "us-east-1",
+        "allow_http": "true",
+    }
+    server.stop()
+
+
+@pytest.fixture
+def store(bucket):
+    return open_store(f"s3://lake/{uuid.uuid4().hex}/t able", bucket)
+
+
+def listed(files) -> pa.Table:
+    return pa.table(
+        {
+            "path": [file.path for file in files],
+            "size": [file.size for file in files],
+            "partition_values": pa.array(
+                [list(file.partition_values.items()) for file in files], pa.map_(pa.string(), pa.string())
+            ),
+        }
+    )
+
+
+def test_rows_written_to_a_bucket_come_back(spark, store, types):
+    schema = types.struct(id="long", p="string", s=types.struct(x="double"))
+    df = spark.range(0, 1000, 1, 3).selectExpr("id", "string(id % 3) AS p", "named_struct('x', id / 2D) AS s")
+
+    files = write_files(df, table_url=store.root, schema=schema, partition_columns=["p"], store=store)
+
+    assert sum(file.num_records for file in files) == 1000
+    assert sorted(meta.path for meta in store.list()) == [file.path for file in files]
+    back = scan(spark, listed(files), table_url=store.root, schema=schema, partition_columns=["p"], store=store)
+    assert sorted((row["id"], row["p"], row["s"]["x"]) for row in back.collect()) == [
+        (n, str(n % 3), n / 2) for n in range(1000)
+    ]
+    assert back.where("p = '1' AND s.x > 400").count() == len([n for n in range(1000) if n % 3 == 1 and n > 800])
+
+
+def test_deleted_rows_in_a_bucket_are_gone_and_columns_left_out_are_not_read(spark, store, types):
+    schema = types.struct(id="long", wide="string")
+    df = spark.range(0, 500, 1, 1).selectExpr("id", "repeat(string(id), 100) AS wide")
+    files = write_files(df, table_url=store.root, schema=schema, store=store)
+
+    back = scan(
+        spark,
+        listed(files),
+        table_url=store.root,
+        schema=schema,
+        store=store,
+        columns=["id"],
+        deleted={0: BitMap64(range(0, 500, 2))},
+        rows=RowColumns(row="r"),
+    )
+
+    assert back.columns == ["id", "r"]
+    assert sorted(tuple(row) for row in back.collect()) == [(n, n) for n in range(1, 500, 2)]
+
+
+def test_failed_write_leaves_nothing_in_the_bucket(spark, store, types):
+    df = spark.range(0, 100, 1, 4).selectExpr("IF(id = 77, CAST(raise_error('broken row') AS bigint), id) AS id")
+
+    with pytest.raises(Exception, match="broken row"):
+        write_files(df, table_url=store.root, schema=types.struct(id="long"), store=store)
+
+    assert list(store.list()) == []

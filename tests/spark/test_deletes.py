@@ -1,0 +1,139 @@
+"""Deleted rows stay away, and only they, however large a vector is and however a file is split."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap64
+
+from halocline.errors import InputError
+from halocline.spark import deletes
+from halocline.spark.scan import RowColumns
+
+ID = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+MODES = ["auto", "paths", "arrow"]
+
+
+def ids(df) -> list[int]:
+    return sorted(row["id"] for row in df.collect())
+
+
+@pytest.fixture(params=MODES)
+def mode(request, conf) -> str:
+    conf("halocline.scan.mode", request.param)
+    return request.param
+
+
+PATTERNS = {
+    "first": [0],
+    "last": [199],
+    "word edges": [63, 64, 127, 128],
+    "sign bits": [63, 127, 191],
+    "all": list(range(200)),
+    "all but one": [n for n in range(200) if n != 130],
+    "beyond the file": [5, 5000],
+}
+
+
+@pytest.mark.parametrize("deleted", PATTERNS.values(), ids=PATTERNS.keys())
+def test_deleted_rows_are_gone(spark, lake, mode, deleted):
+    lake.add("dirty.parquet", pa.table({"id": range(200)}), deleted=deleted)
+    lake.add("clean.parquet", pa.table({"id": [1000, 1001]}))
+
+    df = lake.scan(spark, ID)
+
+    assert ids(df) == [*(n for n in range(200) if n not in deleted), 1000, 1001]
+    assert df.count() == len(ids(df))
+
+
+def test_vectors_belong_to_their_own_files(spark, lake, mode, types):
+    random.seed(7)
+    expected = []
+    for number in range(12):
+        rows = random.randint(1, 3000)
+        deleted = random.sample(range(rows), random.randint(0, rows)) if number % 3 else []
+        expected += [number * 10_000 + n for n in range(rows) if n not in set(deleted)]
+        content = pa.table({"id": pa.array(range(number * 10_000, number * 10_000 + rows), pa.int64())})
+        lake.add(f"{number}.parquet", content, deleted=deleted, values={"p": str(number)}, row_group_size=500)
+
+    df = lake.scan(spark, types.struct(id="long", p="integer"), partition_columns=["p"])
+
+    assert ids(df) == expected
+    assert df.where("id DIV 10000 <> p").count() == 0
+    assert ids(df.where("p = 7")) == [n for n in expected if n // 10_000 == 7]
+
+
+def test_splits_and_skipped_row_groups_do_not_move_positions(spark, lake, conf):
+    conf("spark.sql.files.maxPartitionBytes", "30000")
+    deleted = [n for n in range(60_000) if n % 7 == 0]
+    lake.add("1.parquet", pa.table({"id": range(60_000)}), deleted=deleted, row_group_size=1000)
+
+    df = lake.scan(spark, ID)
+
+    assert df.where("id >= 50000").count() == len([n for n in range(50_000, 60_000) if n % 7])
+    assert df.where("id % 7 = 0").count() == 0
+    assert df.count() == 60_000 - len(deleted)
+
+
+def test_positions_count_deleted_rows(spark, lake, mode):
+    lake.add("1.parquet", pa.table({"id": range(10)}), deleted=[0, 4])
+
+    df = lake.scan(spark, ID, rows=RowColumns(file="f", row="r"))
+
+    assert sorted((row["id"], row["r"]) for row in df.collect()) == [(n, n) for n in range(10) if n not in (0, 4)]
+
+
+def test_clean_files_are_scanned_without_a_join(spark, lake, capsys):
+    lake.add("clean.parquet", pa.table({"id": range(10)}))
+    lake.add("empty vector.parquet", pa.table({"id": range(10)}))
+    lake.deleted[1] = BitMap64()
+
+    lake.scan(spark, ID).explain()
+
+    plan = capsys.readouterr().out
+    assert plan.count("FileScan") == 1, plan
+    assert all(word not in plan for word in ("Join", "_metadata", "row_index", "Union")), plan
+
+
+def test_vectors_beyond_the_budget_are_applied_by_workers(spark, lake, conf, capsys):
+    conf("halocline.scan.maxBitmapBytes", "100")
+    lake.add("small.parquet", pa.table({"id": range(100)}), deleted=[3, 99])
+    lake.add("large.parquet", pa.table({"id": range(100, 5000)}), deleted=[0, 4899])
+
+    df = lake.scan(spark, ID)
+    df.explain()
+
+    plan = capsys.readouterr().out
+    assert "MapInArrow" in plan, plan
+    assert "BroadcastHashJoin" in plan, plan
+    assert ids(df) == sorted(set(range(5000)) - {3, 99, 100, 4999})
+
+
+def test_budget_that_is_no_number_is_refused(spark, lake, conf):
+    conf("halocline.scan.maxBitmapBytes", "plenty")
+    lake.add("1.parquet", pa.table({"id": [1]}))
+
+    with pytest.raises(InputError, match="plenty"):
+        lake.scan(spark, ID)
+
+
+def test_budget_is_spent_on_small_vectors_first():
+    vectors = {0: BitMap64([10**6]), 1: BitMap64([63]), 2: BitMap64([64]), 3: BitMap64([0])}
+
+    assert deletes.within(vectors, 8 + 8 + 16) == {1, 2, 3}
+    assert deletes.within(vectors, 31) == {1, 3}
+    assert deletes.within(vectors, 0) == set()
+    assert deletes.within({}, 100) == set()
+
+
+def test_words_hold_one_bit_per_position():
+    positions = [0, 1, 63, 64, 1000]
+
+    words = deletes.words_of(BitMap64(positions)).astype(np.uint64).tolist()
+
+    assert [n for n in range(64 * len(words)) if words[n // 64] >> (n % 64) & 1] == positions
+    column = deletes.words_column({4: BitMap64([1]), 9: BitMap64([64])}, np.array([9, 4]))
+    assert column.to_pylist() == [[0, 1], [2]]
