@@ -1,0 +1,441 @@
+"""The gRPC side: bad input is refused with a typed status, logged and bounded; rights, TLS, health, reflection."""
+
+import datetime
+import ipaddress
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_status import rpc_status
+
+from halocline.errors import DeniedError, UnavailableError
+from halocline.fleet import messages
+from halocline.fleet.admin import AdminClient
+from halocline.fleet.auth import Access, Claims, Grant, Right, Tokens, digest, rights
+from halocline.fleet.commands import RIGHTS
+from halocline.fleet.endpoint import Endpoint
+from halocline.fleet.handshake import Role, Wire
+from halocline.fleet.hosting import Config, embedded
+from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.server import Tls
+from halocline.fleet.service import Settings
+from halocline.fleet.state import Range, Report
+
+SECRETS = {name: f"secret of {name}" for name in Right}
+ACCESS = Access({digest(SECRETS[name]): Grant(name, rights([name])) for name in Right})
+CALLS = [
+    (service.full_name, method) for service in pb.DESCRIPTOR.services_by_name.values() for method in service.methods
+]
+REPORT = Report("etl", 0, "halocline@0.1.0", supported={"hudi": Range(6, 9)})
+
+
+@pytest.fixture(scope="module")
+def hosting():
+    config = Config(store=":memory:", listen="127.0.0.1:0", http="", access=ACCESS, settings=Settings(tick_s=0.05))
+    with embedded(config) as running:
+        yield running
+
+
+@pytest.fixture
+def channel(hosting):
+    with grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as opened:
+        yield opened
+
+
+def handshake(channel, right=Right.JOIN, **changes):
+    """A member's or operator's handshake; whatever is given in `changes` replaces its fields."""
+    wire = Wire.current()
+    joining = right is Right.JOIN and "membership" not in changes
+    request = pb.HandshakeRequest(
+        client=messages.to_peer(wire.client(Role.MEMBER if joining else Role.OPERATOR)),
+        identity="etl",
+        role="reader",
+        secret=SECRETS[right],
+        clock_ms=int(time.time() * 1000),
+        membership=messages.to_membership(REPORT) if joining else None,
+    )
+    if joining:
+        request.membership.incarnation = time.time_ns()
+    for name, value in changes.items():
+        if value is None:
+            request.ClearField(name)
+        elif name in ("client", "membership"):
+            getattr(request, name).CopyFrom(value)
+        else:
+            setattr(request, name, value)
+    call = channel.unary_unary(
+        "/halocline.fleet.v1.Fleet/Handshake",
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=pb.HandshakeResponse.FromString,
+    )
+    return call(request, timeout=10)
+
+
+def refused(call):
+    """The code, the condition and the violations that a call is refused with."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    status = rpc_status.from_call(caught.value)
+    assert status is not None, f"not a typed refusal: {caught.value}"
+    info, failure = error_details_pb2.ErrorInfo(), error_details_pb2.PreconditionFailure()
+    for detail in status.details:
+        detail.Unpack(info) or detail.Unpack(failure)
+    assert info.domain == "halocline"
+    return caught.value.code(), info.reason, [(each.type, each.subject) for each in failure.violations]
+
+
+def raw(channel, service, method, data=b"", token="", pieces=None):
+    """Calls a method with bytes as they are and returns the answer's bytes."""
+    path = f"/{service}/{method.name}"
+    options = {"timeout": 10, "metadata": (("authorization", f"Bearer {token}"),)}
+    up = iter(pieces if pieces is not None else [data])
+    if method.client_streaming and method.server_streaming:
+        return b"".join(channel.stream_stream(path)(up, **options))
+    if method.client_streaming:
+        return channel.stream_unary(path)(up, **options)
+    if method.server_streaming:
+        return b"".join(channel.unary_stream(path)(data, **options))
+    return channel.unary_unary(path)(data, **options)
+
+
+METHODS = pytest.mark.parametrize(("service", "method"), CALLS, ids=[method.name for _, method in CALLS])
+
+
+@METHODS
+def test_garbage_is_an_invalid_argument(channel, hosting, service, method):
+    token = handshake(channel).token if method.name == "Session" else handshake(channel, Right.FORCE).token
+    if RIGHTS.get(method.name) is Right.JOIN:
+        token = handshake(channel).token
+    code, condition, _ = refused(lambda: raw(channel, service, method, b"\xff\xff\xff garbage", token))
+    assert (code, condition) == (grpc.StatusCode.INVALID_ARGUMENT, "ARGUMENT_INVALID")
+
+
+@METHODS
+@pytest.mark.parametrize("token", ["", "forged", "a.b.c"])
+def test_without_a_good_token_nothing_is_answered(channel, service, method, token):
+    if method.name == "Handshake":
+        return
+    code, condition, _ = refused(lambda: raw(channel, service, method, b"", token))
+    assert (code, condition) == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID")
+
+
+@METHODS
+def test_a_call_needs_its_right(channel, hosting, service, method):
+    if method.name == "Handshake":
+        return
+    lacking = Right.JOIN if RIGHTS[method.name] is not Right.JOIN else Right.PLAN
+    if RIGHTS[method.name] is Right.OBSERVE:
+        token = token_of(hosting, frozenset())
+    else:
+        token = handshake(channel, lacking).token
+    code, condition, _ = refused(lambda: raw(channel, service, method, b"", token))
+    assert (code, condition) == (grpc.StatusCode.PERMISSION_DENIED, "DENIED")
+
+
+def test_every_call_but_the_handshake_has_a_right():
+    assert {method.name for _, method in CALLS} - RIGHTS.keys() == {"Handshake"}
+
+
+def token_of(hosting, may, *, expires=10**6, epoch=1):
+    now = hosting.service.clock.now()
+    claims = Claims("etl", 1, "reader", "x@1", epoch, "test", may, now + expires)
+    return hosting.service.tokens().issue(claims)
+
+
+def describe(channel, token):
+    call = channel.unary_unary("/halocline.fleet.v1.Admin/Describe")
+    return call(b"", timeout=10, metadata=(("authorization", f"Bearer {token}"),))
+
+
+def test_an_expired_token_is_refused(channel, hosting):
+    token = token_of(hosting, rights(["observe"]), expires=-60_000)
+    assert refused(lambda: describe(channel, token))[:2] == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID")
+
+
+def test_a_token_of_another_fleet_is_refused(channel, hosting):
+    claims = Claims("etl", 1, "reader", "x@1", 1, "test", rights(["force"]), hosting.service.clock.now() + 10**6)
+    token = Tokens({"k": b"x" * 32}).issue(claims)
+    assert refused(lambda: describe(channel, token))[:2] == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID")
+
+
+def test_a_token_from_a_later_epoch_sends_the_caller_to_look_again(channel, hosting):
+    token = token_of(hosting, rights(["observe"]), epoch=99)
+    assert refused(lambda: describe(channel, token))[0] == grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_token_carries_who_it_is_and_what_it_was_admitted_with(channel, hosting):
+    response = handshake(channel)
+    claims = hosting.service.tokens().check(response.token, hosting.service.clock.now())
+    assert (claims.identity, claims.role, claims.release) == ("etl", "reader", "halocline@0.1.0")
+    assert claims.incarnation > 0
+    assert claims.epoch == response.epoch == 1
+    assert claims.rights == rights(["join"])
+    assert response.token_expires_ms - hosting.service.clock.now() <= 15 * 60_000
+
+
+# The handshake.
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", "x" * 10_000])
+def test_a_wrong_secret_is_not_let_in_and_written_down(channel, hosting, secret):
+    found = refused(lambda: handshake(channel, secret=secret))
+    assert found[:2] == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_INVALID")
+    assert audit(hosting, refused_only=True)[0].action == "handshake"
+
+
+def test_a_secret_without_the_right_to_join_is_denied(channel):
+    member = messages.to_membership(REPORT)
+    found = refused(lambda: handshake(channel, Right.OBSERVE, membership=member))
+    assert found[:2] == (grpc.StatusCode.PERMISSION_DENIED, "DENIED")
+
+
+def audit(hosting, **query):
+    with AdminClient(Endpoint((f"127.0.0.1:{hosting.port}",), secret=SECRETS["force"])) as client:
+        return client.ask("Audit", pb.AuditRequest(**query), pb.AuditResponse).entries
+
+
+@pytest.mark.parametrize("hours", [1, -1, 24 * 365, -24 * 365 * 40])
+def test_a_clock_an_hour_off_is_refused_and_written_down(channel, hosting, hours):
+    clock = int((time.time() + 3600 * hours) * 1000)
+    code, condition, violations = refused(lambda: handshake(channel, clock_ms=clock))
+    assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "CLOCK_SKEW")
+    assert violations == [("CLOCK_SKEW", "etl")]
+    assert audit(hosting, refused_only=True)[0].refused == "CLOCK_SKEW"
+
+
+@pytest.mark.parametrize("version", ["", "0.0.0", "nightly", "0.0.1"])
+def test_an_unknown_or_zero_client_version_never_passes(channel, version):
+    peer = messages.to_peer(Wire.current().client(Role.MEMBER))
+    peer.version = version
+    code, condition, violations = refused(lambda: handshake(channel, client=peer))
+    assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "VERSION_UNKNOWN")
+    assert violations[0][0] == "VERSION_UNKNOWN"
+
+
+@pytest.mark.parametrize("release", ["", "nightly", "halocline@0.0.0", "@1"])
+def test_an_unknown_or_zero_release_never_joins(channel, release):
+    member = pb.Membership(incarnation=time.time_ns(), release=release)
+    wire = messages.to_peer(Wire.current().client(Role.MEMBER))
+    found = refused(lambda: handshake(channel, membership=member, client=wire))
+    assert found[:2] == (grpc.StatusCode.FAILED_PRECONDITION, "VERSION_UNKNOWN")
+
+
+def test_a_client_that_needs_a_feature_the_server_lacks_is_told_which(channel, hosting):
+    peer = messages.to_peer(Wire.current().client(Role.MEMBER))
+    peer.requires.append(pb.Feature(name="member/telepathy", level=1))
+    code, condition, violations = refused(lambda: handshake(channel, client=peer))
+    assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "INCOMPATIBLE_VERSION")
+    assert violations == [("FEATURE_MISSING", "member/telepathy")]
+    assert audit(hosting, refused_only=True)[0].subject == "member/telepathy"
+
+
+def test_a_member_below_the_level_is_told_the_level(channel):
+    member = pb.Membership(
+        incarnation=time.time_ns(), release="hudi@0.12.0", supported={"hudi": pb.LevelRange(lo=4, hi=5)}
+    )
+    wire = messages.to_peer(Wire.current().client(Role.MEMBER))
+    code, condition, violations = refused(lambda: handshake(channel, membership=member, client=wire, identity="old"))
+    assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "INCOMPATIBLE_VERSION")
+    assert violations == [("BELOW_CLUSTER_VERSION", "hudi=6")]
+
+
+def test_a_replayed_incarnation_is_refused(channel):
+    wire = messages.to_peer(Wire.current().client(Role.MEMBER))
+    member = messages.to_membership(REPORT)
+    member.incarnation = 2**62
+    handshake(channel, membership=member, client=wire, identity="once")
+    handshake(channel, membership=member, client=wire, identity="once")
+    member.incarnation -= 1
+    code, condition, _ = refused(lambda: handshake(channel, membership=member, client=wire, identity="once"))
+    assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "INCARNATION_REPLAYED")
+
+
+@pytest.mark.parametrize("identity", ["", "../../etc/passwd", "/abs", "a/b", "x" * 10_000, "a\0b", "é"])
+def test_ids_that_look_like_paths_are_invalid(channel, identity):
+    code, condition, _ = refused(lambda: handshake(channel, identity=identity))
+    assert (code, condition) == (grpc.StatusCode.INVALID_ARGUMENT, "ARGUMENT_INVALID")
+
+
+def test_huge_feature_lists_are_invalid(channel):
+    peer = messages.to_peer(Wire.current().client(Role.MEMBER))
+    peer.provides.extend(pb.Feature(name=f"f{n}", level=1) for n in range(10_000))
+    assert refused(lambda: handshake(channel, client=peer))[0] == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_message_larger_than_the_limit_is_not_even_read(channel, hosting):
+    with pytest.raises(grpc.RpcError) as caught:
+        handshake(channel, secret="x" * (2 << 20))
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_strangers_can_cause_only_so_many_audit_entries(hosting):
+    before = hosting.service.strangers.dropped
+    with grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel, ThreadPoolExecutor(8) as pool:
+
+        def attempt(_):
+            with pytest.raises(grpc.RpcError):
+                handshake(channel, secret="guess")
+
+        list(pool.map(attempt, range(400)))
+    assert hosting.service.strangers.dropped > before, "the bound was never reached"
+    assert hosting.service.active
+
+
+# Sessions.
+
+
+def test_a_session_needs_a_membership(channel):
+    token = handshake(channel, Right.JOIN, membership=None).token
+    session = next(method for _, method in CALLS if method.name == "Session")
+    code, condition, _ = refused(lambda: raw(channel, "halocline.fleet.v1.Fleet", session, b"", token))
+    assert (code, condition) == (grpc.StatusCode.INVALID_ARGUMENT, "ARGUMENT_INVALID")
+
+
+@pytest.mark.parametrize(
+    "up", [b"\xff\xff", b"", pb.Up(heartbeat=pb.Heartbeat(views={f"l{n}": pb.View() for n in range(99)}))]
+)
+def test_what_is_no_heartbeat_ends_the_session(channel, up):
+    token = handshake(channel).token
+    session = next(method for _, method in CALLS if method.name == "Session")
+    data = up if isinstance(up, bytes) else up.SerializeToString()
+    code, _, _ = refused(lambda: raw(channel, "halocline.fleet.v1.Fleet", session, data, token))
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_session_that_beats_too_fast_ends(channel):
+    token = handshake(channel).token
+    session = next(method for _, method in CALLS if method.name == "Session")
+    pieces = (pb.Up(heartbeat=pb.Heartbeat(seq=n + 1)).SerializeToString() for n in range(500))
+    code, condition, _ = refused(lambda: raw(channel, "halocline.fleet.v1.Fleet", session, token=token, pieces=pieces))
+    assert (code, condition) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY")
+
+
+def test_a_session_begins_with_the_standing_and_a_marker(channel):
+    token = handshake(channel).token
+    call = channel.stream_stream("/halocline.fleet.v1.Fleet/Session", response_deserializer=pb.Down.FromString)
+    down = call(iter([]), timeout=10, metadata=(("authorization", f"Bearer {token}"),))
+    first, second = next(down), next(down)
+    down.cancel()
+    assert {each.ladder for each in first.standing.announcements} == {"delta", "hudi", "index"}
+    assert second.marker.epoch == 1
+
+
+def test_half_way_through_its_life_a_token_is_replaced_on_the_session():
+    settings = Settings(token_ms=400, tick_s=0.05)
+    config = Config(store=":memory:", listen="127.0.0.1:0", http="", access=ACCESS, settings=settings)
+    with embedded(config) as hosting, grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel:
+        token = handshake(channel).token
+        call = channel.stream_stream("/halocline.fleet.v1.Fleet/Session", response_deserializer=pb.Down.FromString)
+
+        def beats():
+            yield pb.Up(heartbeat=pb.Heartbeat(seq=1)).SerializeToString()
+            time.sleep(0.5)
+            yield pb.Up(heartbeat=pb.Heartbeat(seq=2)).SerializeToString()
+            time.sleep(5)
+
+        down = call(beats(), timeout=10, metadata=(("authorization", f"Bearer {token}"),))
+        fresh = next(each.token.token for each in down if each.WhichOneof("what") == "token")
+        down.cancel()
+        assert hosting.service.tokens().check(fresh, hosting.service.clock.now()).identity == "etl"
+
+
+# Around it.
+
+
+def test_health_is_serving_on_the_active_coordinator(channel):
+    stub = health_pb2_grpc.HealthStub(channel)
+    for service in ("", "halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin"):
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_reflection_lists_the_services(channel):
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+    answer = next(stub.ServerReflectionInfo(asked, timeout=5))
+    names = {each.name for each in answer.list_services_response.service}
+    assert {"halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin", "grpc.health.v1.Health"} <= names
+
+
+# TLS.
+
+
+def certificate(name, issuer=None, authority=False):
+    """A key and a certificate for `name`, signed by `issuer` or by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer[1].subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=2))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(issuer[0] if issuer else key, hashes.SHA256())
+    )
+    return key, made
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pki")
+    authority = certificate("authority", authority=True)
+    stranger = certificate("stranger", authority=True)
+    parties = {
+        "authority": authority,
+        "server": certificate("fleet.example", authority),
+        "spark": certificate("spark.example", authority),
+        "nobody": certificate("nobody.example", authority),
+        "stranger": certificate("spark.example", stranger),
+    }
+    for name, (key, made) in parties.items():
+        (folder / f"{name}.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        (folder / f"{name}.key").write_bytes(key.private_bytes(*encoding))
+    return folder
+
+
+def tls_config(pki, mutual):
+    access = Access(certificates={"spark.example": Grant("spark.example", rights(["raise"]))})
+    tls = Tls(pki / "server.pem", pki / "server.key", pki / "authority.pem" if mutual else None)
+    return Config(store=":memory:", listen="127.0.0.1:0", http="", access=access if mutual else ACCESS, tls=tls)
+
+
+def connect(hosting, pki, name=None, authority="authority", secret=""):
+    files = {"certificate": pki / f"{name}.pem", "key": pki / f"{name}.key"} if name else {}
+    address = f"grpcs://127.0.0.1:{hosting.port}"
+    endpoint = Endpoint.parse(address, secret=secret, authority=pki / f"{authority}.pem", **files)
+    with AdminClient(endpoint, deadline=3) as client:
+        return client.handshake()
+
+
+def test_over_tls_a_secret_lets_in_and_an_unknown_authority_is_not_trusted(pki):
+    with embedded(tls_config(pki, mutual=False)) as hosting:
+        assert connect(hosting, pki, secret=SECRETS["raise"]).rights == {"raise", "plan", "observe"}
+        with pytest.raises(UnavailableError):
+            connect(hosting, pki, authority="stranger", secret=SECRETS["raise"])
+        with pytest.raises(UnavailableError), AdminClient(f"grpc://127.0.0.1:{hosting.port}", deadline=2) as client:
+            client.handshake()
+
+
+def test_over_mutual_tls_the_certificate_decides(pki):
+    with embedded(tls_config(pki, mutual=True)) as hosting:
+        assert connect(hosting, pki, "spark").rights == {"raise", "plan", "observe"}
+        with pytest.raises(DeniedError):
+            connect(hosting, pki, "nobody")
+        for name in (None, "stranger"):
+            with pytest.raises(UnavailableError):
+                connect(hosting, pki, name)

@@ -1,0 +1,352 @@
+"""What every store of a fleet promises, on SQLite; PostgreSQL is tried in tests/fleet with real processes."""
+
+import os
+import sqlite3
+import stat
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from halocline import __version__
+from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
+from halocline.fleet.effects import Audit
+from halocline.fleet.ladder import Ladder, Rung
+from halocline.fleet.standing import Downgrade, Hold, Phase, Policy, Standing, View
+from halocline.fleet.state import Change, Fleet, Key, Member, Provenance, Range, Report, TableLevel, TableUse, Terms
+from halocline.fleet.store import Holder, Query, Sighting, StaleEpochError, Write, migrations, open_fleet_store, schema
+from halocline.fleet.store.codec import KINDS, assembled, decode, encode, taken_apart
+from halocline.fleet.store.sqlite import SqliteStore
+
+REPORT = Report(
+    "etl",
+    7,
+    "deltalake@1.6.6",
+    "writer",
+    {"delta": Range(1, 4)},
+    frozenset({"deletionVectors"}),
+    frozenset({"handshake"}),
+    False,
+    frozenset({TableUse("lake/orders", "delta", "write")}),
+)
+RUNG = Rung(8, (("delta", 3),), True, frozenset({"f"}), ("hudi@1.0.0",), "new layout")
+DOWNGRADE = Downgrade(6, Phase.CLOSED, 4, False, 99, "ann", "bad release")
+RECORDS = [
+    Change("terms", (), Terms(lease=10, margin=2, provides=frozenset({"a", "b"}))),
+    Change(
+        "ladders", "hudi", Ladder("hudi", (Rung(6), Rung(8, (("delta", 3),), True, frozenset({"f"}), ("h@1",), "s")))
+    ),
+    Change("standings", "hudi", Standing(8, 6, 5, Policy.AUTO, downgrade=DOWNGRADE)),
+    Change("members", Key("etl", 7), Member(REPORT, Provenance.REPORTED, 5, admitted={"delta": View(3, 4)})),
+    Change("members", Key("bi", 0), Member(Report("bi", 0, "?"), Provenance.DECLARED, 6, excused={"delta": 4})),
+    Change("incarnations", "etl", 7),
+    Change("holds", ("hudi", "close"), Hold("hudi", "close", 8, None, "year end", "ann")),
+    Change("tables", ("lake/orders", "delta"), TableLevel("lake/orders", "delta", 3, 8)),
+    Change("tables", ('"' * 1000, "delta"), TableLevel('"' * 1000, "delta", 3, 8)),
+]
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    opened = open_fleet_store(":memory:" if request.param == "memory" else str(tmp_path / "fleet.db"))
+    yield opened
+    opened.close()
+
+
+def take_over(store, name="one", *changes, audits=()):
+    """Takes over as `name` and writes; returns the fleet that was found, or who holds the lease."""
+    return store.take_over(name, "host:1", lambda fleet: (fleet, fleet.epoch + 1, Write(changes, audits)))
+
+
+def test_every_kind_of_record_comes_back_as_it_was(store):
+    take_over(store, "one", *RECORDS)
+    found = take_over(store, "one")
+    assert sorted(map(repr, taken_apart(found))) == sorted(map(repr, RECORDS))
+    assert found.epoch == 1
+
+
+def test_every_field_of_a_fleet_has_a_kind():
+    assert set(KINDS) | {"epoch"} == set(Fleet.__dataclass_fields__)
+
+
+def test_a_record_that_is_written_again_replaces_the_former_and_none_deletes_it(store):
+    take_over(store, "one", *RECORDS)
+    store.write(1, Write([Change("incarnations", "etl", 8), Change("holds", ("hudi", "close"), None)]))
+    found = take_over(store)
+    assert found.incarnations == {"etl": 8}
+    assert found.holds == {}
+
+
+def test_a_stale_epoch_writes_nothing_at_all(store):
+    take_over(store)
+    take_over(store)
+    write = Write([Change("incarnations", "etl", 1)], [Audit(1, "a", "join", "etl")], [sighting("etl")])
+    with pytest.raises(StaleEpochError) as caught:
+        store.write(1, write)
+    assert caught.value.condition == "STALE_EPOCH"
+    assert "epoch 2" in caught.value.sides["store"]
+    for attempt in (lambda: store.renew(1), lambda: store.replace(1, [], Write()), lambda: store.prune(1)):
+        with pytest.raises(StaleEpochError):
+            attempt()
+    assert take_over(store).incarnations == {}
+    assert store.audit(Query()) == []
+    assert store.seen() == []
+
+
+def test_a_failure_in_the_middle_of_a_transaction_writes_nothing(store):
+    take_over(store)
+    with pytest.raises(TypeError):
+        store.write(1, Write([Change("incarnations", "etl", 1), Change("incarnations", "bad", object())]))
+    assert take_over(store).incarnations == {}
+
+
+def test_whoever_holds_the_lease_keeps_others_out_until_it_resigns(store):
+    take_over(store, "one")
+    held = take_over(store, "two")
+    assert isinstance(held, Holder)
+    assert (held.name, held.address, held.epoch) == ("one", "host:1", 1)
+    assert held.left_ms > 0
+    store.resign(1)
+    assert store.holder().left_ms == 0
+    assert not store.holds_lease(1)
+    assert take_over(store, "two").epoch == 1
+    assert store.holder().name == "two"
+    assert store.holds_lease(2)
+
+
+def test_resigning_under_a_stale_epoch_takes_nothing_from_the_successor(store):
+    take_over(store, "one")
+    store.resign(1)
+    take_over(store, "two")
+    store.resign(1)
+    assert isinstance(take_over(store, "three"), Holder)
+
+
+def test_the_audit_log_answers_by_actor_action_subject_and_time(store):
+    take_over(store)
+    entries = [
+        Audit(10, "ann", "raise", "hudi=8", "6 to 8"),
+        Audit(20, "bob", "hold", "hudi=8", "close"),
+        Audit(30, "ann", "raise", "delta=4", "", refused="LEVEL_BLOCKED"),
+    ]
+    store.write(1, Write(audits=entries))
+    asked = {
+        "all": Query(),
+        "ann": Query(actor="ann"),
+        "hold": Query(action="hold"),
+        "hudi": Query(subject="hudi=8"),
+        "refused": Query(refused_only=True),
+        "since": Query(since_ms=20),
+        "one": Query(limit=1),
+        "older": Query(before=3),
+    }
+    found = {name: [entry.audit.at for entry in store.audit(query)] for name, query in asked.items()}
+    assert found == {
+        "all": [30, 20, 10],
+        "ann": [30, 10],
+        "hold": [20],
+        "hudi": [20, 10],
+        "refused": [30],
+        "since": [30, 20],
+        "one": [30],
+        "older": [20, 10],
+    }
+    assert store.audit(Query())[0].audit == entries[2]
+    assert store.audit(Query())[0].epoch == 1
+
+
+def sighting(identity, at=5, outcome="joined", release="deltalake@1.6.6"):
+    return Sighting(identity, "halocline@0.1.0", release, "reader", outcome, ("handshake",), at)
+
+
+def test_handshakes_are_remembered_once_per_kind_with_first_last_and_count(store):
+    take_over(store)
+    store.write(1, Write(sightings=[sighting("etl", 5), sighting("etl", 6), sighting("bi", 7, "DENIED")]))
+    store.write(1, Write(sightings=[sighting("etl", 9)]))
+    found = {each.last.identity: (each.first_ms, each.last.at_ms, each.times) for each in store.seen()}
+    assert found == {"etl": (5, 9, 3), "bi": (7, 7, 1)}
+    assert [each.last.identity for each in store.seen()] == ["etl", "bi"]
+    assert store.seen()[0].last.requires == ("handshake",)
+
+
+def test_what_grows_is_pruned_and_the_newest_is_kept(store, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.store.sql.MOST_AUDIT", 10)
+    monkeypatch.setattr("halocline.fleet.store.sql.MOST_SIGHTINGS", 3)
+    take_over(store)
+    audits = [Audit(n, "a", "join", str(n)) for n in range(25)]
+    store.write(1, Write((), audits, [sighting(f"m{n}", n) for n in range(9)]))
+    store.prune(1)
+    assert [entry.audit.at for entry in store.audit(Query())] == list(range(24, 14, -1))
+    assert [each.last.identity for each in store.seen()] == ["m8", "m7", "m6"]
+
+
+def test_signing_keys_are_made_once_and_kept(store):
+    first = store.signing_keys(1)
+    assert store.signing_keys(2) == first
+    assert all(len(secret) == 32 for secret in first.values())
+
+
+def test_an_export_holds_everything_but_keys_and_can_be_put_back(store, tmp_path):
+    take_over(store, "one", *RECORDS, audits=[Audit(1, "a", "join", "etl")])
+    store.write(1, Write(sightings=[sighting("etl")]))
+    secret = next(iter(store.signing_keys(1).values()))
+    document = store.export()
+    assert secret.hex() not in repr(document)
+    assert repr(secret) not in repr(document)
+    assert (document["format"], document["halocline"], document["epoch"]) == (1, __version__, 1)
+    assert [each["audit"]["subject"] for each in document["audit"]] == ["etl"]
+    assert [each["last"]["identity"] for each in document["sightings"]] == ["etl"]
+    other = open_fleet_store(str(tmp_path / "other.db"))
+    take_over(other, "one", Change("incarnations", "gone", 1))
+    other.replace(1, RECORDS, Write())
+    found = take_over(other)
+    other.close()
+    assert sorted(map(repr, taken_apart(found))) == sorted(map(repr, RECORDS))
+
+
+def test_long_keys_are_kept_whole_although_the_index_holds_a_digest():
+    column, body = encode(("x" * 5000, "delta"), TableLevel("x" * 5000, "delta", 1, 1))
+    assert len(column) < 100
+    assert decode("tables", body).key == ("x" * 5000, "delta")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("members", "{}"),
+        ("members", '{"key":["etl",1],"value":{"report":{}}}'),
+        ("standings", '{"key":"x","value":7}'),
+        ("holds", "not json"),
+        ("nonsense", '{"key":"x","value":1}'),
+        ("members", '{"key":["../x",1],"value":{"report":{"identity":"../x","incarnation":1,"release":""}}}'),
+    ],
+)
+def test_a_damaged_record_is_malformed_and_says_which(kind, body):
+    with pytest.raises(MalformedError) as caught:
+        assembled(1, [(kind, body)])
+    assert kind in str(caught.value)
+
+
+# Migrations.
+
+
+def test_migrations_are_numbered_without_gaps_and_never_ask_for_more_than_themselves():
+    assert [each.number for each in migrations.MIGRATIONS] == list(range(1, migrations.LATEST + 1))
+    assert all(each.minimum <= each.number for each in migrations.MIGRATIONS)
+
+
+def test_migrations_make_the_tables_that_the_schema_describes():
+    store = SqliteStore(":memory:")
+    found = inspect(store.engine)
+    expected = create_engine("sqlite://")
+    schema.metadata.create_all(expected)
+    wanted = inspect(expected)
+    assert set(found.get_table_names()) == set(wanted.get_table_names())
+    for table in wanted.get_table_names():
+        columns = [
+            {column["name"]: (str(column["type"]), column["nullable"]) for column in each.get_columns(table)}
+            for each in (found, wanted)
+        ]
+        assert columns[0] == columns[1], table
+        keys = [each.get_pk_constraint(table)["constrained_columns"] for each in (found, wanted)]
+        assert keys[0] == keys[1], table
+    store.close()
+    expected.dispose()
+
+
+def test_a_store_is_migrated_once_and_says_by_whom(tmp_path):
+    path = str(tmp_path / "fleet.db")
+    SqliteStore(path).close()
+    store = SqliteStore(path)
+    with store.engine.connect() as connection:
+        row = connection.execute(text("SELECT version, minimum, written_by FROM store_version")).one()
+    store.close()
+    assert tuple(row) == (migrations.LATEST, migrations.LATEST, __version__)
+
+
+def alter(path, sql):
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(sql)
+    connection.close()
+
+
+def test_a_store_that_needs_a_newer_release_is_refused_with_the_fix(tmp_path):
+    path = str(tmp_path / "fleet.db")
+    SqliteStore(path).close()
+    alter(path, "UPDATE store_version SET version = 99, minimum = 98, written_by = '7.0.0'")
+    with pytest.raises(UnsupportedError) as caught:
+        SqliteStore(path)
+    assert caught.value.condition == "STORE_TOO_NEW"
+    assert "Upgrade to halocline 7.0.0" in caught.value.next_step
+    assert f"knows migration {migrations.LATEST}" in caught.value.sides["this release"]
+    SqliteStore(str(tmp_path / "other.db")).close()
+    assert not os.path.exists(f"{path}.lock"), "a store that was refused must not stay locked"
+
+
+def test_a_store_that_a_newer_release_only_added_to_can_still_be_used(tmp_path):
+    path = str(tmp_path / "fleet.db")
+    SqliteStore(path).close()
+    alter(path, f"UPDATE store_version SET version = 99, minimum = {migrations.LATEST}")
+    store = SqliteStore(path)
+    assert take_over(store).epoch == 0
+    store.close()
+
+
+def test_an_older_store_is_brought_up_to_date_with_its_records(tmp_path):
+    path = str(tmp_path / "fleet.db")
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        migrations.migrate(connection, migrations.MIGRATIONS[:1])
+        connection.execute(
+            text("INSERT INTO records VALUES ('incarnations', '\"etl\"', 1, :body)"),
+            {"body": encode("etl", 7)[1]},
+        )
+    engine.dispose()
+    store = SqliteStore(path)
+    assert take_over(store).incarnations == {"etl": 7}
+    assert store.audit(Query()) == []
+    store.close()
+
+
+# The file.
+
+
+def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path):
+    path = str(tmp_path / "fleet.db")
+    first = SqliteStore(path)
+    with pytest.raises(ConflictError) as caught:
+        SqliteStore(path)
+    assert caught.value.condition == "STORE_IN_USE"
+    first.close()
+    SqliteStore(path).close()
+
+
+def test_the_file_is_synced_at_every_commit_and_only_for_its_owner(tmp_path):
+    path = tmp_path / "fleet.db"
+    store = SqliteStore(str(path))
+    with store.engine.connect() as connection:
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    store.close()
+
+
+def test_a_file_that_is_no_database_is_unavailable_and_left_alone(tmp_path):
+    path = tmp_path / "fleet.db"
+    path.write_bytes(b"not a database at all, but long enough to be looked at" * 20)
+    with pytest.raises(UnavailableError, match="failed"):
+        SqliteStore(str(path))
+    assert path.read_bytes().startswith(b"not a database")
+
+
+@pytest.mark.parametrize("where", ["mysql://host/db", "s3://bucket/x", "/no/such/folder/fleet.db"])
+def test_what_cannot_be_a_store_is_refused(where):
+    with pytest.raises(InputError):
+        open_fleet_store(where)
+
+
+def test_passwords_do_not_appear_in_descriptions():
+    with pytest.raises(UnavailableError) as caught:
+        open_fleet_store("postgresql://ann:s3cret@127.0.0.1:1/fleet")
+    assert "s3cret" not in str(caught.value)
+    assert "127.0.0.1" in str(caught.value)
