@@ -165,7 +165,7 @@ def _value(name: str, value: Any) -> Any:
     return value.replace(tzinfo=UTC) if name == "ts" and value else value
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     st.sampled_from(["i", "s", "t", "tn", "m", "d", "b"]).flatmap(
         lambda partition: st.tuples(st.just(partition), st.lists(files(partition), min_size=1, max_size=3))

@@ -30,6 +30,7 @@ from halocline.compat.release import Release
 from halocline.errors import InputError, MalformedError
 from halocline.formats.delta import gate, in_commit_timestamps
 from halocline.formats.delta.actions import CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
+from halocline.formats.delta.checksum import read_summary
 from halocline.formats.delta.header import TableHeader, header_of
 from halocline.formats.delta.predicate import Predicate
 from halocline.formats.delta.pruning import StatsPruner
@@ -178,12 +179,16 @@ class Snapshot:
 
     @cached_property
     def timestamp_ms(self) -> int:
-        """When the version came to be: its in-commit timestamp where enabled, the time of its file otherwise."""
-        if in_commit_timestamps.is_enabled(self.configuration) and self.commit_info is not None:
-            own = self.commit_info.in_commit_timestamp
-            if own is not None:
-                return own
+        """When the version came to be: its in-commit timestamp where enabled, the time of its file otherwise.
+
+        Where the commit itself has been cleaned up, the version's checksum still knows its timestamp.
+        """
         segment = self.replay.segment
+        if in_commit_timestamps.is_enabled(self.configuration):
+            summary = read_summary(self.store, self.version) if segment.checksum and not segment.last_commit else None
+            told = self.commit_info or summary
+            if told is not None and told.in_commit_timestamp is not None:
+                return told.in_commit_timestamp
         if segment.last_commit is not None:
             return segment.last_commit.modified_ms
         assert segment.checkpoint is not None

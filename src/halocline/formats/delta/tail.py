@@ -147,8 +147,9 @@ class Tail:
         """
         header = Header()
         for file, data in self._contents():
-            # Nearly all commits only move files; searching the bytes is far cheaper than decoding them.
-            if b'"protocol"' in data or b'"metaData"' in data:
+            # Nearly all commits only move files; searching the bytes is far cheaper than decoding them. JSON may also
+            # spell a letter by its number.
+            if b'"protocol"' in data or b'"metaData"' in data or b"\\u00" in data:
                 header = header.over(_header_in(data, file.name))
                 if header.is_whole:
                     break

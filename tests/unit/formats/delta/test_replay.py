@@ -91,6 +91,11 @@ class TestTail:
         header = opened(log).header
         assert (header.protocol, header.metadata) == (ProtocolAction(1, 3), Metadata("new"))
 
+    def test_a_protocol_spelt_by_numbers_counts_as_well(self):
+        log = LogBuilder().create()
+        log.put(f"{1:020d}.json", b'{"\\u0070rotocol":{"minReaderVersion":99,"minWriterVersion":99}}')
+        assert opened(log).header.protocol == ProtocolAction(99, 99)
+
     def test_transactions_and_domains_keep_the_newest_word(self):
         log = LogBuilder().create(Txn("a", 1), Txn("b", 1), DomainMetadata("d", "1"), DomainMetadata("e", "1"))
         log.commit(Txn("a", 2), DomainMetadata("d", "1", removed=True))

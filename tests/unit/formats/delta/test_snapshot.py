@@ -273,6 +273,15 @@ class TestTime:
         assert snapshot.commit_info is None
         assert snapshot.timestamp_ms > 0
 
+    def test_a_checksum_still_knows_the_in_commit_timestamp(self):
+        enabled = {"delta.enableInCommitTimestamps": "true"}
+        protocol = ProtocolAction(1, 7, None, ["inCommitTimestamp"])
+        log = LogBuilder().checkpoint(4, protocol, table(**enabled))
+        content = {"tableSizeBytes": 0, "numFiles": 0, "inCommitTimestampOpt": 77, "metadata": table().to_json()}
+        body = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}
+        log.put(f"{4:020d}.crc", json.dumps(content | {"protocol": body}).encode())
+        assert loaded(log).timestamp_ms == 77
+
 
 class TestHistory:
     def test_every_commit_has_an_entry_newest_first(self):
