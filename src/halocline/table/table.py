@@ -21,6 +21,7 @@ from halocline.table.creating import Creating
 from halocline.table.reading import Reading
 from halocline.table.restoring import Restoring
 from halocline.table.settings import Settings
+from halocline.table.streaming import Streaming
 from halocline.table.upkeep import Upkeep
 from halocline.table.writing import Writing
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Upkeep, Writing, Reading):
+class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Streaming, Upkeep, Writing, Reading):
     """A table, opened with `Table.for_path`.
 
     Example:
