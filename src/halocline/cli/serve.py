@@ -41,6 +41,12 @@ def serve(
         bool, typer.Option("--insecure", help="Allow other machines without TLS or access file.")
     ] = False,
     policy: Annotated[Rise, typer.Option(help="What makes levels rise in a new fleet.")] = Rise.MANUAL,
+    lease: Annotated[
+        float, typer.Option(help="Seconds a silent member counts in a new fleet; it beats three times as often.")
+    ] = 15.0,
+    development: Annotated[
+        bool, typer.Option("--development", help="In a new fleet, let builds that were not released raise levels.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
     """Run a fleet's coordinator until it is stopped. State is kept in a file unless a database is named."""
@@ -53,6 +59,7 @@ def serve(
     from halocline.fleet.hosting import Config
     from halocline.fleet.server import Tls
     from halocline.fleet.standing import Policy
+    from halocline.fleet.state import Terms
 
     if (tls_cert is None) != (tls_key is None):
         raise InputError("--tls-cert and --tls-key go together; only one was given")
@@ -70,6 +77,7 @@ def serve(
         tls=Tls(tls_cert, tls_key, client_ca) if tls_cert and tls_key else None,
         insecure=insecure,
         policy=Policy(policy),
+        terms=Terms(round(lease * 1000), round(lease * 200), development=development),
     )
     _run(config)
 

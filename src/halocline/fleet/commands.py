@@ -37,7 +37,7 @@ from halocline.fleet.service import FleetService, RejectedError
 from halocline.fleet.standing import Policy
 from halocline.fleet.state import Change, Provenance, Terms
 from halocline.fleet.status import Rejection
-from halocline.fleet.store import Query
+from halocline.fleet.store import Query, Seen
 from halocline.fleet.store.codec import KINDS, decode
 
 RIGHTS: Final[dict[str, Right]] = {
@@ -97,7 +97,7 @@ class Commands:
 
     async def Members(self, request: pb.MembersRequest, _: Claims) -> pb.MembersResponse:
         """Who is there, and who ever was."""
-        seen = await self._service.read(lambda store: store.seen()) if request.all else ()
+        seen = await self._seen() if request.all else ()
         state = self._service.state()
         self._greeter.forget_absent(state.fleet.members)
         return questions.members(state, self._service.clock.now(), self._greeter.clients, seen)
@@ -112,7 +112,7 @@ class Commands:
         now = self._service.clock.now()
         if request.remove and not request.ladder:
             feature = messages.bounded("feature", request.remove, 128)
-            seen = await self._service.read(lambda store: store.seen())
+            seen = await self._seen()
             return questions.who_breaks_by_removal(self._service.state(), feature, now, seen)
         if request.remove or not request.ladder:
             raise InputError("ask either for a feature to be removed or for a ladder and its level")
@@ -296,6 +296,10 @@ class Commands:
         audit = Audit(self._service.clock.now(), claims.actor, "import", "everything", reason)
         await self._service.exclusively(lambda coordinator: coordinator.restore(newer, audit))
         return pb.CommandResponse(epoch=self._service.coordinator.epoch, decisions=["import everything"])
+
+    async def _seen(self) -> list[Seen]:
+        await self._service.remember_now()
+        return await self._service.read(lambda store: store.seen())
 
     def _reason(self, reason: str, force: bool, claims: Claims, what: str) -> str:
         bounded = messages.bounded("reason", reason)

@@ -22,7 +22,7 @@ from halocline.fleet.effects import Audit, Commit, Effect
 from halocline.fleet.events import DeclareLadder, Event, SetTerms, TakeOver, What
 from halocline.fleet.ladder import Ladder
 from halocline.fleet.rules import RULES, Rules
-from halocline.fleet.state import Change, Fleet, State
+from halocline.fleet.state import Change, Fleet, State, Terms
 from halocline.fleet.store import FleetStore, Holder, Sighting, Write
 
 
@@ -55,6 +55,7 @@ class Coordinator:
         address: Where members reach it.
         ladders: Those that every fleet has; declared when it takes over, if the fleet does not have them yet.
         provides: The features that it provides to members.
+        terms: What a new fleet agrees on.
         rules: The decisions to follow.
 
     Attributes:
@@ -71,6 +72,7 @@ class Coordinator:
         address: str,
         ladders: Sequence[DeclareLadder] = (),
         provides: frozenset[str] = frozenset(),
+        terms: Terms | None = None,
         rules: Rules = RULES,
     ) -> None:
         self.store = store
@@ -81,6 +83,7 @@ class Coordinator:
         self.since = 0
         self._ladders = tuple(ladders)
         self._provides = provides
+        self._terms = terms or Terms()
         self._rules = rules
 
     @property
@@ -156,8 +159,9 @@ class Coordinator:
         state, at = loaded(fleet), self.clock.now()
         told = []
         first: list[What] = [TakeOver()]
-        if fleet.terms.provides != self._provides:
-            first.append(SetTerms(replace(fleet.terms, provides=self._provides), actor="fleet"))
+        terms = replace(fleet.terms if fleet.epoch else self._terms, provides=self._provides)
+        if fleet.terms != terms:
+            first.append(SetTerms(terms, actor="fleet"))
         first += [each for each in self._ladders if _grows(fleet.ladders.get(each.ladder.name), each.ladder)]
         for what in first:
             state, effects = step(state, Event(at, what), self._rules)

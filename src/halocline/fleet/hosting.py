@@ -32,6 +32,7 @@ from halocline.fleet.lineage import routes as lineage_routes
 from halocline.fleet.server import FleetServer, Tls
 from halocline.fleet.service import FleetService, Settings
 from halocline.fleet.standing import Policy
+from halocline.fleet.state import Terms
 from halocline.fleet.store import FleetStore, open_fleet_store
 
 Routes = Callable[[FleetService], Sequence[BaseRoute]]
@@ -50,6 +51,7 @@ class Config:
         tls: What to show and to ask; in the clear if not given, which only the loopback address allows.
         insecure: Allow other addresses without access or TLS, because something else takes care of it.
         policy: What makes levels rise in a new fleet.
+        terms: What a new fleet agrees on.
         ladders: The ladders that every fleet has; those of the table formats if not given.
         settings: How the service behaves.
         wire: What we speak; another release's to emulate it.
@@ -64,6 +66,7 @@ class Config:
     tls: Tls | None = None
     insecure: bool = False
     policy: Policy = Policy.MANUAL
+    terms: Terms | None = None
     ladders: tuple[DeclareLadder, ...] | None = None
     settings: Settings = field(default_factory=Settings)
     wire: Wire | None = None
@@ -92,7 +95,10 @@ class Hosting:
         service: What decides.
         port: Where gRPC listens, once started.
         http_port: Where HTTP listens, once started; 0 if it does not.
+        loop: The event loop that it runs in, once started.
     """
+
+    loop: asyncio.AbstractEventLoop
 
     def __init__(self, config: Config, *, clock: Clock | None = None, store: FleetStore | None = None) -> None:
         self.config = config
@@ -107,6 +113,7 @@ class Hosting:
     async def start(self) -> None:
         """Opens the store, takes the ports, and begins to answer."""
         config = self.config
+        self.loop = asyncio.get_running_loop()
         if self._store is None:
             self._store = await asyncio.to_thread(open_fleet_store, config.store)
         store = self._store
@@ -121,6 +128,7 @@ class Hosting:
             address="",
             ladders=ladders,
             provides=frozenset(wire.server().provides),
+            terms=config.terms,
         )
         access = config.access or Access.open()
         self.service = FleetService(coordinator, access=access, wire=wire, settings=config.settings)

@@ -273,6 +273,15 @@ class FleetServer:
                 if up is grpc.aio.EOF:
                     break
                 await self._take(session, up, context)
+        except asyncio.CancelledError:
+            if not session.over:
+                raise
+            # We ended it ourselves. gRPC takes a cancelled handler for a caller that has gone and tells it nothing.
+            current = asyncio.current_task()
+            assert current is not None
+            current.uncancel()
+            refusal = Refusal("UNAVAILABLE", "the session was ended", next_step="Begin a new one.")
+            await _abort(context, Rejection(refusal))
         finally:
             self.service.sessions.drop(session)
 

@@ -140,7 +140,7 @@ class FleetService:
         epoch = self.coordinator.epoch
         if epoch:
             with suppress(HaloclineError):
-                await self._remember_now()
+                await self.remember_now()
                 await self._in_store(lambda: self.store.resign(epoch))
             self._lose("it was stopped")
         self._store_thread.shutdown()
@@ -343,15 +343,19 @@ class FleetService:
                 if self._at_once((Tick(),)) is None:
                     await self._enqueue(Tick())
             try:
-                await self._remember_now()
+                await self.remember_now()
                 if time.monotonic() - pruned > _PRUNE_S:
                     pruned, epoch = time.monotonic(), self.coordinator.epoch
                     await self._in_store(lambda: self.store.prune(epoch))  # noqa: B023
             except HaloclineError as error:
                 self._lose(error.message)
 
-    async def _remember_now(self) -> None:
-        """Writes the handshakes that wait to be remembered."""
+    async def remember_now(self) -> None:
+        """Writes the handshakes that wait to be remembered.
+
+        Raises:
+            HaloclineError: The store refused; nobody can be answered any more.
+        """
         sightings, self._sightings, epoch = tuple(self._sightings), [], self.coordinator.epoch
         if sightings and epoch:
             await self._in_store(lambda: self.store.write(epoch, Write(sightings=sightings)))
