@@ -7,7 +7,7 @@ does the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,16 @@ from halocline.spark.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+_NEEDED: Final = (
+    "path",
+    "size",
+    "partition_values",
+    "deletion_vector",
+    "base_row_id",
+    "default_row_commit_version",
+)
+"""What a scan looks at; statistics and tags stay on disk."""
 
 
 def frame_of(
@@ -46,7 +56,7 @@ def frame_of(
     """
     zone = session_zone(spark)
     if files is None:
-        files = snapshot.files(where if isinstance(where, str) else None, timezone=zone)
+        files = snapshot.files(where if isinstance(where, str) else None, _NEEDED, timezone=zone)
     return scan(
         spark,
         files,
