@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from halocline.table.merging import MergeBuilder
+
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
@@ -130,6 +132,32 @@ class Changing(Opened):
             hits = work.hits(candidates, where)
             changed = change_rows(work.spark, work.snapshot, state_of(work.snapshot), hits, [clause], files)
             return work.commit(files, changed, "UPDATE", where)
+
+    def merge(
+        self,
+        source: DataFrame,
+        condition: Expression,
+        *,
+        target_alias: str = "target",
+        source_alias: str | None = None,
+    ) -> MergeBuilder:
+        """Begins a merge of other rows into the table; nothing happens before `execute`.
+
+        Args:
+            source: The rows, possibly under an alias of their own.
+            condition: Which row of the source goes with which row of the table: SQL text, or a Spark column.
+            target_alias: What the table is called in expressions.
+            source_alias: What the source is called in expressions, unless it has an alias.
+
+        Example:
+            >>> merge = orders.merge(df, "target.id = s.id", source_alias="s")  # doctest: +SKIP
+            >>> merge.when_matched_update_all().when_not_matched_insert_all().execute().version  # doctest: +SKIP
+            16
+        """
+        from halocline.table.merging import MergeBuilder
+
+        named = source if source_alias is None else source.alias(source_alias)
+        return MergeBuilder(self, named, condition, target_alias)
 
 
 class _Started:

@@ -18,16 +18,22 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from halocline.errors import HaloclineError
+from halocline.formats.delta import properties
 from halocline.formats.delta.actions import Action, Add, Cdc, Remove
 from halocline.formats.delta.file_actions import removes_from
+from halocline.formats.delta.file_list import from_adds
+from halocline.formats.delta.locations import Locations
+from halocline.formats.delta.metadata_rules import MODE
 from halocline.formats.delta.snapshot import Snapshot
 from halocline.formats.delta.table_state import TableState
 from halocline.formats.delta.transaction import system_clock
 from halocline.spark.clauses import CLAUSE, FILE, OLD, ROW, Clause, Kind, with_old
 from halocline.spark.columns import is_void, quoted
-from halocline.spark.frames import frame_of
+from halocline.spark.frames import frame_of, session_zone
 from halocline.spark.row_columns import RowColumns
 from halocline.spark.row_edits import Edited, edited, with_values
+from halocline.spark.scan import scan
+from halocline.storage.base import Store
 from halocline.table.removal import feeds_changes
 from halocline.table.row_files import CHANGE_TYPE, RowFiles
 from halocline.table.row_marks import marked, marks_rows, positions_by_file
@@ -185,6 +191,28 @@ def change_rows(
     if hits.frame is None:
         updated = figures["numOutputRows"]
     return Changed(removes, [*again, *adds], len(again), changes, recorded, figures["numOutputRows"], updated, deleted)
+
+
+def inserted(
+    spark: SparkSession, store: Store, state: TableState, adds: Sequence[Add], row_files: RowFiles
+) -> list[Cdc]:
+    """The rows of new files once more, as changes; read back, since computing them again might give others."""
+    from pyspark.sql import functions as F
+
+    if not adds:
+        return []
+    decode = Locations(store.root).decode
+    df = scan(
+        spark,
+        pa.Table.from_batches([from_adds([(decode(add.path), add) for add in adds])]),
+        table_url=store.root,
+        schema=state.schema,
+        partition_columns=state.metadata.partition_columns,
+        mapping_mode=properties.choice(state.metadata.configuration, MODE),
+        zone=session_zone(spark),
+        store=store,
+    )
+    return row_files.write_changes(df.withColumn(CHANGE_TYPE, F.lit("insert")), state.schema)
 
 
 @dataclass(frozen=True)
