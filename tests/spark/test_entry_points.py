@@ -1,0 +1,325 @@
+"""Every public way to a table's rows or log passes the gate.
+
+The methods of `Table`, and of the class under Delta's names, are found by looking; each must be listed here with a way
+to call it, or among those that touch nothing. A method that is new fails the first test until somebody has decided.
+
+Each is tried on a table that was fine when it was opened and requires too much now. It must be refused, and not a byte
+below the table may change.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+import halocline.table
+from halocline.cli.main import app, run
+from halocline.errors import HaloclineError
+from halocline.formats.delta.actions import CommitInfo, ProtocolAction, encode_commit
+from halocline.formats.delta.schema_edit import field
+from halocline.formats.log.names import DELTA
+from halocline.storage import open_store
+from halocline.table import Table
+
+BREAKERS = {
+    "reader version 99": ProtocolAction(99, 99),
+    "unknown reader-writer feature": ProtocolAction(3, 7, ("glow",), ("glow",)),
+    "unknown writer feature": ProtocolAction(1, 7, None, ("glow",)),
+}
+FOR_WRITERS = "unknown writer feature"
+CODES_FOR_WRITERS = {
+    how: ("WRITER_TOO_OLD",) if how == FOR_WRITERS else ("READER_TOO_OLD", "WRITER_TOO_OLD") for how in BREAKERS
+}
+
+TOUCHES_NOTHING = {
+    "can": "judges others by the protocol alone, which is what tells them that they may not",
+    "features": "shows the protocol",
+    "format": "a constant",
+    "gatekeeper": "whom to ask",
+    "header": "shows the protocol and metadata",
+    "is_table": "looks for a log",
+    "protocol": "shows the protocol",
+    "spark": "the session",
+    "version": "the number of the newest version",
+}
+
+
+@dataclass
+class Ground:
+    """A table that was fine when it was opened."""
+
+    path: str
+    table: Table
+    spark: Any
+    elsewhere: Path
+
+    @property
+    def df(self) -> Any:
+        return self.spark.sql("SELECT 1L AS id, 'x' AS t")
+
+    def shim(self) -> Any:
+        return shim().forPath(self.spark, self.path)
+
+
+Call = Callable[[Ground], Any]
+
+READS: Mapping[str, Call] = {
+    "changes": lambda g: g.table.changes(0),
+    "detail": lambda g: g.table.detail(),
+    "for_path": lambda g: Table.for_path(g.path, g.spark),
+    "history": lambda g: g.table.history(),
+    "register_view": lambda g: g.table.register_view("entry_point"),
+    "schema": lambda g: g.table.schema,
+    "shallow_clone": lambda g: g.table.shallow_clone(g.elsewhere / "clone"),
+    "snapshot": lambda g: g.table.snapshot(),
+    "to_df": lambda g: g.table.to_df(),
+}
+WRITES: Mapping[str, Call] = {
+    "add_columns": lambda g: g.table.add_columns([field("more", "long")]),
+    "add_constraint": lambda g: g.table.add_constraint("positive", "id > 0"),
+    "add_feature_support": lambda g: g.table.add_feature_support("deletionVectors"),
+    "allow_nulls": lambda g: g.table.allow_nulls("id"),
+    "append": lambda g: g.table.append(g.df),
+    "append_batch": lambda g: g.table.append_batch(g.df, 1, app_id="entry"),
+    "create": lambda g: Table.create(g.path, "id BIGINT", g.spark, exist_ok=True),
+    "delete": lambda g: g.table.delete("id = 1"),
+    "drop_column": lambda g: g.table.drop_column("t"),
+    "drop_constraint": lambda g: g.table.drop_constraint("positive", if_exists=True),
+    "drop_feature_support": lambda g: g.table.drop_feature_support("deletionVectors"),
+    "merge": lambda g: (
+        g.table.merge(g.df, "target.id = source.id", source_alias="source").when_not_matched_insert_all().execute()
+    ),
+    "optimize": lambda g: _optimized(g.table.optimize()),
+    "overwrite": lambda g: g.table.overwrite(g.df),
+    "plan_drop": lambda g: g.table.plan_drop("deletionVectors"),
+    "rename_column": lambda g: g.table.rename_column("t", "u"),
+    "replace": lambda g: Table.replace(g.path, "id BIGINT", g.spark),
+    "restore": lambda g: g.table.restore(0),
+    "set_comment": lambda g: g.table.set_comment("about orders"),
+    "set_properties": lambda g: g.table.set_properties({"delta.appendOnly": "true"}),
+    "unset_properties": lambda g: g.table.unset_properties(["delta.appendOnly"], if_exists=True),
+    "update": lambda g: g.table.update({"t": "'y'"}, "id = 1"),
+    "upgrade_table_protocol": lambda g: g.table.upgrade_table_protocol(1, 4),
+    "vacuum": lambda g: g.table.vacuum(0, dry_run=False, enforce_retention=False),
+    "vacuum (looking only)": lambda g: g.table.vacuum(),
+    "widen_column": lambda g: g.table.widen_column("id", "decimal(38,0)"),
+}
+OTHER_READS: Mapping[str, Call] = {
+    "read.format": lambda g: g.spark.read.format("halocline").load(g.path).collect(),
+    "read.format with a schema": lambda g: g.spark.read.format("halocline").schema("id long").load(g.path).collect(),
+    "read.format of changes": lambda g: (
+        g.spark.read.format("halocline").options(readChangeFeed="true", startingVersion="0").load(g.path).collect()
+    ),
+    "readStream.format": lambda g: _streamed(g),
+}
+OTHER_WRITES: Mapping[str, Call] = {
+    "halocline lint --fix": lambda g: _command("lint", g.path, "--fix"),
+    "write.format append": lambda g: g.df.write.format("halocline").mode("append").save(g.path),
+    "write.format overwrite": lambda g: g.df.write.format("halocline").mode("overwrite").save(g.path),
+    "writeStream.format": lambda g: _written_as_stream(g),
+}
+REFUSED_FOR_BEING_THERE: Mapping[str, Call] = {
+    "convert_to_delta": lambda g: Table.convert_to_delta(g.path, g.spark),
+    "create (new)": lambda g: Table.create(g.path, "id BIGINT", g.spark),
+    "shallow_clone (onto it)": lambda g: Table.for_path(_fine(g.elsewhere / "fine")).shallow_clone(g.path),
+}
+
+COMMANDS_THAT_TOUCH_NOTHING = {
+    "check": "judges by the protocol",
+    "features": "shows records",
+    "fleet": "talks to the fleet",
+    "history": "shows histories of products",
+    "inspect": "shows the protocol and metadata, also of tables that may not be read",
+    "matrix": "shows knowledge",
+    "serve": "runs the fleet",
+}
+
+SHIM_TOUCHES_NOTHING = {"alias", "isDeltaTable", "table"}
+SHIM: Mapping[str, Call] = {
+    "addFeatureSupport": lambda g: g.shim().addFeatureSupport("deletionVectors"),
+    "convertToDelta": lambda g: shim().convertToDelta(g.spark, f"parquet.`{g.path}`"),
+    "delete": lambda g: g.shim().delete("id = 1"),
+    "detail": lambda g: g.shim().detail(),
+    "dropFeatureSupport": lambda g: g.shim().dropFeatureSupport("deletionVectors"),
+    "forPath": lambda g: shim().forPath(g.spark, g.path),
+    "history": lambda g: g.shim().history(),
+    "merge": lambda g: g.shim().merge(g.df, "id = 1").whenMatchedDelete().execute(),
+    "optimize": lambda g: g.shim().optimize().executeCompaction(),
+    "restoreToTimestamp": lambda g: g.shim().restoreToTimestamp("2026-01-01"),
+    "restoreToVersion": lambda g: g.shim().restoreToVersion(0),
+    "toDF": lambda g: g.shim().toDF(),
+    "update": lambda g: g.shim().update("id = 1", {"t": "'y'"}),
+    "upgradeTableProtocol": lambda g: g.shim().upgradeTableProtocol(1, 4),
+    "vacuum": lambda g: g.shim().vacuum(),
+}
+
+
+def shim() -> Any:
+    """The class under Delta's names; None if this release has none."""
+    for package in (halocline, halocline.table):
+        for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            if info.name.rpartition(".")[2] in ("delta", "delta_table", "shim", "compatible", "notebook"):
+                found = getattr(importlib.import_module(info.name), "DeltaTable", None)
+                if found is not None:
+                    return found
+    return None
+
+
+def _optimized(builder: Any) -> Any:
+    for name in ("compact", "execute_compaction", "execute"):
+        if hasattr(builder, name):
+            return getattr(builder, name)()
+    return builder
+
+
+def _fine(path: Path) -> str:
+    write_deltalake(str(path), pa.table({"id": pa.array([1], pa.int64())}))
+    return str(path)
+
+
+def _streamed(g: Ground) -> None:
+    checkpoint, target = str(g.elsewhere / "checkpoint"), str(g.elsewhere / "target")
+    read = g.spark.readStream.format("halocline").load(g.path)
+    write = read.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+    write.trigger(availableNow=True).start(target).awaitTermination()
+
+
+def _written_as_stream(g: Ground) -> None:
+    source = g.elsewhere / "source"
+    write_deltalake(str(source), pa.table({"id": pa.array([1], pa.int64()), "t": ["x"]}))
+    read = g.spark.readStream.format("halocline").load(str(source))
+    write = read.writeStream.format("halocline").option("checkpointLocation", str(g.elsewhere / "checkpoint"))
+    write.trigger(availableNow=True).start(g.path).awaitTermination()
+
+
+def _command(*line: str) -> None:
+    """Runs a command; its words go to the terminal, its refusal is the exit code."""
+    raise RuntimeError(f"exit code {run(line)}")
+
+
+def listing(root: str) -> dict[str, tuple[int, int]]:
+    found = {}
+    for above, folders, names in os.walk(root):
+        for name in (*folders, *names):
+            path = os.path.join(above, name)
+            found[os.path.relpath(path, root)] = (os.stat(path).st_size, os.stat(path).st_mtime_ns)
+    return found
+
+
+@pytest.fixture
+def ground(tmp_path, spark) -> Ground:
+    path = str(tmp_path / "orders")
+    feed = {"delta.enableChangeDataFeed": "true"}
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "t": ["a", "b"]})
+    write_deltalake(path, rows, configuration=feed)
+    write_deltalake(path, rows, mode="append")
+    (tmp_path / "orders/abandoned.parquet").write_bytes(b"nobody needs this")
+    return Ground(path, Table.for_path(path, spark), spark, tmp_path)
+
+
+def broken(ground: Ground, how: str) -> dict[str, tuple[int, int]]:
+    """Makes the table require too much, and lists what lies below it."""
+    commit = encode_commit([CommitInfo({"operation": "UPGRADE PROTOCOL"}), BREAKERS[how]])
+    open_store(ground.path).put_if_absent(DELTA.commit_path(2), commit)
+    return listing(ground.path)
+
+
+def refusal(call: Call, ground: Ground) -> str:
+    try:
+        call(ground)
+    except HaloclineError as error:
+        return error.condition
+    except Exception as error:  # Spark's classes differ between classic sessions and Connect
+        return str(error)
+    return "nothing was refused"
+
+
+def tried(call: Call, ground: Ground, how: str, codes: tuple[str, ...]) -> None:
+    before = broken(ground, how)
+    said = refusal(call, ground)
+    assert any(code in said for code in codes), f"expected {' or '.join(codes)}, got: {said[:2000]}"
+    assert listing(ground.path) == before, "something below the table was touched"
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+# ---------------------------------------------------------------- nobody is forgotten
+
+
+def test_every_public_member_of_table_is_tried_or_touches_nothing():
+    listed = {name.partition(" ")[0] for name in (*READS, *WRITES, *REFUSED_FOR_BEING_THERE)} | TOUCHES_NOTHING.keys()
+    unknown = public(Table) - listed
+    assert not unknown, f"say in READS, WRITES or TOUCHES_NOTHING how the gate is passed: {sorted(unknown)}"
+
+
+def test_every_command_is_tried_or_touches_nothing():
+    listed = {name.split(" ")[1] for name in OTHER_WRITES if name.startswith("halocline ")}
+    found = {each.name for each in app.registered_commands}
+    found |= {each.name or each.typer_instance.info.name for each in app.registered_groups}
+    unknown = {str(name) for name in found} - listed - COMMANDS_THAT_TOUCH_NOTHING.keys()
+    assert not unknown, f"say in OTHER_WRITES or COMMANDS_THAT_TOUCH_NOTHING: {sorted(unknown)}"
+
+
+def test_every_public_member_under_deltas_names_is_tried_or_touches_nothing():
+    if shim() is None:
+        pytest.skip("this release has no class under Delta's names")
+    unknown = public(shim()) - SHIM.keys() - SHIM_TOUCHES_NOTHING
+    assert not unknown, f"say in SHIM or SHIM_TOUCHES_NOTHING how the gate is passed: {sorted(unknown)}"
+
+
+# ---------------------------------------------------------------- nobody gets through
+
+
+def present(calls: Mapping[str, Call], kind: Any) -> list[str]:
+    return [name for name in calls if kind is not None and hasattr(kind, name.partition(" ")[0])]
+
+
+@pytest.mark.parametrize("how", [how for how in BREAKERS if how != FOR_WRITERS])
+@pytest.mark.parametrize("name", [*present(READS, Table), *OTHER_READS])
+def test_readers_are_refused(ground, name, how):
+    tried({**READS, **OTHER_READS}[name], ground, how, ("READER_TOO_OLD",))
+
+
+@pytest.mark.parametrize("how", BREAKERS)
+@pytest.mark.parametrize("name", present(WRITES, Table))
+def test_writers_are_refused(ground, name, how):
+    if name == "create" and how == FOR_WRITERS:
+        pytest.skip("it opens the table that is there for reading, which this protocol allows")
+    tried(WRITES[name], ground, how, CODES_FOR_WRITERS[how])
+
+
+@pytest.mark.parametrize("how", BREAKERS)
+@pytest.mark.parametrize("name", [name for name in OTHER_WRITES if name != "halocline lint --fix"])
+def test_writers_through_spark_are_refused(ground, name, how):
+    tried(OTHER_WRITES[name], ground, how, CODES_FOR_WRITERS[how])
+
+
+@pytest.mark.parametrize("how", BREAKERS)
+def test_commands_that_write_change_nothing(ground, how):
+    tried(OTHER_WRITES["halocline lint --fix"], ground, how, ("exit code 2",))
+
+
+@pytest.mark.parametrize("how", BREAKERS)
+@pytest.mark.parametrize("name", present(REFUSED_FOR_BEING_THERE, Table))
+def test_what_wants_an_empty_place_leaves_a_table_alone(ground, name, how):
+    tried(REFUSED_FOR_BEING_THERE[name], ground, how, ("ALREADY_EXISTS",))
+
+
+@pytest.mark.parametrize("how", BREAKERS)
+@pytest.mark.parametrize("name", present(SHIM, shim()))
+def test_what_has_deltas_names_is_refused_as_well(ground, name, how):
+    reads = {"detail", "forPath", "history", "toDF"}
+    if how == FOR_WRITERS and name in reads:
+        pytest.skip("readers may go on")
+    tried(SHIM[name], ground, how, ("READER_TOO_OLD", "WRITER_TOO_OLD", "ALREADY_EXISTS"))
