@@ -37,6 +37,7 @@ class ArrowFit:
 
     Args:
         offered: The columns of the rows, parsed.
+        schema: The columns of the table, parsed.
         physical: How the table lays out rows.
         mode: The table's column mapping.
         table: The table's name, for messages.
@@ -45,8 +46,11 @@ class ArrowFit:
         SchemaError: The columns do not fit.
     """
 
-    def __init__(self, offered: Mapping[str, Any], physical: Physical, mode: str, table: str) -> None:
+    def __init__(
+        self, offered: Mapping[str, Any], schema: Mapping[str, Any], physical: Physical, mode: str, table: str
+    ) -> None:
         self._physical = physical
+        self._types = {each["name"]: each["type"] for each in schema["fields"]}
         self._names = Names("none" if mode == "none" else "name")
         self._table = table
         given = {each["name"].lower(): (number, each) for number, each in enumerate(offered["fields"])}
@@ -127,7 +131,7 @@ class ArrowFit:
     def _check_nulls(self, array: pa.Array, field: Field) -> None:
         if not field.get("nullable", True) and array.null_count:
             raise self._null(field["name"])
-        if not _complete(array, field["type"]):
+        if not _complete(array, self._types[field["name"]]):
             raise self._null(f"inside {field['name']}")
 
     def _null(self, where: str) -> ConstraintError:

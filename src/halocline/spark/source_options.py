@@ -221,7 +221,7 @@ def _milliseconds(text: str, zone: tzinfo) -> int:
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError):
+    except (KeyError, ValueError, OSError):
         raise InputError(
             f"option timeZone cannot be {name!r}", sides={"expected": "a name such as Europe/Vienna", "found": name}
         ) from None

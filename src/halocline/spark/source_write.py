@@ -96,7 +96,7 @@ class RowSink:
             wanted=Wanted.of(state.schema, mode, metadata.partition_columns, metadata.configuration),
             codec=metadata.configuration.get(_CODEC, "snappy").lower(),
         )
-        return RowSink(asked, state, writer, ArrowFit(schema, physical, mode, table), overwrite)
+        return RowSink(asked, state, writer, ArrowFit(schema, state.schema, physical, mode, table), overwrite)
 
     # ------------------------------------------------------------------ on workers
 
