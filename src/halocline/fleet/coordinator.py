@@ -11,6 +11,7 @@ on the store tells without asking.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,11 @@ from halocline.fleet.rules import RULES, Rules
 from halocline.fleet.state import Change, Fleet, State, Terms
 from halocline.fleet.store import FleetStore, Holder, Sighting, Write
 
+_log = logging.getLogger(__name__)
+
+Outcome = tuple[Effect, ...] | HaloclineError
+"""What follows from an event, or why it cannot be taken up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -33,14 +39,14 @@ class Batch:
     Args:
         before: The state it was worked out from.
         after: The state to keep once it is written.
-        effects: One list for each event.
+        effects: For each event what follows from it; or the error, if it cannot be taken up.
         write: What to write.
         confirm: Whether somebody is told yes, so that the store must agree even if there is nothing to write.
     """
 
     before: State
     after: State
-    effects: tuple[tuple[Effect, ...], ...]
+    effects: tuple[Outcome, ...]
     write: Write
     confirm: bool
 
@@ -110,14 +116,23 @@ class Coordinator:
         self.state = None
 
     def decide(self, whats: Sequence[What], sightings: Sequence[Sighting] = ()) -> Batch:
-        """Works out what follows from events that are taken up now, in this order. Changes nothing."""
+        """Works out what follows from events that are taken up now, in this order. Changes nothing.
+
+        An event that cannot be taken up, because it makes no sense or because of a bug, leaves the others alone.
+        """
         if self.state is None:
             raise InternalError(f"{self.name} is not active and cannot decide anything")
         state, at = self.state, self.clock.now()
-        told: list[tuple[Effect, ...]] = []
+        told: list[Outcome] = []
         for what in whats:
-            state, effects = step(state, Event(at, what), self._rules)
-            told.append(effects)
+            try:
+                state, effects = step(state, Event(at, what), self._rules)
+                told.append(effects)
+            except HaloclineError as error:
+                told.append(error)
+            except Exception:
+                _log.exception("an event could not be taken up: %s", what)
+                told.append(InternalError("an event could not be taken up; the coordinator's log says more"))
         return _batch(self.state, state, told, sightings)
 
     def carry_out(self, batch: Batch) -> None:
@@ -137,12 +152,19 @@ class Coordinator:
             raise ConflictError("the coordinator has stepped down meanwhile", condition="STALE_EPOCH")
         self.state = batch.after
 
-    def process(self, *whats: What) -> tuple[tuple[Effect, ...], ...]:
-        """Decides, writes and keeps: all of it, one after the other."""
-        batch = self.decide(whats)
+    def process(self, what: What) -> tuple[Effect, ...]:
+        """Decides, writes and keeps, one after the other.
+
+        Raises:
+            HaloclineError: The event cannot be taken up, or the store refused.
+        """
+        batch = self.decide((what,))
+        (effects,) = batch.effects
+        if isinstance(effects, HaloclineError):
+            raise effects
         self.carry_out(batch)
         self.keep(batch)
-        return batch.effects
+        return effects
 
     def restore(self, changes: Sequence[Change], audit: Audit) -> None:
         """Puts a backup in the place of everything, under a new epoch. Nobody may hold a lease meanwhile."""
@@ -157,7 +179,7 @@ class Coordinator:
     def _begin(self, fleet: Fleet) -> tuple[State, int, Write]:
         """The first steps under a new epoch. The time is taken here, with everybody else locked out."""
         state, at = loaded(fleet), self.clock.now()
-        told = []
+        told: list[Outcome] = []
         first: list[What] = [TakeOver()]
         terms = replace(fleet.terms if fleet.epoch else self._terms, provides=self._provides)
         if fleet.terms != terms:
@@ -174,12 +196,12 @@ def _grows(known: Ladder | None, ladder: Ladder) -> bool:
     return known is None or (known != ladder and ladder.extends(known))
 
 
-def _batch(before: State, after: State, told: Sequence[tuple[Effect, ...]], sightings: Sequence[Sighting]) -> Batch:
+def _batch(before: State, after: State, told: Sequence[Outcome], sightings: Sequence[Sighting]) -> Batch:
     changes: dict[tuple[str, Any], Change] = {}
     audits = []
     confirm = False
     for effects in told:
-        for effect in effects:
+        for effect in () if isinstance(effects, HaloclineError) else effects:
             if isinstance(effect, Commit):
                 confirm = True
                 for change in effect.changes:

@@ -17,7 +17,7 @@ from importlib import resources
 from halocline.compat.protocol import Protocol
 from halocline.compat.verdict import can
 from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.state import Range
+from halocline.fleet.state import Range, known_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ def supported_by(release: str, operations: Iterable[str] = ("read",)) -> dict[st
         {'hudi': Range(lo=6, hi=8)}
     """
     asked = tuple(operations)
-    found = {}
+    found: dict[str, Range] = {}
+    if known_release(release) is None:
+        return found
     for name, each in shipped().items():
         able = [
             level

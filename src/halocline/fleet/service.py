@@ -195,6 +195,7 @@ class FleetService:
 
         Raises:
             RejectedError: Somebody else is active, or too much is waiting.
+            HaloclineError: The event makes no sense.
         """
         if not self.active:
             raise self.elsewhere()
@@ -214,9 +215,10 @@ class FleetService:
                 # Something durable has changed, or a transaction is running: in the queue with everything else.
                 self._queue.put_nowait(_Item(beat, (), lambda found, _, told=told: told(found)))  # type: ignore[misc]
             else:
-                told(effects[number])
+                found = effects[number]
+                told(None if isinstance(found, HaloclineError) else found)
 
-    def _at_once(self, whats: Sequence[What]) -> tuple[tuple[Effect, ...], ...] | None:
+    def _at_once(self, whats: Sequence[What]) -> tuple[tuple[Effect, ...] | HaloclineError, ...] | None:
         """Decides events that change nothing durable, if nothing is in their way; otherwise None."""
         state = self.coordinator.state
         if state is None or self._turn.locked() or not self._queue.empty():
@@ -316,6 +318,9 @@ class FleetService:
         effects = iter(batch.effects)
         for item in items:
             mine = next(effects) if item.what is not None else ()
+            if isinstance(mine, HaloclineError):
+                item.done(None, mine)
+                continue
             for effect in mine:
                 self._tell(item.what, effect)
             item.done(mine, None)

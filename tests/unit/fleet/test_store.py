@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import create_engine, inspect, text
@@ -224,6 +225,18 @@ def test_a_damaged_record_is_malformed_and_says_which(kind, body):
     with pytest.raises(MalformedError) as caught:
         assembled(1, [(kind, body)])
     assert kind in str(caught.value)
+
+
+def test_threads_may_use_a_store_at_the_same_time(store):
+    take_over(store)
+
+    def work(number):
+        store.write(1, Write([Change("incarnations", f"m{number}", 1)], [Audit(1, "a", "join", "x")]))
+        return len(store.audit(Query(limit=1)))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(24))) == [1] * 24
+    assert len(take_over(store).incarnations) == 24
 
 
 # Migrations.

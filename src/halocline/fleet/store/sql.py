@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from secrets import token_bytes, token_hex
 from typing import Any, Final
 
@@ -198,14 +198,18 @@ class SqlStore(FleetStore):
     def _lease_granted(self, epoch: int) -> None:
         """Called when it has agreed; epoch 0 when the lease was given back."""
 
+    def _alone(self) -> AbstractContextManager[object]:
+        """Keeps the other threads of this process out, where they would share one connection."""
+        return nullcontext()
+
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with _translated(self.description), self._writing.begin() as connection:
+        with self._alone(), _translated(self.description), self._writing.begin() as connection:
             yield connection
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with _translated(self.description), self.engine.connect() as connection, connection.begin():
+        with self._alone(), _translated(self.description), self.engine.connect() as connection, connection.begin():
             yield connection
 
     def _fence(self, connection: Connection, epoch: int, *, for_update: bool = False) -> None:

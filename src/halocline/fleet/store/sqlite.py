@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -43,6 +44,7 @@ class SqliteStore(SqlStore):
     def __init__(self, path: str) -> None:
         self._path = path
         self._stack = ExitStack()
+        self._lock = Lock()
         self._epoch = 0
         if path != MEMORY:
             self._claim(Path(path))
@@ -82,6 +84,9 @@ class SqliteStore(SqlStore):
             ) from error
         # The file holds the keys that sign tokens.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+    def _alone(self) -> AbstractContextManager[object]:
+        return self._lock if self._path == MEMORY else nullcontext()
 
     def _now(self, connection: Connection) -> int:
         return time.time_ns() // 1_000_000

@@ -1,0 +1,377 @@
+"""The service: one order for everything, nothing told before it is written, and stepping down when in doubt."""
+
+import asyncio
+import threading
+from dataclasses import replace
+
+import pytest
+
+from halocline.errors import InputError, InternalError, UnavailableError
+from halocline.fleet.auth import Access
+from halocline.fleet.clock import ManualClock
+from halocline.fleet.coordinator import Coordinator
+from halocline.fleet.effects import Admit, Refusal, Refuse, Renew
+from halocline.fleet.events import DeclareLadder, Heartbeat, Join, Observe, Raise, Tick
+from halocline.fleet.ladder import Ladder, Rung
+from halocline.fleet.service import FleetService, RejectedError, Settings
+from halocline.fleet.sessions import Session, Sessions
+from halocline.fleet.standing import Policy, View
+from halocline.fleet.state import Key, Provenance, Range, Report, Terms
+from halocline.fleet.store import Query, Sighting, StaleEpochError, open_fleet_store
+
+HUDI = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8))), "halocline")
+TERMS = Terms(lease=1000, margin=100)
+
+
+@pytest.fixture
+def store():
+    opened = open_fleet_store(":memory:")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(1_000_000)
+
+
+def coordinator(store, clock, name="one", ladders=(HUDI,), **options):
+    return Coordinator(store, clock, name=name, address=f"{name}:1", ladders=ladders, terms=TERMS, **options)
+
+
+def report(name="etl", incarnation=1, levels=(6, 8)):
+    return Report(name, incarnation, "hudi@1.0.2", supported={"hudi": Range(*levels)})
+
+
+class Counting:
+    """A store that counts its transactions, and can be told to fail or to wait."""
+
+    def __init__(self, store):
+        self._store = store
+        self.writes = []
+        self.problem = None
+        self.before = lambda: None
+
+    def write(self, epoch, write):
+        self.before()
+        if self.problem is not None:
+            raise self.problem
+        self.writes.append(write)
+        self._store.write(epoch, write)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def run(scenario, store, clock, **options):
+    """Runs a scenario with a service on the store."""
+
+    async def play():
+        service = FleetService(
+            coordinator(store, clock, **options), access=Access.open(), settings=Settings(tick_s=0.01)
+        )
+        await service.start()
+        try:
+            return await scenario(service)
+        finally:
+            await service.stop()
+
+    return asyncio.run(play())
+
+
+def test_what_arrives_together_shares_a_transaction(store, clock):
+    counting = Counting(store)
+
+    async def scenario(service):
+        counting.writes.clear()
+        joined = await asyncio.gather(*(service.submit(Join(report(f"m{n}"), 0)) for n in range(300)))
+        return joined, len(counting.writes)
+
+    joined, writes = run(scenario, counting, clock)
+    assert all(any(isinstance(effect, Admit) for effect in effects) for effects in joined)
+    assert writes <= 6, f"300 joins took {writes} transactions"
+
+
+def test_nobody_is_told_before_it_is_written(store, clock):
+    counting = Counting(store)
+
+    async def scenario(service):
+        loop = asyncio.get_running_loop()
+        writing, go_on = asyncio.Event(), threading.Event()
+
+        def hold():
+            loop.call_soon_threadsafe(writing.set)
+            go_on.wait(10)
+
+        counting.before = hold
+        joining = asyncio.ensure_future(service.submit(Join(report(), 0)))
+        await writing.wait()
+        told_early = joining.done() or Key("etl", 1) in service.state().fleet.members
+        beats = []
+        service.beat(Heartbeat("etl", 1, 1, 0, {}), beats.append)
+        await asyncio.sleep(0.1)
+        beaten_early = bool(beats)
+        counting.before = lambda: None
+        go_on.set()
+        await joining
+        while not beats:
+            await asyncio.sleep(0.01)
+        return told_early, beaten_early, beats[0]
+
+    told_early, beaten_early, effects = run(scenario, counting, clock)
+    assert (told_early, beaten_early) == (False, False)
+    assert any(isinstance(effect, Renew) for effect in effects), "taken up after the join that came before it"
+
+
+def test_heartbeats_write_nothing(store, clock):
+    counting = Counting(store)
+
+    async def scenario(service):
+        await service.submit(Join(report(), 0))
+        view = {"hudi": View(service.state().fleet.standings["hudi"].revision, 6)}
+        await asyncio.sleep(0.05)
+        counting.writes.clear()
+        told = []
+        for seq in range(1, 50):
+            clock.advance(10)
+            service.beat(Heartbeat("etl", 1, seq, clock.now(), view), told.append)
+        while len(told) < 49:
+            await asyncio.sleep(0.01)
+        return told, list(counting.writes)
+
+    told, writes = run(scenario, counting, clock)
+    assert all(isinstance(effects[-1], Renew) for effects in told)
+    assert writes == []
+
+
+def test_a_store_that_does_not_say_what_became_of_a_write_makes_us_step_down_and_read_again(store, clock, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.service._RETRY_S", 0.02)
+    counting = Counting(store)
+
+    async def scenario(service):
+        await service.submit(Join(report(), 0))
+        counting.problem = UnavailableError("connection lost")
+        with pytest.raises(RejectedError) as caught:
+            await service.submit(Raise("hudi", 8, "ann"))
+        counting.problem = None
+        while not service.active:
+            await asyncio.sleep(0.01)
+        fleet = service.state().fleet
+        return caught.value.rejection.refusal.condition, fleet.epoch, fleet.standings["hudi"].level, list(fleet.members)
+
+    told, epoch, level, members = run(scenario, counting, clock)
+    assert told == "UNAVAILABLE"
+    assert (epoch, level) == (2, 6), "a new epoch, and what the store holds"
+    assert members == [Key("etl", 1)]
+
+
+def test_a_coordinator_that_was_replaced_changes_nothing_and_answers_nobody(store, clock, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.service._RETRY_S", 60)
+
+    async def scenario(service):
+        await service.submit(Join(report(), 0))
+        store.resign(1)
+        successor = coordinator(store, clock, "two")
+        assert successor.take_over() is None
+        told = []
+        service.beat(Heartbeat("etl", 1, 1, 0, {}), told.append)
+        while not told:
+            await asyncio.sleep(0.01)
+        with pytest.raises(RejectedError) as caught:
+            await service.submit(Raise("hudi", 8, "ann"))
+        return told[0], caught.value.rejection, service.active
+
+    beaten, rejection, active = run(scenario, store, clock)
+    assert beaten is None, "a lease that the successor does not know of must not be prolonged"
+    assert rejection.refusal.condition == "UNAVAILABLE"
+    assert not active
+    fresh = coordinator(store, clock, "two")
+    fresh.take_over()
+    assert fresh.state.fleet.standings["hudi"].level == 6
+
+
+def test_a_standby_says_who_is_active_and_takes_over_when_that_one_resigns(store, clock, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.service._RETRY_S", 0.02)
+    first = coordinator(store, clock, "one")
+    first.take_over()
+    first.process(Join(report(), 0))
+    first.process(Raise("hudi", 8, "ann"))
+    changes = []
+
+    async def scenario(service):
+        service.on_active.append(changes.append)
+        with pytest.raises(RejectedError) as caught:
+            await service.submit(Tick())
+        hints = dict(caught.value.rejection.hints)
+        store.resign(1)
+        while not service.active:
+            await asyncio.sleep(0.01)
+        return hints, service.state()
+
+    hints, state = run(scenario, store, clock, name="two")
+    assert hints == {"active": "one:1"}
+    assert state.epoch == 2
+    assert state.fleet.standings["hudi"].level == 8
+    assert changes[0] is True
+
+
+def test_after_a_take_over_nobody_is_gone_before_a_full_lease_and_margin(store, clock):
+    first = coordinator(store, clock)
+    first.take_over()
+    first.process(Join(report(), 0))
+    clock.advance(999)
+    second = coordinator(store, clock)
+    second.take_over()
+    clock.advance(TERMS.lease + TERMS.margin - 1)
+    second.process(Tick())
+    assert Key("etl", 1) in second.state.fleet.members
+    clock.advance(1)
+    second.process(Tick())
+    assert second.state.fleet.members == {}
+
+
+def test_the_time_of_a_take_over_is_taken_when_the_former_coordinator_is_locked_out(store, clock):
+    first = coordinator(store, clock)
+    first.take_over()
+    first.process(Join(report(), 0))
+
+    class Waiting:
+        """A store where one waits for the lock while the former coordinator still answers heartbeats."""
+
+        def take_over(self, name, address, decide):
+            clock.advance(5000)
+            return store.take_over(name, address, decide)
+
+    second = coordinator(store, clock)
+    second.store = Waiting()
+    second.take_over()
+    assert second.state.presences[Key("etl", 1)].until == clock.now() + TERMS.lease + TERMS.margin
+
+
+def test_a_coordinator_that_has_not_taken_over_decides_nothing(store, clock):
+    with pytest.raises(InternalError):
+        coordinator(store, clock).decide([Tick()])
+
+
+def test_an_event_that_makes_no_sense_harms_nobody_else(store, clock):
+    async def scenario(service):
+        odd = Observe("../x", "x@1", Provenance.DECLARED, "ann")
+        bug = Raise(["unhashable"], 8, "ann")
+        whats = [Join(report("a"), 0), odd, bug, Join(report("b"), 0)]
+        found = await asyncio.gather(*(service.submit(what) for what in whats), return_exceptions=True)
+        return found, service.active, set(service.state().fleet.members)
+
+    found, active, members = run(scenario, store, clock)
+    assert isinstance(found[1], InputError)
+    assert isinstance(found[2], InternalError)
+    assert active
+    assert members == {Key("a", 1), Key("b", 1)}
+
+
+def test_a_batch_that_was_overtaken_is_not_kept(store, clock):
+    one = coordinator(store, clock)
+    one.take_over()
+    batch = one.decide([Join(report(), 0)])
+    one.process(Join(report("other"), 0))
+    with pytest.raises(Exception, match="stepped down"):
+        one.keep(batch)
+
+
+def test_shipped_ladders_are_declared_once_grow_and_leave_what_users_declared(store, clock):
+    one = coordinator(store, clock)
+    one.take_over()
+    longer = replace(HUDI, ladder=Ladder("hudi", (Rung(6), Rung(8), Rung(9))), policy=Policy.AUTO)
+    two = coordinator(store, clock, ladders=[longer])
+    two.take_over()
+    assert two.state.fleet.ladders["hudi"].levels == (6, 8, 9)
+    assert two.state.fleet.standings["hudi"].policy is Policy.MANUAL, "only a new ladder takes the policy"
+    other = replace(HUDI, ladder=Ladder("hudi", (Rung(1), Rung(2))))
+    three = coordinator(store, clock, ladders=[other])
+    three.take_over()
+    assert three.state.fleet.ladders["hudi"].levels == (6, 8, 9)
+
+
+def test_terms_are_those_of_the_fleet_once_it_has_any(store, clock):
+    one = coordinator(store, clock, provides=frozenset({"a"}))
+    one.take_over()
+    assert one.state.fleet.terms == replace(TERMS, provides=frozenset({"a"}))
+    two = Coordinator(store, clock, name="one", address="", terms=Terms(lease=9), provides=frozenset({"a", "b"}))
+    two.take_over()
+    assert two.state.fleet.terms == replace(TERMS, provides=frozenset({"a", "b"}))
+
+
+def test_refusals_of_strangers_and_handshakes_are_written_down(store, clock):
+    async def scenario(service):
+        await service.write_down("1.2.3.4", "handshake", Refusal("TOKEN_INVALID", "forged"))
+        service.remember(Sighting("etl", "halocline@0.1.0", "x@1", "reader", "joined", (), 5))
+        while not store.seen():
+            await asyncio.sleep(0.01)
+
+    run(scenario, store, clock)
+    entry = store.audit(Query(refused_only=True))[0].audit
+    assert (entry.actor, entry.action, entry.refused) == ("1.2.3.4", "handshake", "TOKEN_INVALID")
+    assert store.seen()[0].last.identity == "etl"
+
+
+def test_refusals_of_the_core_are_written_down_with_their_condition(store, clock):
+    one = coordinator(store, clock)
+    one.take_over()
+    effects = one.process(Join(report(levels=(1, 2)), 0))
+    assert any(isinstance(effect, Refuse) for effect in effects)
+    assert store.audit(Query())[0].audit.refused == "INCOMPATIBLE_VERSION"
+
+
+def test_a_stale_write_is_an_error_of_its_own(store, clock):
+    one = coordinator(store, clock)
+    one.take_over()
+    two = coordinator(store, clock)
+    two.take_over()
+    with pytest.raises(StaleEpochError):
+        one.process(Join(report(), 0))
+    assert not one.active
+
+
+# Sessions.
+
+
+class Claimed:
+    identity, incarnation = "etl", 1
+
+
+def test_a_member_that_does_not_read_loses_its_session_and_not_our_memory():
+    async def play():
+        closed = []
+        stuck = asyncio.Event()
+
+        async def send(_):
+            await stuck.wait()
+
+        session = Session(Claimed, send, lambda: closed.append(True))
+        sessions = Sessions()
+        sessions.add(session)
+        session.put(b"first")
+        flushing = asyncio.ensure_future(session.flush())
+        await asyncio.sleep(0)
+        for _ in range(1000):
+            session.put(b"more")
+        waiting = len(session._waiting)
+        flushing.cancel()
+        return closed, waiting
+
+    closed, waiting = asyncio.run(play())
+    assert closed == [True]
+    assert waiting < 100
+
+
+def test_a_new_session_of_the_same_life_ends_the_former():
+    ended = []
+    sessions = Sessions()
+    first = Session(Claimed, None, lambda: ended.append("first"))
+    second = Session(Claimed, None, lambda: ended.append("second"))
+    sessions.add(first)
+    sessions.add(second)
+    assert ended == ["first"]
+    sessions.drop(first)
+    assert len(sessions) == 1
+    sessions.drop(second)
+    assert len(sessions) == 0
