@@ -59,6 +59,12 @@ def checked_frame(df: DataFrame) -> DataFrame:
             sides={"given": repr(df)[:80], "expected": "pyspark.sql.DataFrame"},
             next_step="Make one of it with spark.createDataFrame.",
         )
+    if df.isStreaming:
+        raise InputError(
+            "rows of a stream never end, so they cannot be written at once",
+            sides={"given": "a streaming DataFrame", "expected": "one that ends"},
+            next_step="Write each batch: df.writeStream.foreachBatch(...)",
+        )
     return df
 
 

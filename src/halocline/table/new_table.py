@@ -170,7 +170,7 @@ class Declaration:
             "isManaged": "false",
             "description": self.comment,
             "partitionBy": list(state.metadata.partition_columns),
-            "clusterBy": list(self.cluster_by),
+            "clusterBy": list(_spelt(self.schema, self.cluster_by, "clustering")),
             "properties": dict(state.metadata.configuration),
         }
 
