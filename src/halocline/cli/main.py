@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from halocline._version import __version__
-from halocline.cli import check, features, fleet, history, inspect, lint, matrix, serve
+from halocline.cli import check, features, fleet, history, inspect, lint, matrix, serve, who
 from halocline.cli.output import ERROR, FINE, Format, emit_error
 from halocline.errors import HaloclineError, InputError
 
@@ -27,6 +27,7 @@ app.command("inspect")(inspect.show)
 app.command("lint")(lint.show)
 app.command("matrix")(matrix.show)
 app.command("serve")(serve.serve)
+app.command("who")(who.show)
 app.add_typer(fleet.app)
 app.add_typer(history.app)
 

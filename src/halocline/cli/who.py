@@ -1,0 +1,99 @@
+"""`halocline who`: everybody known to use a table, and how that is known."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from halocline.cli.inspect import age_text
+from halocline.cli.output import Format, OutputOption, columns, emit
+from halocline.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from halocline.fleet.admin import AdminClient
+    from halocline.fleet.proto.v1 import fleet_pb2 as pb
+    from halocline.fleet.traces import Trace
+    from halocline.fleet.users import User
+
+
+def show(
+    table: Annotated[str, typer.Argument(help="The table's path or URL.")],
+    fleet: Annotated[
+        str, typer.Option("--fleet", envvar="HALOCLINE_FLEET", help="Ask this fleet, too, e.g. grpc://127.0.0.1:7470.")
+    ] = "",
+    report: Annotated[
+        bool, typer.Option("--report", help="Tell the fleet who was observed in the table's history.")
+    ] = False,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Show who uses a table: members of the fleet, those observed in its history, reported by lineage, or declared.
+
+    Without a fleet only the history can tell, and readers leave nothing there.
+    """
+    try:
+        from halocline.fleet.admin import AdminClient
+        from halocline.fleet.endpoint import Endpoint
+        from halocline.fleet.observers import observed
+        from halocline.fleet.places import canonical
+        from halocline.fleet.users import everybody
+    except ImportError as error:
+        raise MissingExtraError("the fleet's client", "fleet") from error
+    from halocline.formats.delta.inspection import writers
+    from halocline.storage import open_store
+
+    if report and not fleet:
+        raise InputError("--report tells a fleet, and none was named", next_step="Name it with --fleet.")
+    store = open_store(table)
+    place = canonical(store.root)
+    traces, unnamed = observed(store), writers(store).unnamed
+    members, levels = [], {}
+    if fleet:
+        with AdminClient(Endpoint.from_environment(fleet)) as admin:
+            if report:
+                _report(admin, traces)
+            answer = _asked(admin, place)
+            members = list(answer.members)
+            levels = {each.ladder: each.level for each in answer.levels}
+    users = everybody(members, traces, place)
+    result = {
+        "table": store.root,
+        "fleet": fleet or None,
+        "levels": levels,
+        "users": [each.to_dict() for each in users],
+        "unnamedCommits": unnamed,
+    }
+    emit(output, result, _table(users), *_notes(unnamed, bool(fleet), levels))
+
+
+def _asked(admin: AdminClient, place: str) -> pb.TableUsersResponse:
+    from halocline.fleet.proto.v1 import fleet_pb2 as pb
+
+    return admin.ask("TableUsers", pb.TableUsersRequest(table=place), pb.TableUsersResponse)
+
+
+def _report(admin: AdminClient, traces: tuple[Trace, ...]) -> None:
+    for trace in traces:
+        admin.command("Observe", trace.request())
+
+
+def _table(users: tuple[User, ...]) -> Table:
+    shown = columns("who", "release", "does", "known", "last seen")
+    now = int(time.time() * 1000)
+    for each in users:
+        seen = age_text(now - each.last_seen_ms) if each.last_seen_ms else "never"
+        if each.lease_left_ms:
+            seen = f"now, lease {each.lease_left_ms // 1000} s"
+        shown.add_row(each.name, each.release, each.verbs, str(each.provenance), seen)
+    return shown
+
+
+def _notes(unnamed: int, asked: bool, levels: dict[str, int]) -> list[str]:
+    notes = [f"the table is at level {level} of {ladder}" for ladder, level in levels.items()]
+    if unnamed:
+        notes.append(f"{unnamed} commits name nobody")
+    if not asked:
+        notes.append("Only writers leave a trace in the history; name a --fleet to see who reads.")
+    return notes
