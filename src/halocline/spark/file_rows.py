@@ -10,9 +10,10 @@ given by the user with fewer columns reads fewer. Variant columns, and void insi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from halocline.errors import SchemaError, UnsupportedError
@@ -80,7 +81,8 @@ def tasks(files: Sequence[ChangeFile]) -> list[list[ChangeFile]]:
         if cost > left:
             parts.append([])
             left = _TASK_BYTES
-        parts[-1].append(file)
+        # Workers need no statistics, which may be long.
+        parts[-1].append(replace(file, file=msgspec.structs.replace(file.file, stats=None, tags=None)))
         left -= cost
     return parts
 

@@ -8,6 +8,9 @@ No SQL can be evaluated where this runs, so a table with rules or columns that n
 generated and identity columns, defaults, char and varchar) is refused with the way to write it: `Table.append`.
 NOT NULL is checked. A table that does not exist is created with the least protocol its columns need.
 
+A fleet is not asked before a table is created here: its member is the driver, and this runs outside of it. Where that
+matters, create the table with `Table.create` and append to it here.
+
 Spark calls `abort` also after a commit whose outcome it did not learn. What is in the table by then is never deleted.
 """
 

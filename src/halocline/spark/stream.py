@@ -90,7 +90,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
             return Position(log.newest() + 1, -1, False, log.table).to_dict()
         here = Position.parse(start)
-        last = log.newest(here.version) if self._last is None else self._last
+        last = log.newest() if self._last is None else self._last
         if ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable):
             return log.advanced(here, last, None, None).to_dict()
         return log.advanced(here, last, self._most_files, self._asked.most_bytes).to_dict()

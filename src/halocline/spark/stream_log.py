@@ -110,10 +110,11 @@ class StreamLog:
         """The id of the table."""
         return self.columns.metadata.id
 
-    def newest(self, since: int = 0) -> int:
-        """The newest version; the one before `since` if there is none from there on."""
-        files = list_files(self.columns.store, DELTA, first=since)
-        return max((file.version for file in files if file.kind is FileKind.COMMIT), default=since - 1)
+    def newest(self) -> int:
+        """The newest version."""
+        known = self.columns.version
+        files = list_files(self.columns.store, DELTA, first=known)
+        return max((file.version for file in files if file.kind is FileKind.COMMIT), default=known)
 
     def at_version(self, version: int) -> Position:
         """Where a stream begins that delivers what is added from a version on.
