@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import HaloclineError, InputError
 from halocline.formats.delta.identity import identity_columns
-from halocline.spark import char_types, offered
+from halocline.spark import char_types
 from halocline.spark.assignment import Assignment, unfit_value
 from halocline.spark.clauses import CLAUSE, OLD, Clause, Kind, column_of
 from halocline.spark.columns import Field, is_void, missing, quoted, sql_type
@@ -128,7 +128,7 @@ def edited(
     Raises:
         SchemaError: A value does not fit its column.
     """
-    given = {field["name"]: field["type"] for field in offered.columns_of(df.select(*_assigned(df)))["fields"]}
+    given = {field.name: field.dataType.jsonValue() for field in df.schema if field.name.startswith(_SET)}
     old = {field["name"].lower(): field for field in before["fields"]}
     fields = [field for field in after["fields"] if not is_void(field["type"])]
     work = Assignment()
@@ -225,10 +225,6 @@ def _steps(text: str, fields: Mapping[str, Field]) -> list[str] | None:
         is_struct = isinstance(inner, Mapping) and inner["type"] == "struct"
         fields = {each["name"].lower(): each for each in inner["fields"]} if is_struct else {}
     return found or None
-
-
-def _assigned(df: DataFrame) -> list[str]:
-    return [quoted(name) for name in df.columns if name.startswith(_SET)]
 
 
 def _name(number: int, column: str) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from halocline.table.merging import MergeBuilder
+    from halocline.table.optimizing import OptimizeBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,17 @@ class Changing(Opened):
 
         named = source if source_alias is None else source.alias(source_alias)
         return MergeBuilder(self, named, condition, target_alias)
+
+    def optimize(self) -> OptimizeBuilder:
+        """Begins a rearrangement of the table's files, which changes no row; nothing happens before it is executed.
+
+        Example:
+            >>> Table.for_path("lake/orders", spark).optimize().execute_compaction().version  # doctest: +SKIP
+            17
+        """
+        from halocline.table.optimizing import OptimizeBuilder
+
+        return OptimizeBuilder(self)
 
 
 class _Started:

@@ -1,0 +1,238 @@
+"""Merges, against rows worked out in Python and against another client."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import functions as F
+
+from halocline.errors import ConstraintError, InputError, SchemaError
+from halocline.table import Table
+from halocline.table.new_table import Identity, column
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+TABLES = {
+    "plain": {},
+    "partitioned": {"partition_by": "p"},
+    "mapped with feed": {"partition_by": "p", "properties": {"delta.columnMapping.mode": "name", **FEED}},
+    "vectors": {"properties": VECTORS},
+    "vectors with feed": {"partition_by": "p", "properties": {**VECTORS, **FEED}},
+    "tracked": {"properties": {"delta.enableRowTracking": "true"}},
+}
+COLUMNS = "id BIGINT, p INT, v INT, s STRING"
+
+
+def frame(spark, rows, columns=COLUMNS):
+    return spark.createDataFrame(rows, columns)
+
+
+def rows_of(table):
+    return sorted(tuple(row) for row in table.to_df().select("id", "p", "v", "s").collect())
+
+
+def by_feed(before, table, version):
+    """The rows that the change feed of one version leads to."""
+    after = Counter(before)
+    for row in table.changes(version, version).collect():
+        sign = 1 if row["_change_type"] in ("insert", "update_postimage") else -1
+        after[tuple(row[:4])] += sign
+    return sorted(after.elements())
+
+
+def by_another_client(path):
+    query = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT id, p, v, s FROM t")
+    return [tuple(row.values()) for row in pa.table(query.read_all()).to_pylist()]
+
+
+def target_rows(rng):
+    return [(i, rng.randrange(3), rng.choice([None, 1, 5, 9]), rng.choice("abc")) for i in range(60)]
+
+
+def source_rows(rng):
+    return [(i, rng.randrange(4), rng.randrange(10), rng.choice("xyz")) for i in rng.sample(range(90), 30)]
+
+
+def expected(target, source):
+    """All kinds of clauses, the first that holds deciding."""
+    new, left = {row[0]: row for row in source}, []
+    for i, p, v, s in target:
+        match = new.get(i)
+        if match is not None and v is not None and v > match[2]:
+            left.append((i, p, v + match[2], s))
+        elif match is not None and match[3] == "x":
+            continue
+        elif match is not None and match[3] == "y":
+            left.append(match)
+        elif match is None and s == "a":
+            continue
+        elif match is None and p == 1:
+            left.append((i, 2, v, "gone"))
+        else:
+            left.append((i, p, v, s))
+    known = {row[0] for row in target}
+    for i, p, v, s in source:
+        if i not in known and s == "z":
+            left.append((i, 0, None, "z!"))
+        elif i not in known and v > 2:
+            left.append((i, p, v, s))
+    return sorted(left, key=str)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_clauses_of_every_kind_leave_the_rows_that_the_first_one_decides(kind, tmp_path, spark):
+    rng = random.Random(kind)
+    rows = target_rows(rng)
+    table = Table.create(tmp_path / "t", frame(spark, rows).repartition(4, "id"), spark, **TABLES[kind])
+    for _ in range(2):
+        source = source_rows(rng)
+        merge = table.merge(frame(spark, source).alias("new"), "target.id = new.id")
+        merge = merge.when_matched_update("target.v > new.v", {"v": "target.v + new.v"})
+        merge = merge.when_matched_delete("new.s = 'x'").when_matched_update_all(F.col("new.s") == "y")
+        merge = merge.when_not_matched_insert("s = 'z'", {"id": "id", "target.p": 0, "s": "concat(s, '!')"})
+        merge = merge.when_not_matched_insert_all("new.v > 2")
+        merge = merge.when_not_matched_by_source_delete("s = 'a'")
+        merge = merge.when_not_matched_by_source_update("p = 1", {"p": "p + 1", "s": "'gone'"})
+        done = merge.execute()
+        after = expected(rows, source)
+        found = sorted((tuple(row) for row in table.to_df().collect()), key=str)
+        assert found == after
+        metrics = done.metrics
+        assert metrics["numTargetRowsUpdated"] + metrics["numTargetRowsDeleted"] > 0
+        assert len(after) == len(rows) + metrics["numTargetRowsInserted"] - metrics["numTargetRowsDeleted"]
+        if "feed" in kind:
+            assert sorted(by_feed(rows, table, done.version), key=str) == after
+        rows = after
+    assert sorted(by_another_client(tmp_path / "t"), key=str) == rows
+    info = table.history()[0].info.values
+    assert info["operation"] == "MERGE"
+    assert info["operationParameters"]["notMatchedBySourcePredicates"].count("actionType") == 2
+
+
+def test_only_files_with_matches_are_read_and_rewritten(tmp_path, spark):
+    df = spark.range(0, 8000, 1, 8).selectExpr("id", "id * 2 AS v")
+    table = Table.create(tmp_path / "t", df, spark)
+    before = set(table.snapshot().files()["path"].to_pylist())
+    source = spark.range(2100, 2180).selectExpr("id", "-1 AS v")
+    done = table.merge(source, "t.id = s.id", target_alias="t", source_alias="s").when_matched_update_all().execute()
+    assert done.metrics["numTargetFilesScanned"] == 1, "the keys rule out the other seven files"
+    assert done.metrics["numTargetFilesRemoved"] == 1
+    assert len(before & set(table.snapshot().files()["path"].to_pylist())) == 7
+    assert table.to_df(where="v = -1").count() == 80
+    assert table.to_df().count() == 8000
+
+
+def test_rows_keep_their_ids_and_changed_ones_their_new_version(tmp_path, spark):
+    from halocline.spark.frames import frame_of
+    from halocline.table.admission import state_of
+    from halocline.table.row_files import RowFiles
+
+    table = Table.create(tmp_path / "t", spark.range(20), spark, properties={"delta.enableRowTracking": "true"})
+
+    def ids():
+        snapshot = table.snapshot()
+        columns = RowFiles(table.store, state_of(snapshot)).identities()
+        rows = frame_of(spark, snapshot, rows=columns).collect()
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    before = ids()
+    table.update({"id": "id + 100"}, "id >= 15")
+    table.merge(spark.range(3), "target.id = s.id", source_alias="s").when_matched_delete().execute()
+    after = ids()
+    assert {i: after[i] for i in range(3, 15)} == {i: before[i] for i in range(3, 15)}
+    assert {i: after[i + 100] for i in range(15, 20)} == {i: (before[i][0], 1) for i in range(15, 20)}
+
+
+def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_path, spark):
+    table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
+    source = frame(spark, [(1, 0, 7, "first"), (1, 0, 8, "second"), (3, 0, 8, "third")])
+    merge = table.merge(source, "target.id = s.id", source_alias="s")
+    with pytest.raises(InputError, match="2 rows of the source") as refused:
+        merge.when_matched_update_all().execute()
+    assert refused.value.condition == "MERGE_AMBIGUOUS"
+    assert "first" in refused.value.sides["rows of the source"]
+    assert "second" in refused.value.sides["rows of the source"]
+    assert '"id":1' in refused.value.sides["row of the table"]
+    assert table.version == 0, "nothing was committed"
+    # A clause that takes only one of the two leaves no doubt, and the row comes out once.
+    done = merge.when_matched_update("s.v = 8", {"s": "s.s"}).execute()
+    assert (done.metrics["numTargetRowsUpdated"], rows_of(table)) == (1, [(1, 0, 1, "second"), (2, 0, 2, "b")])
+    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 1
+    assert rows_of(table) == [(2, 0, 2, "b")]
+
+
+def test_a_source_that_differs_each_time_is_read_once(tmp_path, spark):
+    table = Table.create(tmp_path / "t", spark.range(200).selectExpr("id", "0D AS v"), spark, properties=FEED)
+    source = spark.range(400).selectExpr("id", "rand() AS v").where("v < 0.5")
+    merge = table.merge(source, "target.id = s.id", source_alias="s")
+    done = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    stored = {row["id"]: row["v"] for row in table.to_df(where="v > 0").collect()}
+    told = table.changes(done.version, done.version).where("_change_type IN ('insert', 'update_postimage')")
+    assert {row["id"]: row["v"] for row in told.collect()} == stored
+    assert done.metrics["numSourceRows"] == len(stored)
+
+
+def test_new_columns_of_the_source_come_in_only_with_evolution(tmp_path, spark):
+    table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
+    source = frame(spark, [(2, 5, "new"), (3, 6, "new")], "id BIGINT, v INT, extra STRING")
+    merge = table.merge(source, "target.id = s.id", source_alias="s")
+    merge = merge.when_matched_update_all().when_not_matched_insert_all()
+    with pytest.raises(SchemaError, match="lacks columns of .*: p, s"):
+        merge.execute()
+    merge.with_schema_evolution().execute()
+    rows = sorted(tuple(row) for row in table.to_df().collect())
+    assert rows == [(1, 0, 1, "a", None), (2, 0, 5, "b", "new"), (3, None, 6, None, "new")]
+    assert DeltaTable(str(tmp_path / "t")).to_pyarrow_table().column_names == ["id", "p", "v", "s", "extra"]
+
+
+def test_rules_and_columns_that_the_table_computes_hold_for_merged_rows(tmp_path, spark):
+    columns = [
+        column("n", "long", identity=Identity()),
+        column("k", "integer", nullable=False),
+        column("double", "integer", generated="k * 2"),
+        column("note", "string", default="'none'"),
+    ]
+    properties = {"delta.constraints.small": "k < 100"}
+    table = Table.create(tmp_path / "t", columns, spark, properties=properties)
+    table.append(spark.range(3).selectExpr("CAST(id AS INT) AS k"))
+    source = spark.createDataFrame([(1, 11), (5, 50)], "old INT, k INT")
+    merge = table.merge(source.alias("s"), "target.k = s.old")
+    merge.when_matched_update(set={"k": "s.k"}).when_not_matched_insert(values={"k": "s.k"}).execute()
+    rows = sorted(tuple(row) for row in table.to_df().select("k", "double", "note").collect())
+    assert rows == [(0, 0, "none"), (2, 4, "none"), (11, 22, "none"), (50, 100, "none")]
+    assert table.to_df().select("n").distinct().count() == 4, "every row has a number of its own"
+    for broken in ({"k": "s.k + 100"}, {"k": "null"}, {"double": "1"}):
+        with pytest.raises(ConstraintError):
+            table.merge(source, "true", source_alias="s").when_matched_update(
+                "s.k = 11 AND target.k = 0", broken
+            ).execute()
+    with pytest.raises(InputError, match="identity|itself"):
+        table.merge(source, "true").when_matched_update(set={"n": "1"}).execute()
+    assert table.version == 2
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda m: m, "no clause"),
+        (lambda m: m.when_matched_update(set={"nope": "1"}), "no column 'nope'"),
+        (lambda m: m.when_matched_update("nope.x = 1", {"v": "1"}), "condition"),
+        (lambda m: m.when_not_matched_insert(values={"v": "target.v"}), "value for v"),
+        (lambda m: m.when_not_matched_by_source_update(set={"v": "s.v"}), "value for v"),
+        (lambda m: m.when_matched_delete().when_matched_update_all(), "never be reached"),
+        (lambda m: m.when_matched_update(set={"v": "1", "target.V": "2"}), "set twice"),
+        (lambda m: m.when_matched_update(set={}), "which values"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_merged_is_refused_before_anything_is_written(build, message, tmp_path, spark):
+    table = Table.create(tmp_path / "t", COLUMNS, spark)
+    source = frame(spark, [(1, 0, 1, "a")]).alias("s")
+    with pytest.raises(InputError, match=message):
+        build(table.merge(source, "target.id = s.id")).execute()
+    assert table.version == 0
+    assert not list(tmp_path.rglob("*.parquet"))
