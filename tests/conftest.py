@@ -1,0 +1,88 @@
+"""One Spark session for the whole run.
+
+`HALOCLINE_TEST_SPARK=connect` runs the same tests against a local Spark Connect server; the two kinds of session cannot
+live in one process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+KIND = os.environ.get("HALOCLINE_TEST_SPARK", "classic")
+_NOISE = (
+    "ignore:The copy keyword is deprecated",
+    "ignore:.*does not yet fully support pandas:FutureWarning",
+    "ignore:.*pandas.*:DeprecationWarning",
+    "ignore:unclosed.*socket:ResourceWarning",
+    "ignore:unclosed file:ResourceWarning",
+    "ignore:subprocess .* is still running:ResourceWarning",
+)
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in _NOISE:
+        config.addinivalue_line("filterwarnings", line)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def is_connect() -> bool:
+    return KIND == "connect"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory(prefix="halocline-warehouse-") as warehouse:
+        builder = SparkSession.builder.appName("halocline-tests")
+        for key, value in {**_SETTINGS, "spark.sql.warehouse.dir": warehouse}.items():
+            builder = builder.config(key, value)
+        builder = builder.remote("local[2]") if KIND == "connect" else builder.master("local[2]")
+        with warnings.catch_warnings():
+            # A Connect client sets everything twice: for the server it starts, and once more on the running session.
+            warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
+            session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+@pytest.fixture
+def conf(spark: Any) -> Iterator[Any]:
+    """Sets settings of the session until the test ends."""
+    before: dict[str, str | None] = {}
+
+    def set_(key: str, value: str) -> None:
+        before.setdefault(key, spark.conf.get(key, None))
+        spark.conf.set(key, value)
+
+    yield set_
+    for key, value in before.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
