@@ -29,6 +29,7 @@ warnings.simplefilter("ignore")
 from ledger import Ledger, Read
 from pipelines import Eraser, Pipeline, Place, Reader, SilentReader, Writer, orders
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -51,18 +52,27 @@ class Story:
         self.console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
         self.began = time.monotonic()
         self.checks: list[tuple[str, bool]] = []
+        self.place = ""
 
     def chapter(self, title: str) -> None:
         self.console.print()
         self.console.rule(f"[bold]{title}", align="left", style="blue")
 
     def say(self, text: str | Text) -> None:
-        line = Text(f"{time.monotonic() - self.began:6.1f} s  ", style="dim")
-        self.console.print(line.append(Text(text, style="default") if isinstance(text, str) else text))
+        line = Grid.grid(padding=(0, 2, 0, 0))
+        line.add_row(Text(f"{time.monotonic() - self.began:6.1f} s", style="dim"), self.short(text))
+        self.console.print(line)
 
     def show(self, error: HaloclineError) -> None:
+        """An error as a user would see it."""
         for line in str(error).splitlines():
-            self.console.print(Text(f"          {line}", style="yellow"))
+            inner = len(line) - len(line.lstrip())
+            self.console.print(Padding(self.short(Text(line.strip(), style="yellow")), (0, 0, 0, 10 + inner)))
+
+    def short(self, text: str | Text) -> Text:
+        """The text with the table's name instead of its place in a temporary folder."""
+        made = Text(text) if isinstance(text, str) else text
+        return Text(made.plain.replace(self.place, "lake/orders") if self.place else made.plain, style=made.style)
 
     def check(self, what: str, holds: bool) -> None:
         self.checks.append((what, holds))
@@ -172,6 +182,7 @@ def main() -> int:
             # Deletes and appends go on side by side: an append that a delete has not seen does not stop it.
             properties = {"delta.isolationLevel": "WriteSerializable"}
             table = hc.Table.create(path, orders(spark, 0, first), properties=properties)
+            story.place = table.url
             ledger.wrote(table.version, 0, first)
             lineage = f"http://127.0.0.1:{hosting.http_port}/api/v1/lineage"
             place = Place(path, spark, hosting.address, lineage, ledger, story.began)

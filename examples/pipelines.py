@@ -59,8 +59,8 @@ class Pipeline(Thread):
 
     def roll(self, release: str) -> None:
         """Restarts it as another release, and waits until that has done its first step."""
-        self._rolled.clear()
         self._wanted = release
+        self._rolled.clear()
         if not self._rolled.wait(60):
             raise TimeoutError(f"{self.name} did not come back as {release}")
 
@@ -85,7 +85,8 @@ class Pipeline(Thread):
             try:
                 self.step(hc.Table.for_path(self.place.table, self.place.spark, release=self.release))
                 self.done += 1
-                self._rolled.set()
+                if self.release == self._wanted:
+                    self._rolled.set()
             except ConflictError:
                 self.place.ledger.again()
             except Exception as error:

@@ -237,7 +237,7 @@ def _joined(
     ranges = {ladder: Range(*levels) for ladder, levels in supported.items()}
     report = Report(name, 0, release, role, supported_by(release, _DOES.get(role, ("read", "write"))) | ranges)
     client: FleetClient = FleetClient(endpoint, report, on_change=lambda _: keeper.forget_refusals())
-    keeper = FleetGatekeeper(client, str(endpoint))
+    keeper = FleetGatekeeper(client, str(endpoint), release)
     membership = Membership(name, release, str(endpoint), keeper)
     try:
         client.start(wait)

@@ -29,17 +29,20 @@ from threading import Lock, Thread
 from typing import Final
 
 from halocline.compat.protocol import Protocol
+from halocline.compat.verdict import Verdict
 from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
 from halocline.fleet import observers
 from halocline.fleet.client import FleetClient
 from halocline.fleet.ladders import shipped
 from halocline.fleet.places import canonical
+from halocline.fleet.state import Provenance
 from halocline.fleet.traces import Trace
 from halocline.fleet.users import Broken, User, everybody, would_break
 from halocline.formats.delta.forecast import next_step
 from halocline.formats.delta.snapshot import Snapshot
 from halocline.storage.base import Store
 from halocline.table.gatekeeper import Change, Gatekeeper
+from halocline.versions import Version
 
 _log = logging.getLogger(__name__)
 _MOST_TABLES: Final = 512
@@ -52,11 +55,13 @@ class FleetGatekeeper(Gatekeeper):
     Args:
         client: The member.
         address: Where its fleet is, for messages.
+        release: What it runs.
     """
 
-    def __init__(self, client: FleetClient, address: str) -> None:
+    def __init__(self, client: FleetClient, address: str, release: str) -> None:
         self.client = client
         self.address = address
+        self._self = User(client.identity, release, ("write",), Provenance.REPORTED)
         self._lock = Lock()
         self._stores: OrderedDict[str, Store] = OrderedDict()
         self._levels: dict[str, int] = {}
@@ -173,10 +178,14 @@ class FleetGatekeeper(Gatekeeper):
 
     def _users(self, table: str) -> tuple[User, ...]:
         try:
-            traces = self.observe(table)
-            return everybody(self.client.table_users(table).members, traces, table)
+            # The fleet is told of those in the history first, and then tells which of them still count.
+            self.observe(table)
+            known = everybody(self.client.table_users(table).members, (), table)
         except UnavailableError as error:
             raise self._unreached(table, "anything new", error) from None
+        # The fleet may not have heard yet that the one who asks uses the table.
+        heard = any(each.name == self._self.name for each in known)
+        return known if heard else (*known, self._self)
 
     # Telling the fleet, in the background.
 
@@ -235,7 +244,9 @@ def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple
     }
     if len(broken) > _MOST_SHOWN:
         sides["and"] = f"{len(broken) - _MOST_SHOWN} more"
-    steps = [next_step([each.verdict for each in broken if each.verdict is not None])]
+    # Of two releases that a product would need, the later one is named.
+    verdicts = sorted((each.verdict for each in broken if each.verdict is not None), key=_upgrade)
+    steps = [next_step(verdicts)]
     steps += [f"find out what {each.user.name} runs" for each in broken if each.verdict is None][:_MOST_SHOWN]
     advice = "; ".join(step for step in steps if step)
     return IncompatibleError(
@@ -244,6 +255,12 @@ def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple
         sides=sides,
         next_step=f"{advice[:1].upper()}{advice[1:]}, then try again.",
     )
+
+
+def _upgrade(verdict: Verdict) -> tuple[bool, Version]:
+    fix = verdict.fix
+    known = fix is not None and fix.upgrade is not None
+    return known, fix.upgrade.version if fix is not None and fix.upgrade is not None else verdict.release.version
 
 
 def _listed(users: tuple[User, ...]) -> str:

@@ -1,0 +1,283 @@
+"""A fleet in front of tables: who is asked before a table requires more, and what it hears."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import halocline as hc
+from halocline.compat.protocol import Protocol
+from halocline.errors import IncompatibleError, UnavailableError
+from halocline.fleet.gatekeeper import level_of, table_level
+from halocline.fleet.ladders import shipped
+from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.state import Provenance
+from halocline.fleet.users import User, would_break
+from halocline.table.row_marks import LEVEL
+
+sys.path.insert(0, str(Path(__file__).parent))
+from wired_tables import SCHEMA, SWITCH, make_table, raise_to, running, until, users_of
+
+DAY_MS = 24 * 3_600_000
+AFTER = Protocol.parse("(3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants)")
+IN_USE = frozenset({"deletionVectors"})
+
+
+# ---------------------------------------------------------------------- who would break
+
+
+@pytest.mark.parametrize(
+    ("release", "operation", "why"),
+    [
+        ("deltalake@1.0.2", "read", "refused: reads deletionVectors from 1.3.2"),
+        ("deltalake@1.3.2", "write.append", "refused: writes (append) deletionVectors from 1.4.0"),
+        ("trino@426", "read", "refused: reads deletionVectors from 427"),
+        ("never-heard-of@3.1", "read", "unknown"),
+        ("no release at all", "read", "cannot be judged"),
+    ],
+)
+def test_a_user_that_lacks_the_feature_breaks(release, operation, why):
+    broken = would_break([User("x", release, (operation,), Provenance.DECLARED)], Protocol.delta(1, 2), AFTER, IN_USE)
+    assert [why in each.why for each in broken] == [True], broken
+
+
+@pytest.mark.parametrize(
+    ("release", "operations"),
+    [("deltalake@1.6.6", ("read", "write")), ("trino@427", ("read",)), ("halocline@0.1.0", ("write",))],
+)
+def test_a_user_that_has_the_feature_does_not_break(release, operations):
+    user = User("x", release, operations, Provenance.REPORTED)
+    assert would_break([user], Protocol.delta(1, 2), AFTER, IN_USE) == ()
+
+
+def test_a_user_that_could_not_before_does_not_break():
+    user = User("x", "deltalake@1.0.2", ("read",), Provenance.OBSERVED)
+    grown = Protocol.parse("(3,7|R: deletionVectors|W: appendOnly,changeDataFeed,deletionVectors,invariants)")
+    assert would_break([user], AFTER, grown, IN_USE | {"changeDataFeed"}) == ()
+
+
+def test_a_new_table_is_judged_by_what_it_requires():
+    user = User("x", "deltalake@1.0.2", ("read",), Provenance.DECLARED)
+    assert [each.user.name for each in would_break([user], None, AFTER, IN_USE)] == ["x"]
+
+
+def test_writing_decides_where_both_are_refused():
+    user = User("x", "deltalake@1.0.2", ("read", "write"), Provenance.OBSERVED)
+    (broken,) = would_break([user], Protocol.delta(1, 2), AFTER, IN_USE)
+    assert broken.verdict.operation == "write"
+    assert broken.verdict.fix.upgrade.version.text == "1.4.0"
+
+
+# ---------------------------------------------------------------------- levels
+
+
+def test_every_feature_of_a_rung_has_its_level():
+    for name, each in shipped().items():
+        for level, features in each.features.items():
+            assert {feature: level_of(name, [feature]) for feature in features} == dict.fromkeys(features, level)
+
+
+def test_marking_rows_begins_at_the_level_that_brings_deletion_vectors():
+    assert level_of("delta", ["deletionVectors"]) == LEVEL
+
+
+@pytest.mark.parametrize(
+    ("protocol", "level"),
+    [
+        ("(1,2)", 1),
+        ("(1,4)", 2),
+        ("(2,5)", 5),
+        (str(AFTER), 4),
+        ("(1,7|W: appendOnly,checkpointProtection,invariants)", 1),
+    ],
+)
+def test_a_table_has_the_level_of_its_highest_feature(protocol, level):
+    assert table_level(Protocol.parse(protocol)) == level
+
+
+# ---------------------------------------------------------------------- asking
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    with running() as (hosting, admin):
+        yield hosting, admin
+
+
+def test_enabling_is_refused_and_names_who_would_break(fleet, tmp_path):
+    hosting, admin = fleet
+    url = make_table(tmp_path / "orders", "delta-rs:py-1.0.2")
+    with (
+        hc.connect(hosting.address, name="ops") as ops,
+        hc.connect(hosting.address, name="finance", release="deltalake@1.0.2", role="reader", install=False) as finance,
+    ):
+        with finance.acting():
+            hc.Table.for_path(url, release="deltalake@1.0.2")
+        until(lambda: "finance" in users_of(admin, url))
+        table = hc.Table.for_path(url)
+        with pytest.raises(IncompatibleError) as caught:
+            table.set_properties(SWITCH)
+        assert ops.gatekeeper.client.contact.status == "joined"
+    error = caught.value
+    assert error.condition == "WOULD_BREAK_USERS"
+    assert "2 of 3 who use it" in error.message
+    assert "deltalake@1.0.2 reads it (reported)" in error.sides["finance"]
+    assert any("(observed)" in text for text in error.sides.values())
+    assert "deltalake to 1.4.0" in error.next_step
+    assert table.version == 0
+
+
+@pytest.mark.parametrize(
+    "gain",
+    [
+        lambda table: table.set_properties(SWITCH),
+        lambda table: table.add_feature_support("deletionVectors"),
+        lambda table: table.upgrade_table_protocol(2, 5),
+    ],
+    ids=["property", "feature", "numbers"],
+)
+def test_every_way_to_gain_a_feature_asks_the_gate(fleet, tmp_path, gain):
+    hosting, _ = fleet
+    url = make_table(tmp_path / "orders")
+    with hc.connect(hosting.address, name="ops"):
+        table = hc.Table.for_path(url)
+        with pytest.raises(IncompatibleError) as caught:
+            gain(table)
+    assert caught.value.condition == "GATE_CLOSED"
+    assert "gates are open up to level 1" in caught.value.sides["fleet"]
+    assert "--dry-run" in caught.value.next_step
+
+
+def test_creating_with_a_feature_asks_the_gate(fleet, tmp_path):
+    hosting, _ = fleet
+    with hc.connect(hosting.address, name="ops"), pytest.raises(IncompatibleError) as caught:
+        hc.Table.create(tmp_path / "new", SCHEMA, properties=SWITCH)
+    assert caught.value.condition == "GATE_CLOSED"
+    assert not hc.Table.is_table(tmp_path / "new")
+
+
+def test_an_open_gate_agrees_and_says_who_was_checked(tmp_path):
+    url = make_table(tmp_path / "orders", "Apache-Spark/3.5.0 Delta-Lake/3.2.0")
+    with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
+        raise_to(admin, 4)
+        until(lambda: ops.gate("delta", 4))
+        table = hc.Table.for_path(url)
+        altered = table.set_properties(SWITCH)
+        assert "ops (halocline@0.1.0)" in altered.admission.checked
+        assert "delta-spark@3.2.0" in altered.admission.checked
+        assert "delta is at level 4" in altered.admission.checked
+        assert table.features()["deletionVectors"] == "enabled"
+
+
+def test_a_declared_member_counts_until_it_is_removed(tmp_path):
+    url = make_table(tmp_path / "orders")
+    with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
+        raise_to(admin, 4)
+        until(lambda: ops.gate("delta", 4))
+        use = pb.TableUse(table=url, ladder="delta", operation="read")
+        admin.command(
+            "Observe",
+            pb.ObserveRequest(identity="powerbi", release="trino@400", provenance="declared", tables=[use]),
+        )
+        table = hc.Table.for_path(url)
+        with pytest.raises(IncompatibleError) as caught:
+            table.set_properties(SWITCH)
+        assert "(declared)" in caught.value.sides["powerbi"]
+        admin.command("RemoveMember", pb.RemoveMemberRequest(identity="powerbi", reason="switched off"))
+        assert "powerbi" not in table.set_properties(SWITCH).admission.checked
+
+
+def test_an_observed_member_is_forgotten_after_the_window(tmp_path):
+    long_ago = int(time.time() * 1000) - 40 * DAY_MS
+    url = make_table(tmp_path / "orders", "delta-rs:py-1.0.2", long_ago)
+    with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
+        raise_to(admin, 4)
+        until(lambda: ops.gate("delta", 4))
+        assert "deltalake" not in hc.Table.for_path(url).set_properties(SWITCH).admission.checked
+
+
+# ---------------------------------------------------------------------- the table's level
+
+
+def test_the_level_of_a_table_follows_its_migration(tmp_path):
+    url = make_table(tmp_path / "orders")
+    with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
+        raise_to(admin, 4)
+        until(lambda: ops.gate("delta", 4))
+        table = hc.Table.for_path(url)
+        assert table.snapshot().level == 1
+        table.set_properties(SWITCH)
+        until(lambda: table.snapshot().level == 4)
+        answer = admin.ask("TableUsers", pb.TableUsersRequest(table=url), pb.TableUsersResponse)
+        assert [(each.ladder, each.level) for each in answer.levels] == [("delta", 4)]
+        table.drop_feature_support("deletionVectors")
+        until(lambda: table.snapshot().level == 1)
+
+
+def test_a_closing_gate_lowers_the_level_of_new_snapshots(tmp_path):
+    url = make_table(tmp_path / "orders")
+    with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
+        raise_to(admin, 4)
+        until(lambda: ops.gate("delta", 4))
+        table = hc.Table.for_path(url)
+        table.set_properties(SWITCH)
+        until(lambda: table.snapshot().level == 4)
+        held = table.snapshot()
+        admin.command("StartDowngrade", pb.DowngradeRequest(ladder="delta", target=3, reason="test"))
+        until(lambda: not ops.gate("delta", 4))
+        assert table.snapshot().level == 3
+        assert not table.snapshot().gate(LEVEL)
+        assert held.gate(LEVEL), "an operation keeps the level it began with"
+
+
+def test_a_table_alone_has_no_level_and_an_open_gate(tmp_path):
+    snapshot = hc.Table.for_path(make_table(tmp_path / "orders")).snapshot()
+    assert snapshot.level is None
+    assert snapshot.gate(99)
+
+
+def test_an_older_version_does_not_tell_the_level(tmp_path):
+    url = make_table(tmp_path / "orders")
+    with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
+        raise_to(admin, 4)
+        until(lambda: ops.gate("delta", 4))
+        table = hc.Table.for_path(url)
+        table.set_properties(SWITCH)
+        until(lambda: table.snapshot().level == 4)
+        assert table.snapshot(version=0).level == 4
+
+
+# ---------------------------------------------------------------------- unreachable
+
+
+def test_without_the_fleet_reads_go_on_and_nothing_new_is_enabled(tmp_path):
+    url = make_table(tmp_path / "orders")
+    with hc.connect("grpc://127.0.0.1:1", name="ops", wait=0.3) as ops:
+        table = hc.Table.for_path(url)
+        assert table.snapshot().level == 0
+        assert not ops.gate("delta", 1)
+        with pytest.raises(UnavailableError) as caught:
+            table.set_properties(SWITCH)
+        assert table.set_properties({"owner": "finance"}).committed
+    assert "not reached since 20" in caught.value.sides["fleet"]
+    assert "deletionVectors" in caught.value.message
+
+
+def test_losing_the_fleet_closes_gates_and_says_since_when(tmp_path):
+    url = make_table(tmp_path / "orders")
+    with running() as (hosting, admin):
+        raise_to(admin, 4)
+        ops = hc.connect(hosting.address, name="ops")
+        until(lambda: ops.gate("delta", 4))
+        table = hc.Table.for_path(url)
+    try:
+        until(lambda: ops.contact.status != "joined")
+        with pytest.raises(UnavailableError) as caught:
+            table.set_properties(SWITCH)
+        assert "since 20" in str(caught.value)
+        assert hc.Table.for_path(url).version == 0
+    finally:
+        ops.close()
