@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from halocline.errors import ConstraintError, InputError
 from halocline.formats.delta.actions import Add, CommitInfo, Metadata, ProtocolAction, Remove, Txn, encode_commit
 from halocline.formats.delta.schema_edit import dump, field
 from halocline.formats.log.names import DELTA
@@ -365,3 +366,37 @@ def test_a_file_may_be_delivered_with_its_deletion_vector_kept(spark, tmp_path):
     name, size = files["path"][0].as_py(), files["size"][0].as_py()
     commit(path, 1, Remove(name, 1, True, True, {}, size), Add(name, {}, size, 1, True, deletion_vector=vector))
     assert Query(spark, path, tmp_path).run() == [1, 3]
+
+
+def test_batches_handed_to_a_table_with_rules_are_added_once_each(spark, source, tmp_path):
+    path = tmp_path / "target"
+    schema = dump({"type": "struct", "fields": [field("id", "long")]})
+    metadata = Metadata("1", schema_string=schema, configuration={"delta.constraints.small": "id < 100"})
+    commit(path, 0, ProtocolAction(1, 3), metadata)
+    table = Table.for_path(path, spark)
+    first = table.append_batch(spark.range(3), 0, app_id="orders-1")
+    assert table.append_batch(spark.range(3), 0, app_id="orders-1") == first
+    table.append_batch(spark.range(3, 5), 1, app_id="orders-1")
+    with pytest.raises(ConstraintError, match="small"):
+        table.append_batch(spark.range(99, 101), 2, app_id="orders-1")
+    with pytest.raises(InputError, match="name of its query"):
+        table.append_batch(spark.range(1), 3, app_id="")
+    assert sorted(row["id"] for row in table.to_df().collect()) == list(range(5))
+    assert table.snapshot().txns["orders-1"].version == 1
+
+
+def test_foreach_batch_adds_each_batch_once(spark, source, tmp_path, is_connect):
+    if is_connect:
+        pytest.skip("the function would run on the server, which has no copy of this module")
+    table = Table.create(tmp_path / "target", "id BIGINT", spark)
+
+    def add(df, batch_id):
+        table.append_batch(df, batch_id, app_id="orders-1")
+
+    for ids in ((), (4,)):
+        if ids:
+            append(source, *ids)
+        write = spark.readStream.format("halocline").load(source).writeStream.foreachBatch(add)
+        write = write.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        patiently(lambda write=write: write.start().awaitTermination())
+    assert sorted(row["id"] for row in table.to_df().collect()) == [1, 2, 3, 4]
