@@ -287,6 +287,22 @@ def test_values_only_the_log_knows_prune_files_natively(spark, lake, types, coll
     assert collected(df.where("p = 'x3'")) == collected(df.where("q >= 3")) == [(3, "x3", 3)]
 
 
+def test_few_large_groups_are_scanned_apart_with_constants(spark, lake, types, collected, monkeypatch, capsys):
+    monkeypatch.setattr("halocline.spark.branches.LARGE_GROUP", 1)
+    for n in range(6):
+        lake.add(f"{n}.parquet", pa.table({"id": [n]}), values={"p": str(n % 3)}, deleted=[0] if n == 5 else [])
+
+    df = lake.scan(spark, types.struct(id="long", p="integer"), partition_columns=["p"])
+
+    assert collected(df) == [(0, 0), (1, 1), (2, 2), (3, 0), (4, 1)]
+    df.where("p = 1").select("id").explain()
+    plan = capsys.readouterr().out
+    assert "_metadata" not in plan.split("Union")[0], plan
+    for n in (0, 2, 3):
+        (lake.root / f"{n}.parquet").unlink()
+    assert collected(df.where("p = 1")) == [(1, 1), (4, 1)]
+
+
 def test_only_partition_columns_asked_for_keeps_the_number_of_rows(spark, lake, types, conf, collected):
     lake.add("1.parquet", pa.table({"id": [1, 2]}), values={"p": "x"})
     lake.add("2.parquet", pa.table({"id": [3]}), values={"p": "y"})

@@ -427,8 +427,9 @@ def test_small_local_frame_starts_no_spark_job_to_write(spark, tmp_path, types, 
     df = next(frame for frame in frames if frame.isLocal())
 
     (file,) = written(df, tmp_path, types.struct(id="long"))
+    (other,) = written(df.selectExpr("id + 1 AS id"), tmp_path, types.struct(id="long"), local=True)
 
-    assert file.num_records == 2
+    assert (file.num_records, other.num_records) == (2, 2)
 
 
 def test_table_in_memory_is_written_by_the_driver(spark, types):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -26,6 +26,12 @@ from halocline.storage.base import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MOST_GROUPS: Final = 16
+"""As many partition groups, at most, are scanned apart."""
+
+LARGE_GROUP: Final = 64 * 1024 * 1024
+"""And only if they have as many bytes on average: every scan costs time to plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +124,8 @@ class Branches:
                     found, rest = layouts(addresses, self._values, self._reserved(names))
                 for layout in found:
                     yield Branch([part[number] for number in layout.files], names, layout.names, is_dirty)
-                if rest:
-                    yield Branch([part[number] for number in rest], names, None, is_dirty)
+                for together in _by_group([part[number] for number in rest], split=not is_dirty):
+                    yield Branch(together, names, None, is_dirty)
 
     def _named(self, files: Sequence[SourceFile]) -> Iterator[tuple[Names, Sequence[SourceFile]]]:
         """Files that name their columns alike; only a mapping by id has to look into them.
@@ -153,6 +159,20 @@ class Branches:
             return f"{base}/{path}"
         holder, inner = locate(self._store, path)
         return spark_address(self._spark, holder.address(inner))
+
+
+def _by_group(files: list[SourceFile], *, split: bool) -> list[list[SourceFile]]:
+    """Files whose partition values only the log knows: apart if their groups are few and large, else all together.
+
+    Apart, the values of a group are constants and cost nothing; together, every row looks up its file's.
+    """
+    groups: dict[int, list[SourceFile]] = {}
+    for file in files:
+        groups.setdefault(file.group, []).append(file)
+    large = sum(file.size for file in files) >= len(groups) * LARGE_GROUP
+    if split and large and 1 < len(groups) <= MOST_GROUPS:
+        return list(groups.values())
+    return [files] if files else []
 
 
 class _Dictionary:

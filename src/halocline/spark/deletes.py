@@ -75,7 +75,7 @@ def words_column(deleted: Mapping[int, BitMap64], numbers: npt.NDArray[np.int64]
 
 
 def living(df: DataFrame, row: str) -> DataFrame:
-    """The rows whose bit is not set, without the bitmap.
+    """The rows whose bit is not set.
 
     Args:
         df: Rows with the column `WORDS`.
@@ -83,7 +83,7 @@ def living(df: DataFrame, row: str) -> DataFrame:
     """
     # Past the end of the bitmap there is no word, hence no bit, hence the row lives.
     word = f"get({WORDS}, CAST(shiftright({row}, 6) AS int))"
-    return df.where(f"coalesce(getbit({word}, CAST({row} & 63 AS int)), 0) = 0").drop(WORDS)
+    return df.where(f"coalesce(getbit({word}, CAST({row} & 63 AS int)), 0) = 0")
 
 
 def _bytes(bitmap: BitMap64) -> int:

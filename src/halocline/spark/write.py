@@ -69,6 +69,7 @@ def write_files(
     configuration: Mapping[str, str] | None = None,
     under: str = "",
     options: Mapping[str, str] | None = None,
+    local: bool | None = None,
     store: Store | None = None,
 ) -> list[WrittenFile]:
     """Writes rows into new files below a table.
@@ -82,6 +83,8 @@ def write_files(
         configuration: The table's properties, which say what statistics to keep and how to compress.
         under: A folder below the root to write into, such as `_change_data`.
         options: Further options for Spark's Parquet writer, such as `maxRecordsPerFile`.
+        local: Whether the rows come from a local frame, so that a few of them need no Spark job. If None, the frame
+            itself is asked; it does not know after it has been transformed.
         store: The table's store, if it is open already.
 
     Returns:
@@ -102,7 +105,7 @@ def write_files(
     wanted = Wanted.of(schema, mapping_mode, partition_columns, configuration)
     codec = _codec(configuration)
     folder = "/".join(part for part in (under.strip("/"), uuid.uuid4().hex) if part)
-    local = df.isLocal()
+    local = df.isLocal() if local is None else local
     rows = physical.frame(df)
     address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))
     writer = ArrowWriter(store, folder, physical, wanted, codec or "snappy")
