@@ -65,7 +65,7 @@ def misused(fleet: Fleet, report: Report, tables: Iterable[TableUse]) -> Iterato
                 next_step=f"Join again with a range for {use.ladder}.",
             )
         elif recorded is not None and recorded.level not in supported:
-            yield _incompatible(fleet, report, use.ladder, recorded.level, f"table {use.table} is")
+            yield _incompatible(fleet, report, use.ladder, recorded.level, f"table {use.table} is at")
 
 
 def _unjudgeable(report: Report) -> Iterator[Refusal]:
@@ -103,16 +103,16 @@ def _uncovered(fleet: Fleet, report: Report) -> Iterator[Refusal]:
         if standing is None:
             continue
         if standing.level not in supported:
-            yield _incompatible(fleet, report, ladder, standing.level, "the fleet is")
+            yield _incompatible(fleet, report, ladder, standing.level, "the fleet is at")
         elif standing.limit not in supported:
-            yield _incompatible(fleet, report, ladder, standing.limit, "the fleet is on its way down")
+            yield _incompatible(fleet, report, ladder, standing.limit, "the fleet is on its way down to")
 
 
 def _incompatible(fleet: Fleet, report: Report, ladder: str, level: int, what: str) -> Refusal:
     fix = fix_for(fleet, report, ladder, level)
     return Refusal(
         "INCOMPATIBLE_VERSION",
-        f"{what} at level {level} of {ladder}, which {report.identity} does not support",
+        f"{what} level {level} of {ladder}, which {report.identity} does not support",
         subject=f"{ladder}={level}",
         sides=(("fleet", f"{ladder} {level}"), ("you are", f"{report.release}, which supports {_ranges(report)}")),
         fix=fix,

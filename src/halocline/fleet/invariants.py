@@ -37,7 +37,7 @@ INVARIANTS: Final[dict[int, tuple[str, str]]] = {
     12: ("Hold", "a level does not rise above a hold in force, which ends only by its release or its stated end"),
     13: (
         "Downgrade",
-        "gates close everywhere, then data is cleaned, then the level falls; after cleaning began, only on",
+        "gates close everywhere, then data is cleaned, then the level falls; once cleaning, only on",
     ),
     14: ("Dependencies", "every level in use has the levels of other ladders that it requires"),
     15: ("Determinism", "the same events lead to the same state"),
@@ -165,7 +165,8 @@ def _settled_is_what_all_have_said(moment: Moment) -> Iterator[str]:
     for ladder, standing in moment.after.fleet.standings.items():
         if standing.settled > standing.level:
             yield f"{ladder} is settled at {standing.settled}, above its level {standing.level}"
-        if standing is not moment.before.fleet.standings.get(ladder):
+        before = moment.before.fleet.standings.get(ladder)
+        if before is not None and standing.settled > before.settled:
             for key, view in moment.after.views(ladder):
                 if view.level < standing.settled:
                     yield f"{ladder} is settled at {standing.settled} while {key} last said {view}"

@@ -272,7 +272,8 @@ def _has_released_member(fleet: Fleet, ladder: str, at: int) -> bool:
 
 def _excuse(draft: Draft, ladder: str, level: int) -> None:
     for key, member in list(draft.fleet.members.items()):
-        if not member.speaks and member.uses(ladder) and level not in member.report.supported.get(ladder, ()):
+        supported = draft.rules.supports(member.report, ladder)
+        if not member.speaks and member.uses(ladder) and (supported is None or level not in supported):
             draft.put("members", key, replace(member, excused={**member.excused, ladder: level}))
 
 

@@ -1,0 +1,316 @@
+"""Who is admitted, who stays, who counts, and for how long."""
+
+import pytest
+
+from halocline.errors import InputError
+from halocline.fleet.effects import Admit, Commit, Refuse, Renew
+from halocline.fleet.events import Join, Leave, MoveTable, Observe, Raise, RemoveMember, StartDowngrade
+from halocline.fleet.level import Kind, left_behind, plan_raise
+from halocline.fleet.members import who_lacks, who_needs, who_uses
+from halocline.fleet.standing import View
+from halocline.fleet.state import Provenance, Range, Report, Terms
+
+from .fleets import DELTA, HUDI, LEASE, MARGIN, WINDOW, Run, granted, key, refusal, uses
+
+
+def test_an_admitted_member_learns_where_the_fleet_stands():
+    run = Run(DELTA, HUDI)
+    admitted = granted(run.join("etl"), Admit)
+    assert (admitted.identity, admitted.incarnation, admitted.sent, admitted.lease) == ("etl", 1, 0, LEASE)
+    assert [(each.ladder, each.level, each.limit) for each in admitted.announcements] == [
+        ("delta", 1, 1),
+        ("hudi", 6, 6),
+    ]
+
+
+def test_a_member_below_the_level_is_refused_with_the_release_that_would_do():
+    run = Run()
+    run.do(Raise("delta", 3, "me"))
+    refused = refusal(run.join("etl", hi=2, release="deltalake@1.0.2"))
+    assert refused.condition == "INCOMPATIBLE_VERSION"
+    assert (refused.subject, refused.fix) == ("delta=3", "deltalake@1.4.0")
+    assert dict(refused.sides) == {"fleet": "delta 3", "you are": "deltalake@1.0.2, which supports delta 1 to 2"}
+    assert refusal(run.join("bi", hi=2, release="presto@0.290")).fix == ""
+
+
+def test_a_member_that_has_given_up_the_level_is_refused():
+    assert refusal(Run().join("etl", lo=2, hi=3)).subject == "delta=1"
+
+
+@pytest.mark.parametrize("release", ["", "nightly", "deltalake@0.0.0", "deltalake@0", "deltalake@latest", "deltalake"])
+def test_an_unknown_or_zero_version_never_passes(release):
+    assert refusal(Run().join("etl", release=release)).condition == "VERSION_UNKNOWN"
+
+
+def test_features_are_checked_in_both_directions():
+    run = Run(DELTA, HUDI, terms=Terms(LEASE, MARGIN, provides=frozenset({"watch"})))
+    run.do(Raise("delta", 2, "me"))
+    run.do(Raise("hudi", 8, "me"))
+    lacking = refusal(run.join("etl", ladder="hudi", lo=6, hi=8))
+    assert (lacking.condition, lacking.subject) == ("INCOMPATIBLE_VERSION", "lsm")
+    needing = refusal(run.join("etl", needs=frozenset({"watch", "export"})))
+    assert (needing.subject, dict(needing.sides)) == ("export", {"fleet provides": "watch", "you need": "export"})
+    both = run.join("etl", ladder="hudi", lo=6, hi=8, features=frozenset({"lsm"}), needs=frozenset({"watch"}))
+    assert granted(both, Admit)
+
+
+def test_a_table_on_a_ladder_that_is_not_reported_is_refused_at_once_and_later():
+    run = Run(DELTA, HUDI)
+    assert refusal(run.join("etl", tables=uses("lake/t", "hudi"))).condition == "VERSION_UNKNOWN"
+    run.join("etl")
+    assert refusal(run.beat(tables=uses("lake/t", "hudi"))).subject == "hudi"
+    assert granted(run.beat(tables=uses("lake/t")), Renew)
+    assert run.state.fleet.members[key()].report.tables == uses("lake/t")
+
+
+def test_a_member_that_has_given_up_the_level_of_a_table_it_uses_is_refused():
+    run = Run()
+    run.do(MoveTable("lake/t", "delta", 1, "me"))
+    run.do(Raise("delta", 2, "me"))
+    assert refusal(run.join("etl", lo=2, tables=uses("lake/t"))).message.startswith("table lake/t is at level 1")
+    assert granted(run.join("etl", lo=1, tables=uses("lake/t")), Admit)
+
+
+def test_a_join_sent_again_is_answered_again_and_changes_nothing():
+    run = Run()
+    run.join("etl")
+    before = run.state.fleet
+    assert granted(run.join("etl"), Admit)
+    assert run.state.fleet is before
+    assert refusal(run.join("etl", hi=2)).condition == "INCARNATION_REPLAYED"
+
+
+def test_a_join_sent_again_does_not_count_as_having_heard():
+    run = Run()
+    run.join("etl")
+    run.do(Raise("delta", 2, "me"))
+    run.join("etl")
+    run.wait(1)
+    assert run.settled() == 1
+    run.beat("etl")
+    run.wait(1)
+    assert run.settled() == 2
+
+
+def test_an_older_or_ended_incarnation_never_comes_back():
+    run = Run()
+    run.join("etl", incarnation=5)
+    assert refusal(run.join("etl", incarnation=4)).condition == "INCARNATION_REPLAYED"
+    run.do(Leave("etl", 5))
+    assert refusal(run.join("etl", incarnation=5)).condition == "INCARNATION_REPLAYED"
+    assert refusal(run.beat("etl", incarnation=5)).condition == "INCARNATION_ENDED"
+    assert granted(run.join("etl", incarnation=6), Admit)
+
+
+def test_a_lease_is_over_after_lease_and_margin_without_a_heartbeat():
+    run = Run()
+    run.join("etl")
+    run.wait(LEASE + MARGIN - 1)
+    assert run.members() == ["etl#1"]
+    run.wait(1)
+    assert run.members() == []
+    assert refusal(run.beat("etl")).condition == "INCARNATION_ENDED"
+
+
+def test_a_lease_that_ran_out_unnoticed_can_be_renewed():
+    run = Run()
+    run.join("etl")
+    run.at += 10 * LEASE
+    assert granted(run.beat("etl"), Renew)
+
+
+def test_a_heartbeat_renews_and_brings_news_only_to_those_who_lag():
+    run = Run()
+    run.join("etl", hi=2)
+    run.at += LEASE
+    assert granted(run.beat("etl"), Renew).announcements == ()
+    run.do(Raise("delta", 2, "me"))
+    lagging = granted(run.beat("etl", views={"delta": View(1, 1)}), Renew)
+    assert [each.level for each in lagging.announcements] == [2]
+    run.wait(LEASE + MARGIN - 1)
+    assert run.members() == ["etl#1"]
+
+
+def test_a_heartbeat_twice_over_keeps_nobody_alive():
+    run = Run()
+    run.join("etl")
+    run.beat("etl", seq=7)
+    run.at += LEASE
+    assert run.beat("etl", seq=7) == []
+    run.wait(MARGIN)
+    assert run.members() == []
+
+
+def test_a_view_of_the_future_is_not_believed():
+    run = Run()
+    run.join("etl", hi=2)
+    run.beat("etl", views={"delta": View(99, 3), "no-such-ladder": View(1, 1)})
+    assert run.state.presences[key()].views == {"delta": View(1, 1)}
+
+
+def test_a_new_life_counts_beside_the_old_one_until_that_lease_is_over():
+    run = Run()
+    run.join("etl", hi=1)
+    run.at += 5
+    run.join("etl", hi=3, incarnation=2)
+    assert run.members() == ["etl#1", "etl#2"]
+    assert [each.who for each in plan_raise(run.state, "delta", 2, run.at).blockers] == ["etl#1"]
+    assert refusal(run.beat("etl", incarnation=1)).condition == "INCARNATION_ENDED"
+    run.wait(LEASE + MARGIN - 5)
+    assert run.members() == ["etl#2"]
+    assert plan_raise(run.state, "delta", 2, run.at).ok
+
+
+def test_who_leaves_no_longer_counts():
+    run = Run()
+    run.join("etl", hi=1)
+    run.do(Leave("etl", 7))
+    assert run.members() == ["etl#1"], "another life left"
+    run.do(Leave("etl", 1))
+    assert run.members() == []
+    assert run.do(Leave("etl", 1)) == []
+
+
+def test_a_removed_member_counts_until_its_lease_is_over():
+    run = Run()
+    run.join("etl", hi=1)
+    told = [each for each in run.do(RemoveMember("etl", "me", "gone")) if isinstance(each, Refuse)]
+    assert [(each.to, each.incarnation, each.refusal.condition) for each in told] == [("etl", 1, "INCARNATION_ENDED")]
+    assert refusal(run.beat("etl")).condition == "INCARNATION_ENDED"
+    assert refusal(run.join("etl", hi=1)).condition == "INCARNATION_REPLAYED"
+    assert not plan_raise(run.state, "delta", 2, run.at).ok
+    run.wait(LEASE + MARGIN)
+    assert plan_raise(run.state, "delta", 2, run.at).ok
+
+
+def test_a_member_removed_by_force_is_forgotten_at_once():
+    run = Run()
+    run.join("etl", hi=1)
+    run.do(RemoveMember("etl", "me", "its machine is off", force=True))
+    assert run.members() == []
+    assert "vouched" in run.audits[-1].detail
+
+
+def test_removing_needs_a_member_and_a_reason():
+    run = Run()
+    run.join("etl")
+    assert refusal(run.do(RemoveMember("nobody", "me", "gone"))).condition == "NOT_FOUND"
+    assert refusal(run.do(RemoveMember("etl", "me", ""))).condition == "ARGUMENT_INVALID"
+
+
+@pytest.mark.parametrize("identity", ["", "../etc/passwd", "a b", "a" * 129, "-x", "a\n"])
+def test_names_that_look_like_something_else_identify_nobody(identity):
+    with pytest.raises(InputError, match="cannot identify a member"):
+        Report(identity, 1, "deltalake@1.6.6")
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(0, 0), (0, 3), (3, 2), (-1, 1)])
+def test_ranges_that_are_none_do_not_exist(lo, hi):
+    with pytest.raises(InputError, match="no range of levels"):
+        Range(lo, hi)
+
+
+def seen(identity="trino", release="trino@426", at=0, provenance=Provenance.OBSERVED, supported=None, table="lake/t"):
+    ranges = {"delta": Range(1, 2)} if supported is None else supported
+    return Observe(identity, release, provenance, "observer", at, ranges, uses(table))
+
+
+def test_an_observed_member_counts_for_a_while_after_it_was_last_seen():
+    run = Run()
+    run.do(seen(at=0))
+    assert [each.kind for each in plan_raise(run.state, "delta", 3, WINDOW - 1).blockers] == [Kind.TOO_OLD]
+    assert plan_raise(run.state, "delta", 3, WINDOW).ok
+    run.do(seen(at=50))
+    assert not plan_raise(run.state, "delta", 3, WINDOW).ok
+
+
+def test_a_declared_member_counts_until_it_is_removed():
+    run = Run()
+    run.do(seen("powerbi", provenance=Provenance.DECLARED, at=None))
+    run.do(seen("powerbi", provenance=Provenance.OBSERVED, at=5))
+    assert run.state.fleet.members[key("powerbi", 0)].provenance is Provenance.DECLARED
+    assert not plan_raise(run.state, "delta", 3, 10 * WINDOW).ok
+    run.do(RemoveMember("powerbi", "me", "retired"))
+    assert plan_raise(run.state, "delta", 3, 10 * WINDOW).ok
+
+
+def test_an_observed_member_of_unknown_release_keeps_the_level_where_it_is():
+    run = Run()
+    run.do(seen("databricks", "databricks@<unknown>"))
+    blocker = plan_raise(run.state, "delta", 2, 0).blockers[0]
+    assert (blocker.kind, blocker.speaks) == (Kind.UNKNOWN, False)
+
+
+def test_nothing_known_at_all_counts_on_every_ladder():
+    run = Run(DELTA, HUDI)
+    run.do(Observe("somebody", "", Provenance.DECLARED, "me"))
+    for ladder, level in (("delta", 2), ("hudi", 8)):
+        assert Kind.UNKNOWN in [each.kind for each in plan_raise(run.state, ladder, level, 0).blockers]
+
+
+def test_traces_add_up_and_the_latest_release_wins():
+    run = Run()
+    run.do(seen(at=50, release="trino@427", supported={"delta": Range(1, 3)}))
+    run.do(seen(at=10, release="trino@400", table="lake/old"))
+    member = run.state.fleet.members[key("trino", 0)]
+    assert (member.report.release, member.last_seen) == ("trino@427", 50)
+    assert {use.table for use in member.report.tables} == {"lake/t", "lake/old"}
+    run.do(seen(at=60, release="trino@430", provenance=Provenance.INFERRED, supported={"delta": Range(1, 3)}))
+    member = run.state.fleet.members[key("trino", 0)]
+    assert (member.report.release, member.provenance) == ("trino@430", Provenance.OBSERVED)
+    assert run.do(seen(at=60, release="trino@430", supported={"delta": Range(1, 3)})) == []
+
+
+def test_nobody_can_be_reported_by_somebody_else():
+    assert refusal(Run().do(seen(provenance=Provenance.REPORTED))).condition == "ARGUMENT_INVALID"
+
+
+def test_force_goes_over_the_heads_of_those_who_do_not_speak_and_is_recorded():
+    run = Run()
+    run.do(seen())
+    run.join("etl")
+    assert refusal(run.do(Raise("delta", 3, "me"))).condition == "LEVEL_BLOCKED"
+    assert refusal(run.do(Raise("delta", 3, "me", force=True))).next_step == "Force needs a reason."
+    assert isinstance(run.do(Raise("delta", 3, "me", "trino is being retired", force=True))[0], Commit)
+    assert run.state.fleet.members[key("trino", 0)].excused == {"delta": 3}
+    assert [each.who for each in left_behind(run.state, 0)] == ["trino"]
+
+
+def test_force_does_not_go_over_the_heads_of_those_who_speak():
+    run = Run()
+    run.join("etl", hi=2)
+    assert refusal(run.do(Raise("delta", 3, "me", "now", force=True))).condition == "LEVEL_BLOCKED"
+
+
+def test_questions_about_who_uses_needs_and_lacks_something():
+    run = Run(terms=Terms(LEASE, MARGIN, WINDOW, provides=frozenset({"watch"})))
+    run.join("etl", tables=uses("lake/t"), features=frozenset({"lsm"}))
+    run.join("bi", needs=frozenset({"watch"}))
+    run.do(seen())
+    names = [
+        [str(each.report.key) for each in who]
+        for who in (
+            who_uses(run.state, "lake/t", 0),
+            who_needs(run.state, "watch", 0),
+            who_lacks(run.state, "lsm", 0),
+        )
+    ]
+    assert names == [["etl#1", "trino"], ["bi#1"], ["bi#1", "trino"]]
+
+
+def test_whoever_joins_on_the_way_down_must_support_both_levels():
+    run = Run()
+    run.do(Raise("delta", 3, "me"))
+    run.do(StartDowngrade("delta", 2, "me", "bad release"))
+    assert "on its way down to level 2" in refusal(run.join("etl", lo=3, hi=3)).message
+    assert refusal(run.join("etl", lo=1, hi=2)).subject == "delta=3"
+    admitted = granted(run.join("etl", lo=2, hi=3), Admit)
+    assert (admitted.announcements[0].level, admitted.announcements[0].limit) == (3, 2)
+
+
+def test_a_join_of_another_kind_of_life_is_judged_by_what_it_reports_now():
+    run = Run()
+    run.join("etl", hi=3)
+    run.do(Raise("delta", 3, "me"))
+    older = Join(Report("etl", 2, "deltalake@1.0.2", supported={"delta": Range(1, 2)}), 0)
+    assert refusal(run.do(older)).condition == "INCOMPATIBLE_VERSION"
