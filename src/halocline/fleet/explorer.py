@@ -21,6 +21,10 @@ Progress = Callable[[int, int, float], None]
 """Told, now and then, how many worlds were seen, how deep the search is, and how many seconds it has taken."""
 
 
+_OFTEN = 1000
+"""After so many worlds limits are looked at."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """The fewest steps that lead to a violation."""
@@ -109,10 +113,17 @@ class _Search:
     def run(self, max_worlds: int | None, seconds: float | None, progress: Progress | None) -> Exploration:
         model, parents = self.model, self.parents
         normal, successors, violations = model.normal, model.successors, self._violations
+        most = max_worlds or float("inf")
+        latest = self.began + seconds if seconds else float("inf")
         frontier = [self.first]
         while frontier:
             following: list[ModelWorld] = []
-            for world in frontier:
+            for count, world in enumerate(frontier):
+                if count % _OFTEN == 0:
+                    if progress is not None:
+                        progress(len(parents), self.depth, self._elapsed())
+                    if len(parents) > most or time.monotonic() > latest:
+                        return self._result(None, complete=False)
                 for step, reached in successors(world):
                     self.transitions += 1
                     if step.violations and self._watched(step.violations):
@@ -127,11 +138,7 @@ class _Search:
             if following:
                 self.depth += 1
             frontier = following
-            if progress is not None:
-                progress(len(parents), self.depth, self._elapsed())
-            if (max_worlds and len(parents) > max_worlds) or (seconds and self._elapsed() > seconds):
-                break
-        return self._result(None, complete=not frontier)
+        return self._result(None, complete=True)
 
     def _violations(self, world: ModelWorld) -> tuple[Violation, ...]:
         wrong = self.model.violations(world)

@@ -13,12 +13,15 @@ from typing import Final
 
 from halocline.fleet.admission import admissible, renewable
 from halocline.fleet.effects import Effect, Refusal, Renew
-from halocline.fleet.model.scenario import BRIEF, DOWN, HELD, LIVES, NEWS, REMOVED, ROLL, SILENT, STALL, Scenario
+from halocline.fleet.model.scenario import BRIEF, DOWN, HELD, LIVES, NEWS, REMOVED, SILENT, STALL, Scenario
 from halocline.fleet.rules import RULES, Rules, whatever_grants
 from halocline.fleet.state import Fleet, Key, Member, Provenance, Range, Report
 
 EARLY_USE: Final = (3, 4)
 """The harm itself: somebody who is active cannot work with what others do."""
+
+
+SLOW_CLOCKS: Final = replace(BRIEF, margin=1, lag=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Mutant:
         scenario: Where it shows.
         rules: The rules with one replaced.
         watch: The invariants among which it must violate one.
-        safe: Whether it violates nothing but liveness.
+        stuck: Whether it is safe, but can be stuck for ever.
     """
 
     name: str
@@ -39,7 +42,7 @@ class Mutant:
     scenario: Scenario
     rules: Rules = RULES
     watch: tuple[int, ...] = EARLY_USE
-    safe: bool = False
+    stuck: bool = False
 
 
 def _level_is_not_checked_again(fleet: Fleet, report: Report) -> Refusal | None:
@@ -72,13 +75,13 @@ MUTANTS: Final = (
     Mutant(
         "no-member-lease",
         "a member acts until it is told to stop, while the coordinator stops waiting for it",
-        replace(ROLL, lag=False, take_over=False),
+        BRIEF,
         replace(RULES, member_lease=lambda sent, heard, lease: 1_000_000),
     ),
     Mutant(
         "no-epoch-fence",
         "the store accepts what a coordinator writes that was replaced",
-        replace(ROLL, lag=False),
+        replace(BRIEF, take_over=True),
         replace(RULES, accepts=lambda store, commit: True),
     ),
     Mutant(
@@ -90,24 +93,24 @@ MUTANTS: Final = (
     Mutant(
         "lease-from-reply",
         "a member counts its lease from the arrival of the answer",
-        ROLL,
+        BRIEF,
         replace(RULES, member_lease=lambda sent, heard, lease: heard + lease),
     ),
     Mutant(
         "no-margin",
         "the coordinator waits for the lease only, while clocks may fall behind",
-        replace(ROLL, take_over=False),
+        SLOW_CLOCKS,
         replace(RULES, coordinator_lease=lambda at, terms: at + terms.lease),
     ),
     Mutant(
         "margin-anew",
         "the margin is thought to begin when an answer arrives, so a clock can lose it twice within one lease",
-        replace(ROLL, take_over=False, late_allowance=True),
+        replace(SLOW_CLOCKS, late_allowance=True),
     ),
     Mutant(
         "no-grace",
         "a coordinator that takes over considers those gone whom it has not heard itself",
-        replace(ROLL, lag=False),
+        replace(BRIEF, take_over=True),
         replace(RULES, grace=lambda at, terms: at),
     ),
     Mutant(
@@ -119,7 +122,7 @@ MUTANTS: Final = (
     Mutant(
         "resurrection",
         "a heartbeat brings back a life that had expired",
-        replace(ROLL, lag=False, take_over=False),
+        BRIEF,
         replace(RULES, remains=_lapsed, renewable=_whoever_was_registered),
     ),
     Mutant(
@@ -143,7 +146,7 @@ MUTANTS: Final = (
     Mutant(
         "settled-by-level",
         "a level is settled when it is raised, not when everybody has seen it",
-        replace(ROLL, lag=False, take_over=False),
+        BRIEF,
         replace(RULES, settled=lambda standing, views: standing.level),
         watch=(5,),
     ),
@@ -170,7 +173,7 @@ MUTANTS: Final = (
     Mutant(
         "operations-forgotten",
         "a member says that its gates are closed while an operation in flight still acts above them",
-        DOWN,
+        replace(DOWN, commands=NEWS.commands),
         replace(RULES, in_use=lambda heard, operations: heard),
     ),
     Mutant(
@@ -187,10 +190,10 @@ MUTANTS: Final = (
     Mutant(
         "everybody-counts",
         "there are no leases: whoever ever joined counts until an operator removes it",
-        replace(ROLL, lag=False, take_over=False),
+        BRIEF,
         replace(RULES, run_out=lambda until, at: False),
         watch=(17,),
-        safe=True,
+        stuck=True,
     ),
 )
 """Faults seen in the field or in earlier designs. All but the last are unsafe; the last can be stuck for ever."""

@@ -122,9 +122,12 @@ class Model:
             swapped = self.centers.permute(center, (1, 0))
             return (swapped, other, one) if one > other else (min(center, swapped), one, other)
         center, *sides = world
-        ordered = sorted(sides)
-        orders = (order for order in permutations(range(len(sides))) if [sides[i] for i in order] == ordered)
-        return (min(self.centers.permute(center, order) for order in orders), *ordered)
+        order = tuple(sorted(range(len(sides)), key=sides.__getitem__))
+        ordered = [sides[which] for which in order]
+        if len(set(sides)) == len(sides):
+            return (self.centers.permute(center, order), *ordered)
+        orders = (each for each in permutations(order) if [sides[which] for which in each] == ordered)
+        return (min(self.centers.permute(center, each) for each in orders), *ordered)
 
     def raised(self, world: ModelWorld) -> ModelWorld:
         """The world after tables were raised by whoever can."""

@@ -1,0 +1,143 @@
+"""`halocline fleet explore`: every interleaving of a small fleet, checked against the invariants."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import RenderableType
+
+from halocline.cli.output import ERROR, FINE, Format, OutputOption, columns, emit
+from halocline.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from halocline.fleet.explorer import Exploration, Progress
+    from halocline.fleet.model.scenario import Scenario
+
+
+def explore(
+    scenario: Annotated[
+        list[str] | None, typer.Option("--scenario", "-s", help="What to explore; may be repeated. All if not said.")
+    ] = None,
+    members: Annotated[int, typer.Option("--members", "-m", min=1, max=4, help="How many members.")] = 2,
+    lives: Annotated[
+        int | None, typer.Option("--lives", min=0, help="How many former lives may be registered at a restart.")
+    ] = None,
+    max_states: Annotated[int | None, typer.Option("--max-states", min=1, help="Give up after so many worlds.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0.1, help="Give up after so long.")] = None,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="Take out one rule at a time and show what breaks, in the fewest steps.")
+    ] = False,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Walk through every interleaving of a small fleet and check the invariants.
+
+    The coordinator and the members are the real ones; the network loses and delays, processes crash, clocks fall behind
+    and coordinators replace each other. With three members or more, set a limit.
+    """
+    if mutants:
+        code = _mutants(max_states, seconds, output)
+    else:
+        code = _scenarios(_chosen(scenario, members, lives), max_states, seconds, output)
+    raise typer.Exit(code)
+
+
+def _chosen(names: list[str] | None, members: int, lives: int | None) -> list[Scenario]:
+    from halocline.fleet.model.scenario import SCENARIOS, STRAYS
+
+    for name in names or ():
+        if name not in SCENARIOS:
+            known = ", ".join(SCENARIOS)
+            raise NotFoundError(
+                f"there is no scenario {name}", sides={"known": known}, next_step=f"Use one of {known}."
+            )
+    chosen = [SCENARIOS[name] for name in names] if names else [each for each in SCENARIOS.values() if each != STRAYS]
+    return [replace(each, members=members, lives=each.lives if lives is None else lives) for each in chosen]
+
+
+def _scenarios(scenarios: list[Scenario], max_states: int | None, seconds: float | None, output: Format) -> int:
+    from halocline.fleet.explorer import explore as walk
+
+    table = columns("scenario", "worlds", "transitions", "steps", "seconds", "result")
+    results = []
+    for each in scenarios:
+        result = walk(each, max_worlds=max_states, seconds=seconds, progress=_progress(each.name, output))
+        results.append(result)
+        numbers = (f"{result.worlds:,}", f"{result.transitions:,}", str(result.depth), f"{result.seconds:.1f}")
+        table.add_row(each.name, *numbers, _verdict(result))
+    _progress_ends(output)
+    traces = [f"\n{each.scenario.name}\n{each.trace}" for each in results if each.trace]
+    emit(output, [_facts(each) for each in results], table, *traces)
+    return ERROR if traces else FINE
+
+
+def _mutants(max_states: int | None, seconds: float | None, output: Format) -> int:
+    from halocline.fleet.explorer import explore as walk
+    from halocline.fleet.mutants import MUTANTS
+
+    shown: list[RenderableType] = []
+    facts: list[dict[str, object]] = []
+    survived = 0
+    for mutant in MUTANTS:
+        progress = _progress(mutant.name, output)
+        result = walk(
+            mutant.scenario,
+            mutant.rules,
+            watch=mutant.watch,
+            max_worlds=max_states,
+            seconds=seconds,
+            progress=progress,
+            lively=mutant.stuck,
+        )
+        survived += result.trace is None
+        steps = f"broken in {len(result.trace.steps)} steps" if result.trace else "NOT broken"
+        found = f"{steps}, {result.worlds:,} worlds, {result.seconds:.1f} s"
+        shown.append(f"{mutant.name}: {mutant.fault}\n{found}\n{result.trace or ''}\n")
+        facts.append({"mutant": mutant.name, "fault": mutant.fault, **_facts(result)})
+    _progress_ends(output)
+    emit(output, facts, *shown, f"{len(MUTANTS) - survived} of {len(MUTANTS)} broken, as they should be.")
+    return ERROR if survived else FINE
+
+
+def _verdict(result: Exploration) -> str:
+    if result.trace:
+        return f"violated: {', '.join(each.name for each in result.trace.violations)}"
+    return "holds" if result.complete else "holds so far"
+
+
+def _facts(result: Exploration) -> dict[str, object]:
+    trace = result.trace
+    return {
+        "scenario": result.scenario.name,
+        "members": result.scenario.members,
+        "worlds": result.worlds,
+        "transitions": result.transitions,
+        "depth": result.depth,
+        "complete": result.complete,
+        "seconds": round(result.seconds, 3),
+        "violations": [str(each) for each in trace.violations] if trace else [],
+        "trace": list(trace.steps) if trace else [],
+    }
+
+
+def _progress(name: str, output: Format) -> Progress | None:
+    """One line on standard error that is overwritten, for people only."""
+    if not _watched(output):
+        return None
+
+    def show(worlds: int, depth: int, seconds: float) -> None:
+        sys.stderr.write(f"\r\x1b[K{name}: {worlds:,} worlds, {depth} steps deep, {seconds:.0f} s")
+        sys.stderr.flush()
+
+    return show
+
+
+def _progress_ends(output: Format) -> None:
+    if _watched(output):
+        sys.stderr.write("\r\x1b[K")
+
+
+def _watched(output: Format) -> bool:
+    return output is Format.TEXT and sys.stderr.isatty()
