@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from halocline.errors import UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
+from halocline.formats.delta.drop_work import Rewriter
 from halocline.storage import open_store
 from halocline.table.altering import Altering, Validator
 from halocline.table.changing import Changing
@@ -80,6 +81,13 @@ class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Stream
     def is_table(path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> bool:
         """Whether there is a table at a path or URL."""
         return bool(formats_at(open_store(path, options)))
+
+    def _rewriter(self) -> Rewriter | None:
+        if self._spark is None:
+            return None
+        from halocline.table.rewriting import SparkRewriter
+
+        return SparkRewriter(self._spark)
 
     def _validator(self) -> Validator | None:
         if self._spark is None:

@@ -1,0 +1,46 @@
+"""Features that leave a table by way of its rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from halocline.table import Table
+
+
+def rows_of(table):
+    return sorted(tuple(row) for row in table.to_df().collect())
+
+
+@pytest.fixture
+def orders(tmp_path, spark):
+    """Every row is tracked, some are marked as deleted, a column is renamed and another has grown."""
+    properties = {
+        "delta.columnMapping.mode": "name",
+        "delta.enableDeletionVectors": "true",
+        "delta.enableTypeWidening": "true",
+    }
+    df = spark.range(0, 40, 1, 2).selectExpr("id", "CAST(id % 3 AS INT) AS n", "id % 2 AS p")
+    table = Table.create(tmp_path / "t", df, spark, partition_by="p", properties=properties)
+    table.delete("id % 7 = 0")
+    table.rename_column("n", "number")
+    table.widen_column("number", "long")
+    return table
+
+
+def test_vectors_names_and_older_types_leave_with_the_same_rows(orders, tmp_path):
+    rows = rows_of(orders)
+    orders.drop_feature_support("deletionVectors")
+    files = orders.snapshot().files()
+    assert files["deletion_vector"].null_count == files.num_rows
+    orders.drop_feature_support("typeWidening")
+    orders.drop_feature_support("columnMapping")
+    assert not orders.protocol.features & {"deletionVectors", "typeWidening", "columnMapping"}
+    assert rows_of(orders) == rows
+    for path in orders.snapshot().files()["path"].to_pylist():
+        schema = pq.read_schema(tmp_path / "t" / path)
+        assert (schema.names, schema.field("number").type) == (["id", "number"], pa.int64())
+    read = DeltaTable(str(tmp_path / "t"), without_files=False).schema()
+    assert [field.name for field in read.fields] == ["id", "number", "p"]
