@@ -89,6 +89,35 @@ def test_missing_file_fails_rather_than_shortens(spark, lake):
         lake.scan(spark, ID).collect()
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("damage", ["missing", "broken"])
+def test_session_that_passes_over_damage_still_fails(spark, lake, conf, mode, damage):
+    conf("halocline.scan.mode", mode)
+    conf("spark.sql.files.ignoreMissingFiles", "true")
+    conf("spark.sql.files.ignoreCorruptFiles", "true")
+    lake.add("a.parquet", pa.table({"id": [1]}))
+    path = lake.add("b.parquet", pa.table({"id": [2]}))
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(b"x" * path.stat().st_size)
+
+    with pytest.raises(Exception, match=r"(?i)not exist|not found|no object|not a parquet file"):
+        lake.scan(spark, ID).collect()
+
+
+def test_old_dates_of_other_writers_are_in_one_calendar(spark, lake, types, conf):
+    conf("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
+    conf("spark.sql.parquet.int96RebaseModeInRead", "LEGACY")
+    day, moment = dt.date(1400, 1, 1), dt.datetime(1400, 1, 1)
+    table = pa.table({"d": [day], "t": pa.array([moment], pa.timestamp("us", "UTC"))})
+    lake.add("1.parquet", table)
+    lake.add("2.parquet", table, use_deprecated_int96_timestamps=True)
+
+    for row in lake.scan(spark, types.struct(d="date", t="timestamp")).collect():
+        assert tuple(row) == (day, moment)
+
+
 def test_no_files_give_no_rows_and_all_columns(spark, lake, types):
     schema = types.struct(id="long", p="date", s=types.struct(x="double"), v="void")
 

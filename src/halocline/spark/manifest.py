@@ -37,6 +37,16 @@ if TYPE_CHECKING:
 KEY_SQL: Final = "unix_millis(_metadata.file_modification_time)"
 """SQL for the key of the file that a row is from."""
 
+READ_OPTIONS: Final = {
+    # A session may be set to pass over files that are missing or broken; a table never is shorter than its log says.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    # How old dates are meant where a file does not say it; Delta has one calendar.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""What a session's settings must not change about reading."""
+
 _INNER: Final = "_spark_metadata/0"
 _FOLDER: Final = ".halocline-scan-"
 _LINE: Final = (
@@ -166,7 +176,7 @@ def _in_table(store: Store, base: str, data: bytes) -> Iterator[str]:
 
 
 def _load(spark: SparkSession, schema: Any, address: str, *, folders: bool = False) -> DataFrame:
-    reader = spark.read.schema(schema)
+    reader = spark.read.options(**READ_OPTIONS).schema(schema)
     return (reader if folders else reader.option("recursiveFileLookup", "true")).parquet(literal(address))
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from halocline.errors import InputError, UnsupportedError
 from halocline.spark.columns import quoted
-from halocline.spark.manifest import KEY_SQL, Manifests, literal, url_of
+from halocline.spark.manifest import KEY_SQL, READ_OPTIONS, Manifests, literal, url_of
 from halocline.spark.session import setting, settings
 from halocline.storage.base import Store
 
@@ -140,7 +140,7 @@ class Sources:
             entries = [(url_of(file.address), file.size, file.key) for file in files]
             df = self._manifests.read(schema, entries, folders=folders)
             return _with(df, {KEY: KEY_SQL} if key else {}, row)
-        reader = self._spark.read.schema(schema).option("recursiveFileLookup", "true")
+        reader = self._spark.read.options(**READ_OPTIONS, recursiveFileLookup="true").schema(schema)
         df = reader.parquet(*(literal(file.address) for file in files))
         if not key:
             return _with(df, {}, row)
