@@ -20,5 +20,9 @@ Reductions keep it small, and none loses a behaviour:
 - A table is raised as soon as a gate lets anybody. Later would only be less dangerous.
 - A process that stops for good is one that sends nothing; a refusal that is lost is one that was never sent.
 
-One bound is a bound: a member starts again only while fewer of its former lives are registered than the scenario says.
+Three bounds are bounds, and the random walk of a larger fleet goes beyond each of them:
+
+- Between a member and the center there is one message at a time, beside a push and a stray if the scenario has them.
+- Of what former lives sent, only what the last one sent can still arrive.
+- A member starts again only while no more former lives are registered than the scenario says.
 """
