@@ -32,14 +32,14 @@ test: java $(VENV)/.ready ## Run all tests
 	@$(BIN)/python -m pytest tests src --ignore=tests/compat
 
 unit: $(VENV)/.ready ## Run the tests that need no JVM
-	@$(BIN)/python -m pytest tests/unit tests/property -m "not slow"
+	@$(BIN)/python -m pytest tests/unit tests/property -m "not slow and not spark" --numprocesses 2
 
 check: $(VENV)/.ready ## Lint, type-check, and check layers and dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
-	@$(BIN)/deptry .
+	@$(BIN)/deptry src
 
 format: $(VENV)/.ready ## Format the code and fix what can be fixed
 	@$(BIN)/ruff check --fix .
