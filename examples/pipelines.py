@@ -22,7 +22,7 @@ from ledger import AMOUNT_SQL, Ledger, Read
 
 import halocline as hc
 from halocline.errors import ConflictError
-from halocline.table.gatekeeper import ALONE, acting
+from halocline.fleet.connect import Membership
 
 
 @dataclass
@@ -73,17 +73,19 @@ class Pipeline(Thread):
         while not self._over.is_set():
             self.release = self._wanted
             try:
-                with self.belonging():
+                with self.belonging() as member:
                     self.place.releases.append((self.place.now(), self.name, self.release))
-                    self._work()
+                    self._work(member)
             except Exception as error:
                 self.place.ledger.refailed(self.name, error)
                 self._over.wait(1)
 
-    def _work(self) -> None:
+    def _work(self, member: Membership) -> None:
         while not self._over.is_set() and self._wanted == self.release:
             try:
-                self.step(hc.Table.for_path(self.place.table, self.place.spark, release=self.release))
+                # The fleet waits for what is under way before a gate counts as closed.
+                with member.operation(self.name):
+                    self.step(hc.Table.for_path(self.place.table, self.place.spark, release=self.release))
                 self.done += 1
                 if self.release == self._wanted:
                     self._rolled.set()
@@ -94,12 +96,12 @@ class Pipeline(Thread):
             self._over.wait(self.pause)
 
     @contextmanager
-    def belonging(self) -> Iterator[None]:
+    def belonging(self) -> Iterator[Membership]:
         """One life as a member of the fleet."""
         place = self.place
         member = hc.connect(place.fleet, name=self.name, release=self.release, role=self.role, install=False)
         with member, member.acting():
-            yield
+            yield member
 
     def step(self, table: hc.Table) -> None:
         """One read or write."""
@@ -110,18 +112,22 @@ class Reader(Pipeline):
     """Adds the orders up."""
 
     def step(self, table: hc.Table) -> None:
+        self.place.ledger.saw(self.read(table, self.name))
+
+    @staticmethod
+    def read(table: hc.Table, who: str) -> Read:
         version = table.version
         row = table.to_df(version=version).selectExpr("count(*) AS n", "coalesce(sum(amount), 0) AS s").collect()[0]
-        self.place.ledger.saw(Read(self.name, version, row["n"], row["s"]))
+        return Read(who, version, row["n"], row["s"])
 
 
 class SilentReader(Reader):
     """Adds the orders up and never speaks to the fleet; its engine sends lineage events."""
 
     @contextmanager
-    def belonging(self) -> Iterator[None]:
-        with acting(ALONE):
-            yield
+    def belonging(self) -> Iterator[Membership]:
+        with hc.connect(name=self.name, release=self.release, role=self.role) as alone, alone.acting():
+            yield alone
 
     def step(self, table: hc.Table) -> None:
         super().step(table)
