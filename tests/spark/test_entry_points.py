@@ -98,7 +98,8 @@ WRITES: Mapping[str, Call] = {
     "merge": lambda g: (
         g.table.merge(g.df, "target.id = source.id", source_alias="source").when_not_matched_insert_all().execute()
     ),
-    "optimize": lambda g: _optimized(g.table.optimize()),
+    "optimize": lambda g: g.table.optimize().execute_compaction(),
+    "optimize (in another order)": lambda g: g.table.optimize().execute_z_order_by("id"),
     "overwrite": lambda g: g.table.overwrite(g.df),
     "plan_drop": lambda g: g.table.plan_drop("deletionVectors"),
     "rename_column": lambda g: g.table.rename_column("t", "u"),
@@ -141,6 +142,7 @@ COMMANDS_THAT_TOUCH_NOTHING = {
     "inspect": "shows the protocol and metadata, also of tables that may not be read",
     "matrix": "shows knowledge",
     "serve": "runs the fleet",
+    "who": "shows who is known to use a table",
 }
 
 SHIM_TOUCHES_NOTHING = {"alias", "isDeltaTable", "table"}
@@ -172,13 +174,6 @@ def shim() -> Any:
                 if found is not None:
                     return found
     return None
-
-
-def _optimized(builder: Any) -> Any:
-    for name in ("compact", "execute_compaction", "execute"):
-        if hasattr(builder, name):
-            return getattr(builder, name)()
-    return builder
 
 
 def _fine(path: Path) -> str:
