@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from halocline.cli import explore as explorer
 from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, emit
 from halocline.errors import InputError, MissingExtraError
 
@@ -23,6 +24,7 @@ ladders = typer.Typer(name="ladders", help="The ladders that the fleet stands on
 member = typer.Typer(name="member", help="Declare or remove members by hand.", no_args_is_help=True)
 for _group in (downgrade, ladders, member):
     app.add_typer(_group)
+app.command("explore")(explorer.explore)
 
 LevelArgument = Annotated[str, typer.Argument(metavar="LADDER=LEVEL", help="For example hudi=8.")]
 LadderArgument = Annotated[str, typer.Argument(metavar="LADDER", help="For example hudi.")]
