@@ -69,7 +69,7 @@ def test_overwritten_schema_replaces_columns_partitions_and_rows(spark, tmp_path
     path = tmp_path / "t"
     table = Table.create(path, spark.sql("SELECT id, 'a' p FROM range(3)"), partition_by="p")
     version = table.overwrite(
-        spark.sql("SELECT 'text' id, 5 q"), schema_mode="overwrite", partition_by=["q"], user_metadata="anew"
+        spark.sql("SELECT 'text' id, 5 q"), schema_mode="overwrite", partition_by=["Q"], user_metadata="anew"
     )
     assert rows(table) == [("text", 5)]
     assert table.snapshot().partition_columns == ("q",)
@@ -82,6 +82,17 @@ def test_overwritten_schema_replaces_columns_partitions_and_rows(spark, tmp_path
     assert len(rows(table, version=0)) == 3
     with Untouched(path), pytest.raises(SchemaError, match="'q'"):
         table.overwrite(spark.range(1), schema_mode="overwrite")
+
+
+def test_columns_that_a_feature_needs_are_neither_lost_nor_taken(spark, tmp_path):
+    path = tmp_path / "t"
+    table = Table.create(path, spark.range(1), cluster_by="ID", properties={"delta.enableChangeDataFeed": "true"})
+    with Untouched(path), pytest.raises(SchemaError, match="clustered"):
+        table.overwrite(spark.sql("SELECT 1 other"), schema_mode="overwrite")
+    with Untouched(path), pytest.raises(SchemaError, match="_change_type"):
+        table.append(spark.sql("SELECT 1L id, 'x' _CHANGE_type"), schema_mode="merge")
+    table.overwrite(spark.sql("SELECT 'a' id, 1 n"), schema_mode="overwrite")
+    assert rows(table) == [("a", 1)]
 
 
 def test_constraint_on_a_column_that_would_go_stops_the_overwrite(spark, tmp_path):

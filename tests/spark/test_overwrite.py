@@ -80,7 +80,7 @@ def test_text_that_is_no_condition_is_refused(spark, tmp_path_factory, where):
 
 
 def test_rows_are_marked_where_deletion_vectors_are_enabled(spark, path):
-    table = made(spark, path, **{"delta.enableDeletionVectors": "true"})
+    table = made(spark, path, **{"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"})
     before = live_files(path)
     table.overwrite(new(spark, "(3, 1, 'new')"), where="id IN (3, 4)")
     table.overwrite(new(spark, "(5, 1, 'new')"), where="id IN (5, 6)")
@@ -90,6 +90,9 @@ def test_rows_are_marked_where_deletion_vectors_are_enabled(spark, path):
     assert [each["deletionVector"]["cardinality"] for each in marked] == [2, 2]
     assert all(json.loads(each["stats"])["tightBounds"] is False for each in marked)
     assert their_rows(path) == rows(table)
+    assert actions(path, 2, "cdc") == []
+    changed = table.changes(2, 2).select("_change_type", "id", "s")
+    assert in_order(changed.collect()) == in_order([("insert", 5, "new"), ("delete", 5, "old"), ("delete", 6, "old")])
 
 
 def test_change_feed_has_exactly_what_changed(spark, path):

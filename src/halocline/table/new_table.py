@@ -7,6 +7,7 @@ its feature.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ CLUSTERING: Final = "delta.clustering"
 """The domain that holds the clustering columns."""
 
 _MOST_CLUSTERING: Final = 4
+_FEEDS: Final = ("delta.enableChangeDataFeed", "delta.enableChangeDataCapture")
+_OF_THE_FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 _TYPES: Final[Mapping[str, str]] = {
     **{name: name for name in ("byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary")},
     **{name: name for name in ("date", "timestamp", "timestamp_ntz", "variant", "void")},
@@ -134,13 +137,14 @@ class Declaration:
             InputError: Properties or expressions do not fit.
             SchemaError: Columns or partitions do not fit.
         """
-        partitions = _spelt(self.schema, self.partition_by, "partition")
+        partitions = spelt(self.schema, self.partition_by, "partition")
         asked = {key: str(value) for key, value in (self.properties or {}).items()}
         if properties.flag(asked, row_ids.ENABLED):
             asked = {**row_ids.materialised_columns(), **asked}
         named = ["allowColumnDefaults"] if _has(self.schema, offered.DEFAULT) else []
         named += ["clustering"] if self.cluster_by else []
         check_expressions(spark, self.schema, asked, table)
+        check_reserved(self.schema, asked)
         _check_roles(self.schema, partitions)
         state = new_table(
             self.schema,
@@ -152,7 +156,7 @@ class Declaration:
             named=named,
         )
         if self.cluster_by:
-            _check_clustering(self.schema, _spelt(self.schema, self.cluster_by, "clustering"))
+            _check_clustering(self.schema, spelt(self.schema, self.cluster_by, "clustering"))
         return state
 
     def domains(self, state: TableState) -> tuple[DomainMetadata, ...]:
@@ -160,7 +164,7 @@ class Declaration:
         if not self.cluster_by:
             return ()
         fields = {field["name"]: field for field in state.schema["fields"]}
-        paths = [[_physical(fields[name])] for name in _spelt(self.schema, self.cluster_by, "clustering")]
+        paths = [[_physical(fields[name])] for name in spelt(self.schema, self.cluster_by, "clustering")]
         text = schema_edit.dump({"clusteringColumns": paths, "domainName": CLUSTERING})
         return (DomainMetadata(CLUSTERING, text),)
 
@@ -170,7 +174,7 @@ class Declaration:
             "isManaged": "false",
             "description": self.comment,
             "partitionBy": list(state.metadata.partition_columns),
-            "clusterBy": list(_spelt(self.schema, self.cluster_by, "clustering")),
+            "clusterBy": list(spelt(self.schema, self.cluster_by, "clustering")),
             "properties": dict(state.metadata.configuration),
         }
 
@@ -200,7 +204,16 @@ def _json_type(type: Any) -> Any:
     return value() if callable(value) else type
 
 
-def _spelt(schema: Mapping[str, Any], names: Sequence[str], what: str) -> tuple[str, ...]:
+def spelt(schema: Mapping[str, Any], names: str | Sequence[str], what: str) -> tuple[str, ...]:
+    """Names of columns as the schema spells them.
+
+    Raises:
+        SchemaError: There is no such column.
+
+    Example:
+        >>> spelt({"fields": [{"name": "Day"}]}, ["day"], "partition")
+        ('Day',)
+    """
     if isinstance(names, str):
         names = (names,)
     known = {field["name"].lower(): field["name"] for field in schema["fields"]}
@@ -211,6 +224,42 @@ def _spelt(schema: Mapping[str, Any], names: Sequence[str], what: str) -> tuple[
                 sides={"asked for": ", ".join(names), "columns": ", ".join(known.values())},
             )
     return tuple(known[name.lower()] for name in names)
+
+
+def check_reserved(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> None:
+    """Makes sure that no column has a name that the change feed needs for itself.
+
+    Raises:
+        SchemaError: One has, and the table keeps a change feed.
+    """
+    if not any(properties.flag(configuration, key) for key in _FEEDS):
+        return
+    for each in schema["fields"]:
+        if each["name"].lower() in _OF_THE_FEED:
+            raise SchemaError(
+                f"column {each['name']} has a name that the change feed needs",
+                sides={"column": each["name"], "change feed": ", ".join(_OF_THE_FEED)},
+                next_step="Rename the column, or leave the change feed off.",
+            )
+
+
+def check_clustering_kept(schema: Mapping[str, Any], clustering: DomainMetadata | None, table: str) -> None:
+    """Makes sure that a table still has the columns by which it is clustered.
+
+    Raises:
+        SchemaError: One of them would be gone.
+    """
+    if clustering is None:
+        return
+    kept = {_physical(each) for each in schema["fields"]}
+    for path in json.loads(clustering.configuration).get("clusteringColumns") or ():
+        first = path[0] if isinstance(path, list) else path
+        if first not in kept:
+            raise SchemaError(
+                f"{table} is clustered by a column that the rows lack",
+                sides={"clustered by": str(path), "rows": ", ".join(each["name"] for each in schema["fields"])},
+                next_step="Keep the column, or replace the table.",
+            )
 
 
 def _has(schema: Mapping[str, Any], key: str) -> bool:

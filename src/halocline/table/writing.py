@@ -35,6 +35,7 @@ from halocline.spark.incoming import Incoming, incoming, outside
 from halocline.spark.rules import Rule
 from halocline.spark.scan import scan
 from halocline.table.admission import admit, state_of
+from halocline.table.new_table import CLUSTERING, check_clustering_kept, check_reserved, spelt
 from halocline.table.opened import Opened
 from halocline.table.replacement import Replacement, SchemaMode
 from halocline.table.row_files import CHANGE_TYPE, RowFiles
@@ -177,7 +178,11 @@ class Writing(Opened):
         elif schema_mode == "overwrite":
             schema = offered.nullable(rows)
             ready = feature_support.prepared_for(state, schema, auto_upgrade=upgrade, table=self.url)
-            state = alter.replace_schema(ready, schema, partition_by)
+            partitions = None if partition_by is None else spelt(schema, partition_by, "partition")
+            state = alter.replace_schema(ready, schema, partitions)
+            check_clustering_kept(state.schema, snapshot.domains.get(CLUSTERING), self.url)
+        if schema_mode is not None:
+            check_reserved(state.schema, state.metadata.configuration)
         admit(self.url, snapshot.protocol, state)
         return state
 
