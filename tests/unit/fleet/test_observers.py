@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,17 @@ def test_report_without_a_fleet_is_refused(tmp_path, capsys):
     make_table(tmp_path / "t")
     assert run(["who", str(tmp_path / "t"), "--report"]) == 1
     assert "--fleet" in capsys.readouterr().err
+
+
+def test_the_example_of_the_page_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[3] / "docs" / "observers.md").read_text(encoding="utf-8")
+    shown = re.search(r"\$ halocline who lake/orders\n(.*?)```", page, re.DOTALL)
+    assert shown, "the page shows halocline who"
+    now = int(time.time() * 1000)
+    url = make_table(tmp_path / "lake" / "orders", "Apache-Spark/3.5.0 Delta-Lake/3.2.0", now - 49 * 3_600_000)
+    committed(url, 1, "Trino/426", now - 2 * 3_600_000 - 60_000)
+    monkeypatch.chdir(tmp_path)
+    assert run(["who", "lake/orders"]) == 0
+    printed = re.sub(r"-[0-9a-f]{8} ", "-… ", capsys.readouterr().out)
+    plain = [[re.sub(r"  +", "  ", line).strip() for line in text.splitlines()] for text in (printed, shown[1])]
+    assert plain[0] == plain[1]
