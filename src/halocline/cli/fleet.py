@@ -269,11 +269,12 @@ def declare_member(
     """Note somebody who never calls. What its release supports is looked up."""
     pb, _ = _parts()
     from halocline.fleet.ladders import supported_by
+    from halocline.fleet.places import canonical
 
     operations = [op for op, tables in (("read", reads or not writes), ("write", writes)) if tables]
     supported = supported_by(release, operations)
     uses = [
-        pb.TableUse(table=table, ladder=ladder, operation=operation)
+        pb.TableUse(table=canonical(table), ladder=ladder, operation=operation)
         for operation, tables in (("read", reads), ("write", writes))
         for table in tables or ()
     ]

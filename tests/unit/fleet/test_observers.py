@@ -125,6 +125,15 @@ def test_who_with_a_fleet_shows_everybody_with_provenance(tmp_path, capsys):
     }
 
 
+def test_a_member_declared_by_a_relative_path_is_found_at_the_table(tmp_path, monkeypatch):
+    url = make_table(tmp_path / "t")
+    monkeypatch.chdir(tmp_path)
+    with running() as (hosting, admin):
+        command = ["fleet", "--at", hosting.address, "member", "declare", "powerbi", "trino@426", "--reads", "t"]
+        assert run(command) == 0
+        assert users_of(admin, url)["powerbi"].provenance == "declared"
+
+
 def test_report_without_a_fleet_is_refused(tmp_path, capsys):
     make_table(tmp_path / "t")
     assert run(["who", str(tmp_path / "t"), "--report"]) == 1
