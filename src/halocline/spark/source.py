@@ -2,7 +2,7 @@
 
 The source is a convenience for notebooks, SQL and streaming. It reads through Python workers, and Spark tells it
 neither which columns nor which rows a query wants: `Table.to_df` reads the same rows natively and many times faster. A
-DataFrame stands for the version that was the newest when it was made.
+DataFrame stands for the version that was the newest when it was analysed: made, on classic Spark; run, on Connect.
 
 Spark finds the source by itself when Halocline is installed where Spark runs, through the module `pyspark_halocline`.
 Where it does not, `register(spark)` makes it known to a session.
