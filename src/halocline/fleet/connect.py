@@ -15,6 +15,7 @@ process can stall between the two: then the table's own commit stops it.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from halocline.fleet.client import Contact
     from halocline.fleet.gatekeeper import FleetGatekeeper
 
+_log = logging.getLogger(__name__)
 SETTING: Final = "spark.halocline.fleet"
 _WAIT_S: Final = 10.0
 _WAIT_ON_OPENING_S: Final = 3.0
@@ -206,7 +208,7 @@ def join_once(address: str, release: str, spark: SparkSession | None) -> None:
     if _inside_task():
         return
     with _once:
-        if front.current() is not ALONE:
+        if front.installed() is not ALONE:
             return
         runs = str(own_release()) if release == str(UNCHECKED) else release
         role = _setting(spark, f"{SETTING}.role") or "writer"
@@ -240,7 +242,10 @@ def _joined(
     keeper = FleetGatekeeper(client, str(endpoint), release)
     membership = Membership(name, release, str(endpoint), keeper)
     try:
-        client.start(wait)
+        if not client.start(wait):
+            _log.warning(
+                "the fleet at %s is not reached; going on without it, and nothing new is switched on", endpoint
+            )
     except BaseException:
         membership.close()
         raise

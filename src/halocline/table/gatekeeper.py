@@ -144,7 +144,7 @@ def join(address: str, release: str, spark: SparkSession | None) -> None:
         IncompatibleError: The fleet does not admit this release.
         MissingExtraError: The part that speaks to fleets is not installed.
     """
-    if current() is ALONE:
+    if _acting.get() is None and _installed is ALONE:
         import_module(_FLEET).join_once(address, release, spark)
 
 

@@ -213,6 +213,28 @@ def test_a_release_that_the_fleet_refuses_does_not_open_the_table(tmp_path):
             hc.Table.for_path(url, options={"halocline.fleet": hosting.address}, release="deltalake@1.0.2")
 
 
+def test_a_fleet_that_is_not_there_does_not_keep_a_table_from_being_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.connect._WAIT_ON_OPENING_S", 0.2)
+    url = make_table(tmp_path / "orders")
+    try:
+        table = hc.Table.for_path(url, options={"halocline.fleet": "grpc://127.0.0.1:1"})
+        assert table.version == 0
+        assert front.current().level("delta") is None
+    finally:
+        joined = front.install(ALONE)
+        joined.close()
+        joined.client.close()
+
+
+def test_a_thread_that_acts_for_somebody_does_not_join(fleet, tmp_path):
+    hosting, admin = fleet
+    url = make_table(tmp_path / "orders")
+    with hc.connect(name="alone") as alone, alone.acting():
+        hc.Table.for_path(url, options={"halocline.fleet": hosting.address})
+    assert front.installed() is ALONE
+    assert users_of(admin, url) == {}
+
+
 def test_a_task_of_spark_does_not_join(fleet, monkeypatch):
     hosting, admin = fleet
     pytest.importorskip("pyspark")

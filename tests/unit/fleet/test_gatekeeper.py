@@ -10,12 +10,14 @@ import pytest
 
 import halocline as hc
 from halocline.compat.protocol import Protocol
-from halocline.errors import IncompatibleError, UnavailableError
+from halocline.errors import ConflictError, IncompatibleError, UnavailableError
 from halocline.fleet.gatekeeper import level_of, table_level
 from halocline.fleet.ladders import shipped
 from halocline.fleet.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.state import Provenance
 from halocline.fleet.users import User, would_break
+from halocline.formats.delta.actions import Add
+from halocline.formats.delta.transaction import Transaction
 from halocline.table.row_marks import LEVEL
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -281,3 +283,16 @@ def test_losing_the_fleet_closes_gates_and_says_since_when(tmp_path):
         assert hc.Table.for_path(url).version == 0
     finally:
         ops.close()
+
+
+# ---------------------------------------------------------------------- the limit of leases
+
+
+def test_a_writer_that_stalls_while_the_table_moves_is_stopped_by_the_table(tmp_path):
+    url = make_table(tmp_path / "orders")
+    stalled = Transaction(hc.Table.for_path(url, release="deltalake@1.0.2").snapshot("write.append"))
+    hc.Table.for_path(url).set_properties(SWITCH)
+    with pytest.raises((ConflictError, IncompatibleError)) as caught:
+        stalled.commit([Add("late", {}, 1, 1, True)], "WRITE")
+    assert caught.value.condition in ("CONCURRENT_PROTOCOL_CHANGE", "WRITER_TOO_OLD")
+    assert hc.Table.for_path(url).version == 1
