@@ -334,6 +334,17 @@ def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path):
     SqliteStore(path).close()
 
 
+def test_a_coordinator_that_was_killed_keeps_nobody_out(tmp_path):
+    path = str(tmp_path / "fleet.db")
+    first = SqliteStore(path)
+    take_over(first, "one", Change("incarnations", "etl", 7))
+    first._stack.close()
+    first.engine.dispose()
+    second = SqliteStore(path)
+    assert take_over(second, "two").incarnations == {"etl": 7}
+    second.close()
+
+
 def test_the_file_is_synced_at_every_commit_and_only_for_its_owner(tmp_path):
     path = tmp_path / "fleet.db"
     store = SqliteStore(str(path))

@@ -14,10 +14,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, update
 from sqlalchemy.pool import StaticPool
 
 from halocline.errors import ConflictError, InputError, UnavailableError
+from halocline.fleet.store import schema
 from halocline.fleet.store.sql import SqlStore
 from halocline.storage.lock import locked
 
@@ -49,6 +50,9 @@ class SqliteStore(SqlStore):
         if path != MEMORY:
             self._claim(Path(path))
         super().__init__(_engine(path), _FOREVER)
+        with self._transaction() as connection:
+            # We have the lock on the file, so whoever held the lease is dead.
+            connection.execute(update(schema.coordinator).values(until_ms=0))
 
     @property
     def description(self) -> str:

@@ -1,0 +1,59 @@
+"""A coordinator as a process of its own, if asked as an emulated release; says when it becomes active or stands by."""
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+
+from halocline.compat.history import History
+from halocline.fleet.events import DeclareLadder
+from halocline.fleet.handshake import Wire
+from halocline.fleet.hosting import Config, Hosting
+from halocline.fleet.ladder import Ladder, Rung
+from halocline.fleet.service import Settings
+from halocline.fleet.standing import Policy
+from halocline.fleet.state import Terms
+from halocline.fleet.store import open_fleet_store
+from halocline.fleet.store.postgresql import PostgresqlStore
+
+
+def say(**facts):
+    print(json.dumps(facts), flush=True)
+
+
+def wire(asked):
+    if "version" not in asked:
+        return None
+    return Wire(asked["version"], History.load(asked["calls"]), History.load(asked["pushes"]))
+
+
+async def main(asked):
+    if asked["store"].startswith("postgresql"):
+        store = PostgresqlStore(asked["store"], lease_ms=asked.get("coordinator_lease", 1500))
+    else:
+        store = open_fleet_store(asked["store"])
+    hudi = Ladder("hudi", (Rung(6), Rung(8), Rung(9)))
+    ladder = DeclareLadder(hudi, "halocline", None, Policy(asked.get("policy", "manual")))
+    config = Config(
+        listen=f"127.0.0.1:{asked.get('port', 0)}",
+        http="",
+        ladders=(ladder,),
+        terms=Terms(asked.get("lease", 2000), asked.get("margin", 300)),
+        settings=Settings(tick_s=0.05),
+        wire=wire(asked),
+    )
+    hosting = Hosting(config, store=store)
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
+    await hosting.start()
+    service = hosting.service
+    service.on_active.append(lambda active: say(active=active, epoch=service.coordinator.epoch))
+    say(port=hosting.port, active=service.active, epoch=service.coordinator.epoch)
+    await over.wait()
+    await hosting.stop()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING)
+    asyncio.run(main(json.loads(sys.argv[1])))

@@ -1,0 +1,260 @@
+"""kill -9 between any two statements, two coordinators on one database, one that stalls and wakes up."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from halocline.errors import HaloclineError, UnavailableError
+from halocline.fleet.admin import AdminClient
+from halocline.fleet.client import FleetClient
+from halocline.fleet.effects import Audit
+from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.state import Change, Range, Report
+from halocline.fleet.store import Holder, Query, StaleEpochError, Write
+from halocline.fleet.store.postgresql import PostgresqlStore
+
+
+def crash_everywhere(url):
+    program = str(Path(__file__).with_name("crash_points.py"))
+    done = subprocess.run([sys.executable, program, url], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    points = int(done.stdout.split()[0])
+    assert points > 100, f"only {done.stdout}"
+    assert "0 written but not told" not in done.stdout, "some kills must fall between the commit and the answer"
+
+
+def test_sqlite_a_kill_before_any_statement_loses_nothing_acknowledged(memory_folder):
+    crash_everywhere(str(memory_folder / "fleet.db"))
+
+
+def test_postgresql_a_kill_before_any_statement_loses_nothing_acknowledged(postgresql):
+    crash_everywhere(postgresql)
+
+
+def describe(admin):
+    answer = admin.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
+    return answer.epoch, answer.ladders[0]
+
+
+def test_sqlite_a_coordinator_killed_under_load_has_everything_it_acknowledged(launch, wait, memory_folder):
+    store = str(memory_folder / "fleet.db")
+    first = launch("coordinator_process.py", store=store, lease=4000)
+    port = first.hears(active=True)["port"]
+    placed, over = [], threading.Event()
+
+    def hold_on(worker):
+        with AdminClient(f"grpc://127.0.0.1:{port}", f"op{worker}", deadline=5) as admin:
+            for number in range(100_000):
+                name = f"h{worker}-{number}"
+                try:
+                    admin.command("PlaceHold", pb.PlaceHoldRequest(ladder="hudi", name=name, reason="load"))
+                except HaloclineError:
+                    return
+                placed.append(name)
+                if over.is_set():
+                    return
+
+    report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+    with FleetClient(f"grpc://127.0.0.1:{port}", report, deadline=2) as member:
+        life = member.incarnation
+        workers = [threading.Thread(target=hold_on, args=(n,)) for n in range(3)]
+        for worker in workers:
+            worker.start()
+        wait(lambda: len(placed) > 60, "holds are placed")
+        first.kill()
+        over.set()
+        for worker in workers:
+            worker.join(20)
+        acknowledged = set(placed)
+        second = launch("coordinator_process.py", store=store, port=port, lease=4000)
+        second.hears(active=True, epoch=2)
+        with AdminClient(f"grpc://127.0.0.1:{port}", "ann") as admin:
+            _, ladder = describe(admin)
+            held = {each.name for each in ladder.holds}
+            assert acknowledged <= held, f"lost {acknowledged - held}"
+            assert len(held - acknowledged) <= 3, "at most what each worker had under way"
+            entries = admin.ask("Audit", pb.AuditRequest(action="hold", limit=1000), pb.AuditResponse).entries
+            assert {each.detail.split()[0] for each in entries} == held, "every hold has its audit entry, and no other"
+            wait(lambda: member.contact.epoch == 2, "the member is back")
+            assert member.incarnation == life
+
+
+def test_postgresql_a_second_coordinator_waits_and_takes_over_when_the_first_is_killed(launch, wait, postgresql):
+    one = launch("coordinator_process.py", store=postgresql, lease=2000)
+    first = one.hears(active=True, epoch=1)["port"]
+    two = launch("coordinator_process.py", store=postgresql, lease=2000)
+    second = two.hears(active=False)["port"]
+    both = f"grpc://127.0.0.1:{second},127.0.0.1:{first}"
+    report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+    with FleetClient(both, report, deadline=2) as member, AdminClient(both, "ann", deadline=3) as admin:
+        assert member.contact.epoch == 1, "the standby said where to go"
+        admin.command("Raise", pb.RaiseRequest(ladder="hudi", level=8))
+        life = member.incarnation
+        one.kill()
+        two.hears(active=True, epoch=2)
+        wait(lambda: member.contact.epoch == 2, "the member finds the new one")
+        wait(lambda: member.level("hudi") == 8, "and its gates are as before")
+        assert describe(admin)[0] == 2
+        assert member.incarnation >= life
+        entries = admin.ask("Audit", pb.AuditRequest(action="take-over"), pb.AuditResponse).entries
+        assert [each.subject for each in entries] == ["epoch 2", "epoch 1"]
+
+
+def test_postgresql_a_stalled_coordinator_that_wakes_up_changes_and_grants_nothing(launch, wait, postgresql):
+    one = launch("coordinator_process.py", store=postgresql, lease=2000)
+    first = one.hears(active=True, epoch=1)["port"]
+    two = launch("coordinator_process.py", store=postgresql, lease=2000)
+    second = two.hears(active=False)["port"]
+    old = Report("old", 0, "hudi@0.15.0", supported={"hudi": Range(6, 6)})
+    stuck = FleetClient(f"grpc://127.0.0.1:{first}", old, deadline=1)
+    assert stuck.start()
+    one.signal(signal.SIGSTOP)
+    two.hears(active=True, epoch=2)
+    with AdminClient(f"grpc://127.0.0.1:{second}", "ann", deadline=3) as admin:
+        blocked = pb.RaiseRequest(ladder="hudi", level=8)
+        with pytest.raises(HaloclineError) as caught:
+            admin.command("Raise", blocked)
+        assert caught.value.condition == "LEVEL_BLOCKED", "the member counts for one lease after the take-over"
+        wait(lambda: not stuck.gate("hudi", 6), "the member's own lease ends first")
+        wait(lambda: _raised(admin, blocked), "the level rises once the lease has run out")
+        one.signal(signal.SIGCONT)
+        one.hears(active=False)
+        with AdminClient(f"grpc://127.0.0.1:{first}", "bob", deadline=3) as sleeper:
+            with pytest.raises(UnavailableError) as refused:
+                sleeper.command("Raise", pb.RaiseRequest(ladder="hudi", level=9))
+            assert str(second) in str(refused.value) or "no coordinator is active" in str(refused.value)
+        assert describe(admin)[1].level == 8
+        wait(lambda: stuck.contact.final or stuck.contact.error is not None, "the old member is told")
+        assert not stuck.gate("hudi", 6)
+    stuck.close()
+
+
+def _raised(admin, request):
+    try:
+        admin.command("Raise", request)
+    except HaloclineError:
+        return False
+    return True
+
+
+# The store itself, with two of them on one database.
+
+
+@pytest.fixture
+def stores(postgresql):
+    opened = [PostgresqlStore(postgresql, lease_ms=700) for _ in range(2)]
+    yield opened
+    for each in opened:
+        each.close()
+
+
+def take_over(store, name, *changes):
+    return store.take_over(name, f"{name}:1", lambda fleet: (fleet, fleet.epoch + 1, Write(changes)))
+
+
+def test_postgresql_a_lease_is_counted_by_the_database_and_ends(stores, wait):
+    one, two = stores
+    take_over(one, "one")
+    assert isinstance(take_over(two, "two"), Holder)
+    assert one.holds_lease(1)
+    wait(lambda: not one.holds_lease(1), "our own belief ends")
+    assert isinstance(take_over(two, "two"), Holder), "and it ends before anybody else may take over"
+    wait(lambda: not isinstance(take_over(two, "two"), Holder), "the lease ends")
+    with pytest.raises(StaleEpochError):
+        one.renew(1)
+    with pytest.raises(StaleEpochError):
+        one.write(1, Write([Change("incarnations", "etl", 1)], [Audit(1, "a", "join", "etl")]))
+    assert two.audit(Query()) == []
+
+
+def test_postgresql_a_renewed_lease_keeps_the_other_out(stores):
+    one, two = stores
+    take_over(one, "one")
+    for _ in range(10):
+        one.renew(1)
+        assert isinstance(take_over(two, "two"), Holder)
+        assert one.holds_lease(1)
+        threading.Event().wait(0.1)
+    one.resign(1)
+    assert take_over(two, "two").epoch == 1
+
+
+def test_postgresql_taking_over_waits_for_a_write_that_is_under_way_and_sees_it(stores):
+    one, two = stores
+    take_over(one, "one")
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow_write():
+        with one._transaction() as connection:
+            one._fence(connection, 1)
+            began.set()
+            go_on.wait(3)
+            one._put(connection, 1, Write([Change("incarnations", "etl", 7)]))
+
+    writing = threading.Thread(target=slow_write)
+    writing.start()
+    began.wait(5)
+    found = []
+    taking = threading.Thread(target=lambda: found.append(_until_taken(two)))
+    taking.start()
+    taking.join(1.5)
+    assert not found, "nobody takes over in the middle of a transaction"
+    go_on.set()
+    writing.join(5)
+    taking.join(5)
+    assert found[0].incarnations == {"etl": 7}
+
+
+def _until_taken(store):
+    while True:
+        taken = take_over(store, "two")
+        if not isinstance(taken, Holder):
+            return taken
+
+
+def test_postgresql_many_at_once_make_one_schema_one_key_and_one_coordinator(postgresql):
+    opened, problems = [], []
+
+    def start(number):
+        try:
+            store = PostgresqlStore(postgresql, lease_ms=20_000)
+            opened.append((store, store.signing_keys(number), take_over(store, f"c{number}")))
+        except HaloclineError as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=start, args=(n,)) for n in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert problems == []
+    assert len({tuple(keys.items()) for _, keys, _ in opened}) == 1
+    assert sum(not isinstance(taken, Holder) for _, _, taken in opened) == 1
+    for store, _, _ in opened:
+        store.close()
+
+
+def test_postgresql_a_session_that_stalls_inside_a_transaction_is_cut_off(stores, wait):
+    one, two = stores
+    take_over(one, "one")
+
+    def stalled_write():
+        with one._transaction() as connection:
+            one._fence(connection, 1, for_update=True)
+            wait(lambda: _taken(two), "the stalled one is cut off and another takes over")
+            one._put(connection, 1, Write([Change("incarnations", "late", 1)]))
+
+    with pytest.raises(UnavailableError):
+        stalled_write()
+    assert take_over(two, "two").incarnations == {}
+
+
+def _taken(store):
+    try:
+        return not isinstance(take_over(store, "two"), Holder)
+    except UnavailableError:
+        return False
