@@ -181,7 +181,7 @@ def test_new_columns_of_the_source_come_in_only_with_evolution(tmp_path, spark):
     source = frame(spark, [(2, 5, "new"), (3, 6, "new")], "id BIGINT, v INT, extra STRING")
     merge = table.merge(source, "target.id = s.id", source_alias="s")
     merge = merge.when_matched_update_all().when_not_matched_insert_all()
-    with pytest.raises(SchemaError, match="lacks columns of .*: p, s"):
+    with pytest.raises(SchemaError, match=r"lacks columns of .*: p, s"):
         merge.execute()
     merge.with_schema_evolution().execute()
     rows = sorted(tuple(row) for row in table.to_df().collect())
@@ -210,7 +210,7 @@ def test_rules_and_columns_that_the_table_computes_hold_for_merged_rows(tmp_path
             table.merge(source, "true", source_alias="s").when_matched_update(
                 "s.k = 11 AND target.k = 0", broken
             ).execute()
-    with pytest.raises(InputError, match="identity|itself"):
+    with pytest.raises(InputError, match="itself"):
         table.merge(source, "true").when_matched_update(set={"n": "1"}).execute()
     assert table.version == 2
 

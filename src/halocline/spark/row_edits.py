@@ -181,26 +181,36 @@ def _generated(fields: Sequence[Field], given: Mapping[str, Any], clauses: Mappi
 
 def _by_column(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, Column]]:
     """What is assigned to each column of the top level; nested fields become part of their struct."""
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    nested: dict[str, dict[tuple[str, ...], Any]] = {}
+    for name, value in values.items():
+        top, *below = map(_unquoted, _STEP.findall(name))
+        if below:
+            nested.setdefault(top, {})[tuple(below)] = value
+        else:
+            yield top, column_of(value)
+    for top, inner in nested.items():
+        yield top, _with_fields(f"{OLD}.{quoted(top)}", types[top], inner)
+
+
+def _with_fields(sql: str, type: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> Column:
+    """A struct with other values in some of its fields, at any depth; it is there even if it was not."""
     from pyspark.sql import functions as F
 
-    types = {quoted(field["name"]): field["type"] for field in schema["fields"]}
-    nested: dict[str, Column] = {}
-    for name, value in values.items():
-        top = next((known for known in types if name.startswith(f"{known}.")), None)
-        if top is None:
-            yield _unquoted(name), column_of(value)
-            continue
-        whole = F.expr(f"{OLD}.{top}")
-        start = nested.get(top, F.when(whole.isNotNull(), whole).otherwise(F.expr(_nulls(types[top]))))
-        nested[top] = start.withField(name[len(top) + 1 :], column_of(value))
-    for name, value in nested.items():
-        yield _unquoted(name), value
-
-
-def _nulls(type: Mapping[str, Any]) -> str:
-    """A struct that is there, with nothing in it."""
-    parts = [f"{missing(field['type'])} AS {quoted(field['name'])}" for field in type["fields"]]
-    return f"struct({', '.join(parts)})"
+    parts = []
+    for field in type["fields"]:
+        name = field["name"]
+        here, inner = f"{sql}.{quoted(name)}", {path[1:]: value for path, value in values.items() if path[0] == name}
+        if () in inner:
+            part = column_of(inner[()])
+        elif inner:
+            part = _with_fields(here, field["type"], inner)
+        else:
+            part = F.expr(here)
+        parts.append(part.alias(name))
+    known = {field["name"] for field in type["fields"]}
+    parts += [column_of(value).alias(path[0]) for path, value in values.items() if path[0] not in known]
+    return F.struct(*parts)
 
 
 def _path(given: str, fields: Mapping[str, Field], alias: str) -> list[str] | None:

@@ -1,0 +1,160 @@
+"""Deletes, against rows worked out in Python and against another client."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from pyspark.sql import functions as F
+
+from halocline.errors import ConflictError, InputError
+from halocline.formats.delta.actions import decode_commit
+from halocline.formats.log.names import DELTA
+from halocline.table import Table, changing
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+TABLES = {
+    "plain": {},
+    "partitioned with feed": {"partition_by": "p", "properties": FEED},
+    "mapped": {"partition_by": "p", "properties": {"delta.columnMapping.mode": "name"}},
+    "vectors with feed": {"properties": {**VECTORS, **FEED}},
+}
+
+
+def rows_of(table):
+    return sorted(tuple(row) for row in table.to_df().collect())
+
+
+def by_another_client(path):
+    query = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t")
+    return sorted(tuple(row.values()) for row in pa.table(query.read_all()).to_pylist())
+
+
+def commit_of(table, version):
+    return decode_commit(table.store.get(DELTA.commit_path(version)), "commit")
+
+
+def numbers(spark, count=100, files=4):
+    return spark.range(0, count, 1, files).selectExpr("id", "CAST(id % 3 AS INT) AS p", "id * 2 AS v")
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_that_meet_a_condition_go_and_no_others(kind, tmp_path, spark):
+    table = Table.create(tmp_path / "t", numbers(spark), spark, **TABLES[kind])
+    left = [(i, i % 3, i * 2) for i in range(100)]
+    conditions = [
+        ("id % 10 = 4", lambda i, p, v: i % 10 == 4),
+        (F.col("v") > F.lit(180), lambda i, p, v: v > 180),
+        ("p = 1", lambda i, p, v: p == 1),
+        ("id < 25 AND rand() >= 0", lambda i, p, v: i < 25),
+        ("nullif(id, 30) IS NULL", lambda i, p, v: i == 30),
+        ("id > 1000", lambda i, p, v: False),
+    ]
+    for condition, goes in conditions:
+        before, left = left, [row for row in left if not goes(*row)]
+        done = table.delete(condition)
+        assert (done.committed, done.metrics["numDeletedRows"]) == (before != left, len(before) - len(left)), condition
+        assert rows_of(table) == left, condition
+        if "feed" in kind and done.committed:
+            feed = table.changes(done.version, done.version).select("_change_type", "id").collect()
+            gone = sorted({row[0] for row in before} - {row[0] for row in left})
+            assert sorted(tuple(row) for row in feed) == [("delete", i) for i in gone], condition
+    assert by_another_client(tmp_path / "t") == left
+    assert table.delete().metrics["numDeletedRows"] == len(left)
+    assert rows_of(table) == []
+    assert table.history()[0].info.values["operationParameters"]["predicate"] == "[]"
+
+
+def test_only_files_with_such_rows_are_touched_and_whole_ones_are_not_read(tmp_path, spark):
+    table = Table.create(tmp_path / "t", numbers(spark), spark, partition_by="p", properties=FEED)
+    before = set(table.snapshot().files()["path"].to_pylist())
+    for path in before:
+        if path.split("/")[-2] == "p=2":
+            (tmp_path / "t" / path).unlink()
+    done = table.delete("p = 2")
+    commit = commit_of(table, done.version)
+    assert (len(commit.adds), len(commit.removes), len(commit.cdcs)) == (0, 4, 0), "the log alone decides"
+    done = table.delete("id = 3")
+    commit = commit_of(table, done.version)
+    assert (len(commit.adds), len(commit.removes)) == (1, 1)
+    assert len(commit.cdcs) == 1
+
+
+def test_vectors_grow_and_say_that_bounds_are_loose(tmp_path, spark):
+    """The files come from another client, one of them without statistics."""
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"id": list(range(10))}), configuration=VECTORS)
+    bare = {**VECTORS, "delta.dataSkippingNumIndexedCols": "0"}
+    write_deltalake(path, pa.table({"id": list(range(10, 20))}), mode="append", configuration=bare)
+    table = Table.for_path(path, spark)
+    table.delete("id IN (1, 11)")
+    done = table.delete(F.col("id").isin(2, 12, 1))
+    commit = commit_of(table, done.version)
+    assert {add.path for add in commit.adds} == {each.path for each in commit.removes}
+    for add in commit.adds:
+        assert '"numRecords":10' in add.stats
+        assert '"tightBounds":false' in add.stats
+        assert add.deletion_vector.cardinality == 2
+    assert {key: done.metrics[f"numDeletionVectors{key}"] for key in ("Added", "Removed", "Updated")} == {
+        "Added": 2,
+        "Removed": 2,
+        "Updated": 2,
+    }
+    done = table.delete(F.col("id") < 10)
+    commit = commit_of(table, done.version)
+    assert (len(commit.adds), len(commit.removes)) == (0, 1), "a file without a row left is removed"
+    assert by_another_client(path) == [(n,) for n in (10, *range(13, 20))]
+
+
+def test_what_somebody_else_changed_meanwhile_is_a_conflict_only_where_it_matters(tmp_path, spark, monkeypatch):
+    path = tmp_path / "t"
+    table = Table.create(path, numbers(spark), spark, partition_by="p")
+    other = Table.for_path(path, spark)
+
+    def interrupt(row):
+        """Lets somebody else commit between reading and committing."""
+        real = changing.begun
+
+        def begun(*given):
+            monkeypatch.undo()
+            transaction = real(*given)
+            other.append(spark.createDataFrame([row], "id LONG, p INT, v LONG"))
+            return transaction
+
+        monkeypatch.setattr(changing, "begun", begun)
+
+    interrupt((500, 2, 0))
+    table.delete("p = 1 AND id < 50")
+    interrupt((501, 0, 0))
+    with pytest.raises(ConflictError) as refused:
+        table.delete("p = 0 AND id < 50")
+    assert refused.value.condition == "CONCURRENT_APPEND"
+    assert rows_of(table) == sorted(
+        [(i, i % 3, i * 2) for i in range(100) if not (i % 3 == 1 and i < 50)] + [(500, 2, 0), (501, 0, 0)]
+    )
+
+
+def test_a_condition_that_is_none_is_refused(tmp_path, spark):
+    table = Table.create(tmp_path / "t", "id BIGINT", spark)
+    for condition in ("nope = 1", "id + 1", "id =", F.col("nope") == 1):
+        with pytest.raises(InputError) as refused:
+            table.delete(condition)
+        assert refused.value.condition == "PREDICATE_INVALID", condition
+        assert refused.value.sides, condition
+
+
+def test_an_append_only_table_keeps_its_rows(tmp_path, spark):
+    table = Table.create(tmp_path / "t", spark.range(3), spark, properties={"delta.appendOnly": "true"})
+    source = spark.range(5)
+    merge = table.merge(source, "target.id = s.id", source_alias="s")
+    for change in (
+        table.delete,
+        lambda: table.update({"id": "1"}),
+        merge.when_matched_delete().execute,
+    ):
+        with pytest.raises(InputError, match="append-only") as refused:
+            change()
+        assert refused.value.condition == "TABLE_APPEND_ONLY"
+    merge.when_not_matched_insert_all().execute()
+    assert rows_of(table) == [(n,) for n in range(5)]

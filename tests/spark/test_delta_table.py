@@ -1,0 +1,109 @@
+"""The names of delta-spark, as a notebook uses them."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import functions as F
+
+from halocline.errors import NotFoundError, UnsupportedError
+from halocline.table.delta_builders import DeltaMergeBuilder, DeltaOptimizeBuilder
+from halocline.table.delta_table import DeltaTable, DeltaTableBuilder
+
+
+def test_a_notebook_runs_with_one_import_changed(tmp_path, spark):
+    path = str(tmp_path / "orders")
+    builder = DeltaTable.createIfNotExists(spark).location(path).addColumn("id", "BIGINT", nullable=False)
+    builder = builder.addColumn("day", "DATE").addColumn("year", "INT", generatedAlwaysAs="year(day)")
+    builder = builder.addColumns(spark.createDataFrame([], "v INT").schema).partitionedBy("year")
+    builder.comment("what came in").property("delta.enableChangeDataFeed", "true").execute()
+    orders = DeltaTable.forPath(spark, path)
+    rows = spark.sql("SELECT id, DATE'2026-01-01' + CAST(id * 100 AS INT) AS day, CAST(id AS INT) AS v FROM range(8)")
+    insert = orders.alias("t").merge(rows.alias("s"), "t.id = s.id").whenNotMatchedInsertAll()
+    assert tuple(insert.execute().first()) == (8, 0, 0, 8)
+    assert orders.delete("id = 0").first()[0] == 1
+    assert orders.update("id = 1", {"v": "v + 10"}).first()[0] == 1
+    assert orders.update(condition=F.col("id") == 2, set={"v": F.lit(20)}).first()[0] == 1
+    changes = spark.createDataFrame([(3, -3), (4, -4), (9, -9)], "id BIGINT, v INT").alias("s")
+    merge = orders.alias("t").merge(changes, "t.id = s.id").whenMatchedDelete("s.v = -4")
+    merge = merge.whenMatchedUpdate(set={"t.v": "s.v"}).whenNotMatchedInsert(values={"id": "s.id", "v": "s.v"})
+    merge = merge.whenNotMatchedBySourceUpdate("t.id = 5", {"v": "50"}).whenNotMatchedBySourceDelete("t.id = 6")
+    assert tuple(merge.execute().first()) == (5, 2, 2, 1)
+    found = {row["id"]: row["v"] for row in orders.alias("t").toDF().select("t.id", "t.v").collect()}
+    assert found == {1: 11, 2: 20, 3: -3, 5: 50, 7: 7, 9: -9}
+    orders.table.append(spark.sql("SELECT 10L AS id, DATE'2026-05-05' AS day, 10 AS v"))
+    done = orders.optimize().where("year = 2026").executeCompaction().first()
+    assert (done["path"], done["metrics"]["numFilesAdded"]) == (orders.table.url, 1)
+    assert orders.optimize().executeZOrderBy(["id", "v"]).first()["metrics"]["numFilesAdded"] > 0
+    assert {row["id"] for row in orders.toDF().collect()} == {*found, 10}
+    history = orders.history(4).collect()
+    assert [row["operation"] for row in history] == ["OPTIMIZE", "OPTIMIZE", "WRITE", "MERGE"]
+    assert history[3]["operationMetrics"]["numTargetRowsInserted"] == "1"
+    detail = orders.detail().first()
+    assert (detail["description"], detail["partitionColumns"], detail["minWriterVersion"]) == (
+        "what came in",
+        ["year"],
+        orders.table.protocol.writer,
+    )
+    assert orders.restoreToVersion(1).first()["num_of_files_after_restore"] > 0
+    assert orders.toDF().count() == 8
+
+
+def test_the_protocol_and_the_folder_are_kept_up_under_the_same_names(tmp_path, spark):
+    path = str(tmp_path / "t")
+    spark.range(6).write.parquet(path)
+    table = DeltaTable.convertToDelta(spark, f"parquet.`{path}`")
+    assert DeltaTable.isDeltaTable(spark, path)
+    assert not DeltaTable.isDeltaTable(spark, str(tmp_path / "nothing"))
+    table.upgradeTableProtocol(1, 3)
+    table.addFeatureSupport("deletionVectors")
+    assert "deletionVectors" in table.detail().first()["tableFeatures"]
+    table.dropFeatureSupport("deletionVectors")
+    assert "deletionVectors" not in table.detail().first()["tableFeatures"]
+    clone = table.clone(str(tmp_path / "clone"), isShallow=True)
+    clone.delete("id > 2")
+    assert (clone.toDF().count(), table.toDF().count()) == (3, 6)
+    assert table.vacuum().first()["path"] == table.table.url
+    again = DeltaTable.createOrReplace(spark).location(path).addColumn("n", "INT").execute()
+    assert again.toDF().columns == ["n"]
+    before = datetime.fromtimestamp(table.table.history(2)[1].timestamp_ms / 1000, UTC).isoformat()
+    assert table.restoreToTimestamp(before).first()["num_restored_files"] > 0
+    assert table.toDF().columns == ["id"]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda spark, path: DeltaTable.forName(spark, "db.orders"),
+        lambda spark, path: DeltaTable.create(spark).tableName("db.orders"),
+        lambda spark, path: DeltaTable.create(spark).addColumn("n", "INT").execute(),
+        lambda spark, path: DeltaTable.forPath(spark, path).clone(path + "2", isShallow=False),
+        lambda spark, path: DeltaTable.forPath(spark, path).generate("symlink_format_manifest"),
+    ],
+    ids=["forName", "tableName", "no location", "deep clone", "generate"],
+)
+def test_what_takes_a_catalog_or_another_engine_is_refused(ask, tmp_path, spark):
+    path = str(tmp_path / "t")
+    DeltaTable.create(spark).location(path).addColumn("n", "INT").execute()
+    with pytest.raises(UnsupportedError) as refused:
+        ask(spark, path)
+    assert refused.value.sides
+    with pytest.raises(NotFoundError):
+        DeltaTable.forPath(spark, str(tmp_path / "nothing"))
+
+
+def test_names_are_those_of_delta_spark():
+    names = {
+        DeltaTable: "forPath forName isDeltaTable convertToDelta create createIfNotExists replace createOrReplace toDF "
+        "alias history detail generate delete update merge optimize vacuum restoreToVersion restoreToTimestamp clone "
+        "cloneAtVersion cloneAtTimestamp upgradeTableProtocol addFeatureSupport dropFeatureSupport",
+        DeltaMergeBuilder: "whenMatchedUpdate whenMatchedUpdateAll whenMatchedDelete whenNotMatchedInsert "
+        "whenNotMatchedInsertAll whenNotMatchedBySourceUpdate whenNotMatchedBySourceDelete withSchemaEvolution execute",
+        DeltaOptimizeBuilder: "where executeCompaction executeZOrderBy",
+        DeltaTableBuilder: "tableName location comment addColumn addColumns partitionedBy clusterBy property execute",
+    }
+    for kind, words in names.items():
+        public = {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
+        assert set(words.split()) == public, kind.__name__

@@ -1,0 +1,114 @@
+"""Updates, against rows worked out in Python and against another client."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import functions as F
+
+from halocline.errors import ConstraintError, InputError, SchemaError
+from halocline.table import Table
+from halocline.table.new_table import Identity, column
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+TABLES = {
+    "plain": {},
+    "partitioned with feed": {"partition_by": "p", "properties": FEED},
+    "mapped": {"partition_by": "p", "properties": {"delta.columnMapping.mode": "name"}},
+    "vectors with feed": {"partition_by": "p", "properties": {**VECTORS, **FEED}},
+}
+
+
+def rows_of(table):
+    return sorted(tuple(row) for row in table.to_df().collect())
+
+
+def by_another_client(path):
+    query = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t")
+    return sorted(tuple(row.values()) for row in pa.table(query.read_all()).to_pylist())
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_that_meet_a_condition_get_new_values_and_others_stay(kind, tmp_path, spark):
+    df = spark.range(0, 60, 1, 3).selectExpr("id", "CAST(id % 3 AS INT) AS p", "id * 2 AS v")
+    table = Table.create(tmp_path / "t", df, spark, **TABLES[kind])
+    rows = [(i, i % 3, i * 2) for i in range(60)]
+    updates = [
+        ({"v": "v + p"}, "id % 5 = 0", lambda i, p, v: i % 5 == 0, lambda i, p, v: (i, p, v + p)),
+        ({"P": F.lit(7), "v": 1}, F.col("id") < 9, lambda i, p, v: i < 9, lambda i, p, v: (i, 7, 1)),
+        ({"v": "-v"}, "p = 2", lambda i, p, v: p == 2, lambda i, p, v: (i, p, -v)),
+        ({"id": "id + 100", "v": "id"}, None, lambda i, p, v: True, lambda i, p, v: (i + 100, p, i)),
+        ({"v": "0"}, "id < 0", lambda i, p, v: False, lambda i, p, v: (i, p, 0)),
+    ]
+    for values, condition, taken, change in updates:
+        before, rows = rows, [change(*row) if taken(*row) else row for row in rows]
+        done = table.update(values, condition)
+        count = sum(taken(*row) for row in before)
+        assert (done.committed, done.metrics["numUpdatedRows"]) == (count > 0, count), values
+        assert rows_of(table) == sorted(rows), values
+        if "feed" in kind and done.committed:
+            feed = table.changes(done.version, done.version).select("_change_type", "id", "p", "v").collect()
+            pre = [("update_preimage", *row) for row in before if taken(*row)]
+            post = [("update_postimage", *change(*row)) for row in before if taken(*row)]
+            assert sorted(tuple(row) for row in feed) == sorted(pre + post), values
+    assert by_another_client(tmp_path / "t") == sorted(rows)
+
+
+def test_nested_fields_change_alone_even_where_there_was_no_struct(tmp_path, spark):
+    df = spark.sql(
+        "SELECT id, IF(id = 2, NULL, named_struct('a', id, 'b', named_struct('c', 'x'))) AS s, "
+        "array(id) AS l FROM range(3)"
+    )
+    table = Table.create(tmp_path / "t", df, spark)
+    table.update({"s.a": "s.a + 1", "s.b.c": "'y'"}, "id > 0")
+    found = [tuple(row) for row in table.to_df().selectExpr("id", "s.a", "s.b.c", "l[0]").orderBy("id").collect()]
+    assert found == [(0, 0, "x", 0), (1, 2, "y", 1), (2, None, "y", 2)]
+
+
+def test_rules_hold_for_changed_rows_and_computed_columns_follow(tmp_path, spark):
+    columns = [
+        column("n", "long", identity=Identity()),
+        column("k", "integer", nullable=False),
+        column("double", "integer", generated="k * 2"),
+        column("tag", "char(3)"),
+    ]
+    table = Table.create(tmp_path / "t", columns, spark, properties={"delta.constraints.small": "k < 100"})
+    table.append(spark.range(4).selectExpr("CAST(id AS INT) AS k", "'a' AS tag"))
+    table.update({"k": "k + 10", "tag": "'b'"}, "k > 1")
+    found = sorted(tuple(row) for row in table.to_df().select("k", "double", "tag").collect())
+    assert found == [(0, 0, "a  "), (1, 2, "a  "), (12, 24, "b  "), (13, 26, "b  ")]
+    before = set(tmp_path.rglob("*"))
+    for values, rule in (
+        ({"k": "k + 90"}, "CHECK small"),
+        ({"k": None}, "NOT NULL k"),
+        ({"double": "5"}, "generated column double"),
+        ({"tag": "'long'"}, "length of tag"),
+        ({"k": "5000000000"}, "does not fit into column k"),
+    ):
+        with pytest.raises(ConstraintError, match=rule) as refused:
+            table.update(values, "k = 12")
+        assert refused.value.sides
+    with pytest.raises(InputError, match="itself"):
+        table.update({"n": "1"})
+    assert table.version == 2
+    assert set(tmp_path.rglob("*")) == before, "what was written in vain is deleted again"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        ({}, InputError, "no column"),
+        ({"nope": "1"}, InputError, "no column 'nope'"),
+        ({"v": "nope + 1"}, InputError, "value for"),
+        ({"v": "array(1)"}, SchemaError, "do not fit"),
+        ({"s.a": "1", "s": "null"}, InputError, "set twice"),
+    ],
+    ids=["nothing", "no column", "no such name", "no fit", "twice"],
+)
+def test_what_cannot_be_set_is_refused_before_anything_is_written(values, kind, message, tmp_path, spark):
+    table = Table.create(tmp_path / "t", spark.sql("SELECT 1 AS v, named_struct('a', 1) AS s"), spark)
+    with pytest.raises(kind, match=message):
+        table.update(values)
+    assert table.version == 0
