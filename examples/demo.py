@@ -41,6 +41,18 @@ FEATURE = "deletionVectors"
 SWITCH = {"delta.enableDeletionVectors": "true"}
 
 
+class Progress:
+    """A line that is drawn anew while something is waited for."""
+
+    def __init__(self, text: str, story: Story) -> None:
+        self.text = text
+        self.story = story
+
+    def __rich__(self) -> Text:
+        ledger = self.story.ledger
+        return Text(f"{self.text} … {ledger.line() if ledger else ''}", overflow="ellipsis", no_wrap=True, style="dim")
+
+
 class Story:
     """Tells what happens, and remembers whether it was what should."""
 
@@ -49,6 +61,7 @@ class Story:
         self.began = time.monotonic()
         self.checks: list[tuple[str, bool]] = []
         self.place = ""
+        self.ledger: Ledger | None = None
 
     def chapter(self, title: str) -> None:
         self.console.print()
@@ -78,10 +91,11 @@ class Story:
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        if self.console.is_terminal:
-            with self.console.status(f"          {text} …"):
-                yield
-        else:
+        """Shows what is waited for, and how the pipelines are doing meanwhile."""
+        if not self.console.is_terminal:
+            yield
+            return
+        with self.console.status(Progress(text, self)):
             yield
 
     @property
@@ -176,7 +190,7 @@ def main() -> int:
             kept = stack.pop_all()
         with kept:
             story.say(f"Spark {spark.version} in local mode; the fleet's coordinator at {hosting.address}")
-            ledger = Ledger()
+            ledger = story.ledger = Ledger()
             path = str(folder / "lake" / "orders")
             first = range(500)
             # Deletes and appends go on side by side: an append that a delete has not seen does not stop it.

@@ -19,7 +19,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from halocline.compat.release import Release
 from halocline.errors import MissingExtraError
+from halocline.fleet.ladders import supported_by
 from halocline.fleet.state import Range, Report
 from halocline.formats.delta.gate import UNCHECKED
 from halocline.formats.delta.snapshot import own_release
@@ -166,6 +167,7 @@ def connect(
     spark: SparkSession | None = None,
     token: str = "",
     supported: Mapping[str, tuple[int, int]] | None = None,
+    features: Iterable[str] = (),
     install: bool = True,
     wait: float = _WAIT_S,
 ) -> Membership:
@@ -179,6 +181,7 @@ def connect(
         spark: The session whose settings count.
         token: The secret to be let in with; `HALOCLINE_FLEET_SECRET` if left out. Files for TLS are named there, too.
         supported: Ranges of levels on ladders of your own, as (lowest, highest); those of the formats are known.
+        features: What this process provides, where levels of your own ladders ask for it.
         install: Whether to stand in front of every table of the process; if not, see `Membership.acting`.
         wait: Seconds to wait for the fleet. If it is not reached by then, the member goes on trying in the background.
 
@@ -197,7 +200,9 @@ def connect(
     who = name or _name(spark)
     if where is None:
         return Membership(who, runs, None, ALONE)
-    return _joined(where, who, runs, role, token, supported or {}, install, wait)
+    ranges = {ladder: Range(*levels) for ladder, levels in (supported or {}).items()}
+    report = _report(who, runs, role, ranges, frozenset(features))
+    return _joined(where, report, token, install, wait)
 
 
 def join_once(address: str, release: str, spark: SparkSession | None) -> None:
@@ -213,34 +218,35 @@ def join_once(address: str, release: str, spark: SparkSession | None) -> None:
         runs = str(own_release()) if release == str(UNCHECKED) else release
         role = _setting(spark, f"{SETTING}.role") or "writer"
         who = _setting(spark, f"{SETTING}.name") or _name(spark)
-        _joined(address, who, runs, role, "", {}, True, _WAIT_ON_OPENING_S)
+        _joined(address, _report(who, runs, role), "", True, _WAIT_ON_OPENING_S)
 
 
-def _joined(
-    address: str,
+def _report(
     name: str,
     release: str,
     role: str,
-    token: str,
-    supported: Mapping[str, tuple[int, int]],
-    install: bool,
-    wait: float,
-) -> Membership:
+    ranges: Mapping[str, Range] | None = None,
+    features: frozenset[str] = frozenset(),
+) -> Report:
+    """What this process says about itself. A build that was not released says so, and raises no level by itself."""
+    supported = supported_by(release, _DOES.get(role, ("read", "write"))) | dict(ranges or {})
+    unreleased = Release.parse(release).version.is_pre_release
+    return Report(name, 0, release, role, supported, features, development=unreleased)
+
+
+def _joined(address: str, report: Report, token: str, install: bool, wait: float) -> Membership:
     try:
         from halocline.fleet.client import FleetClient
         from halocline.fleet.endpoint import Endpoint
         from halocline.fleet.gatekeeper import FleetGatekeeper
-        from halocline.fleet.ladders import supported_by
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
     endpoint = Endpoint.from_environment(address)
     if token:
         endpoint = replace(endpoint, secret=token)
-    ranges = {ladder: Range(*levels) for ladder, levels in supported.items()}
-    report = Report(name, 0, release, role, supported_by(release, _DOES.get(role, ("read", "write"))) | ranges)
     client: FleetClient = FleetClient(endpoint, report, on_change=lambda _: keeper.forget_refusals())
-    keeper = FleetGatekeeper(client, str(endpoint), release)
-    membership = Membership(name, release, str(endpoint), keeper)
+    keeper = FleetGatekeeper(client, str(endpoint), report.release)
+    membership = Membership(report.identity, report.release, str(endpoint), keeper)
     try:
         if not client.start(wait):
             _log.warning(

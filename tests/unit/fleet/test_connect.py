@@ -86,6 +86,14 @@ def test_ladders_of_its_own_are_reported(fleet):
         assert (range_.lo, range_.hi) == (2, 5)
 
 
+def test_features_and_unreleased_builds_are_reported(fleet):
+    hosting, admin = fleet
+    with hc.connect(hosting.address, name="app", release="halocline@0.2.0-rc.1", features=["new-layout"]):
+        member = members_of(admin)["app"]
+        assert list(member.features) == ["new-layout"]
+        assert member.development
+
+
 def test_tables_that_are_read_and_written_are_reported(fleet, tmp_path):
     hosting, admin = fleet
     url = make_table(tmp_path / "orders")
