@@ -16,14 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import pyarrow as pa
-
 from halocline.errors import ConflictError, ConstraintError, InputError
 from halocline.formats.delta import alter, feature_support, properties
-from halocline.formats.delta.actions import Action, Add, Cdc
-from halocline.formats.delta.file_list import from_adds
-from halocline.formats.delta.locations import Locations
-from halocline.formats.delta.metadata_rules import MODE
+from halocline.formats.delta.actions import Action, Add
 from halocline.formats.delta.provenance import engine_info
 from halocline.formats.delta.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.snapshot import Snapshot
@@ -33,15 +28,15 @@ from halocline.spark import offered, schema_merge
 from halocline.spark.frames import session_zone
 from halocline.spark.incoming import Incoming, incoming, outside
 from halocline.spark.rules import Rule
-from halocline.spark.scan import scan
 from halocline.table.admission import admit, state_of
 from halocline.table.new_table import CLUSTERING, check_clustering_kept, check_reserved, spelt
 from halocline.table.opened import Opened
 from halocline.table.replacement import Replacement, SchemaMode
-from halocline.table.row_files import CHANGE_TYPE, RowFiles
+from halocline.table.row_changes import inserted
+from halocline.table.row_files import RowFiles
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 Txn = tuple[str, int]
 """An application and its own version of a write, so that the same write is not done twice."""
@@ -153,7 +148,7 @@ class Writing(Opened):
         with RowFiles(self.store, state) as files:
             adds = _written(files, rows, plan)
             removal = plan.removal(spark, snapshot, transaction, adds, files)
-            changes = _inserted(spark, self.store, state, adds, files) if removal.is_recorded else []
+            changes = inserted(spark, self.store, state, adds, files) if removal.is_recorded else []
             parameters = {**_parameters("Overwrite", state, plan.schema_mode), **plan.parameters}
             metrics = plan.metrics(files.figures([*adds, *removal.adds]), removal, len(changes))
             tags = {PRESERVED_TAG: "true"} if files.identities().names and removal.adds else None
@@ -238,26 +233,6 @@ def _written(files: RowFiles, rows: Incoming, plan: Replacement) -> list[Add]:
         if plan.where is None:
             raise
         raise outside(error, Rule("", plan.where), plan.where) from None
-
-
-def _inserted(spark: SparkSession, store: Any, state: TableState, adds: Sequence[Add], files: RowFiles) -> list[Cdc]:
-    """The new rows once more, as changes; read back, since computing them again might give others."""
-    from pyspark.sql import functions as F
-
-    if not adds:
-        return []
-    decode = Locations(store.root).decode
-    df = scan(
-        spark,
-        pa.Table.from_batches([from_adds([(decode(add.path), add) for add in adds])]),
-        table_url=store.root,
-        schema=state.schema,
-        partition_columns=state.metadata.partition_columns,
-        mapping_mode=properties.choice(state.metadata.configuration, MODE),
-        zone=session_zone(spark),
-        store=store,
-    )
-    return files.write_changes(df.withColumn(CHANGE_TYPE, F.lit("insert")), state.schema)
 
 
 def _begun(snapshot: Snapshot, df: DataFrame) -> Transaction:

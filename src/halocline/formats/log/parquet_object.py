@@ -6,7 +6,6 @@ columns occupy. Whatever is wrong with the bytes becomes one `MalformedError` th
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,40 +15,11 @@ import pyarrow.parquet as pq
 
 from halocline.formats.log.damage import malformed
 from halocline.storage.base import Store
+from halocline.storage.range_file import RangeFile
 
 _WHOLE: Final = 32 * 1024 * 1024
 DAMAGE: Final = (pa.ArrowException, OSError, ValueError, KeyError, NotImplementedError)
 """What Arrow raises when the bytes are not what they should be."""
-
-
-class _Ranges(io.RawIOBase):
-    """An object as a file that can be read from any position."""
-
-    def __init__(self, store: Store, path: str, size: int) -> None:
-        self._store = store
-        self._path = path
-        self._size = size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = base + offset
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        length = self._size - self._position if size < 0 else min(size, self._size - self._position)
-        data = self._store.get_range(self._path, self._position, length) if length > 0 else b""
-        self._position += len(data)
-        return data
 
 
 class ParquetObject:
@@ -74,11 +44,11 @@ class ParquetObject:
             source = address
         else:
             size = store.head(path).size if size is None else size
-            source = pa.BufferReader(store.get(path)) if size <= _WHOLE else _Ranges(store, path, size)
+            source = pa.BufferReader(store.get(path)) if size <= _WHOLE else RangeFile(store, path, size)
         with self.reading():
             # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
             self._file = pq.ParquetFile(
-                source, pre_buffer=isinstance(source, _Ranges), coerce_int96_timestamp_unit="us"
+                source, pre_buffer=isinstance(source, RangeFile), coerce_int96_timestamp_unit="us"
             )
             self.schema: pa.Schema = self._file.schema_arrow
             self.metadata = self._file.metadata
