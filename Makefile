@@ -5,10 +5,14 @@ BIN    := $(VENV)/bin
 UV     := $(BIN)/uv pip install --quiet --native-tls --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit check format bench compat interop clean java
+# The tests that read and write rows; they also run on Spark Connect and on the oldest PySpark that is supported.
+ROWS   := $(addprefix tests/spark/test_,scan.py write.py append.py overwrite.py changes.py delete.py merge.py)
+OLDEST := .venvs/oldest
+
+.PHONY: help demo test test-connect test-oldest unit check format bench compat interop clean java
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -28,8 +32,20 @@ java:
 demo: java $(VENV)/.ready ## Run the main job on this machine, in a few minutes
 	@$(BIN)/python examples/demo.py
 
-test: java $(VENV)/.ready ## Run all tests
+test: java $(VENV)/.ready ## Run all tests, those on rows on Spark Connect as well
 	@$(BIN)/python -m pytest tests src --ignore=tests/compat
+	@$(MAKE) --no-print-directory test-connect
+
+test-connect: java $(VENV)/.ready ## Run the tests on rows on Spark Connect
+	@HALOCLINE_TEST_SPARK=connect $(BIN)/python -m pytest $(ROWS)
+
+$(OLDEST)/.ready: pyproject.toml $(VENV)/.ready
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(OLDEST)
+	@$(BIN)/uv pip install --quiet --native-tls --python $(OLDEST)/bin/python --group dev --editable '.[all]' 'pyspark==4.0.*'
+	@touch $@
+
+test-oldest: java $(OLDEST)/.ready ## Run the tests on rows on the oldest PySpark that is supported
+	@$(OLDEST)/bin/python -m pytest $(ROWS)
 
 unit: $(VENV)/.ready ## Run the tests that need no JVM
 	@$(BIN)/python -m pytest tests/unit tests/property -m "not slow and not spark" --numprocesses 2
