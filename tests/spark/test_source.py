@@ -338,6 +338,12 @@ def test_a_failing_task_leaves_no_files(tmp_path, spark):
     assert files_below(path) == before
 
 
+def test_other_partitions_than_the_table_has_are_refused(orders, spark):
+    df = spark.sql("SELECT 7L AS id, 'fr' AS country, 70L AS amount")
+    save(df, orders, partitionBy="COUNTRY")
+    assert "SCHEMA_MISMATCH" in refused(lambda: save(df, orders, partitionBy="id"))
+
+
 def test_an_append_only_table_is_not_overwritten(tmp_path, spark):
     action = Metadata(
         "1",

@@ -25,7 +25,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError, UnsupportedError
+from halocline.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    HaloclineError,
+    NotFoundError,
+    SchemaError,
+    UnsupportedError,
+)
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta import identity, properties
 from halocline.formats.delta.action_rules import check_appendable
@@ -265,6 +272,13 @@ def _state(asked: SourceOptions, store: Store, schema: Mapping[str, Any]) -> Tab
             raise
         columns = offered.nullable(offered.declared(schema))
         return new_table(columns, _spelt(columns, asked.partition_by), created_ms=system_clock())
+    has = [name.lower() for name in snapshot.partition_columns]
+    if asked.partition_by and [name.lower() for name in asked.partition_by] != has:
+        raise SchemaError(
+            f"{store.root} is partitioned in another way",
+            sides={"asked for": ", ".join(asked.partition_by), "table has": ", ".join(has) or "no partition columns"},
+            next_step="Leave partitionBy out: it is for tables that do not exist yet.",
+        )
     return TableState(snapshot.metadata, snapshot.protocol)
 
 
