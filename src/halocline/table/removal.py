@@ -8,32 +8,26 @@ change feed gets the rows that went as change files if files were rewritten; oth
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyroaring import BitMap64
 
 from halocline.formats.delta import properties
 from halocline.formats.delta.actions import Action, Add, Cdc, Remove
-from halocline.formats.delta.file_actions import adds_from, removes_from
+from halocline.formats.delta.file_actions import removes_from
 from halocline.formats.delta.snapshot import Snapshot
 from halocline.formats.delta.transaction import system_clock
-from halocline.spark.frames import deleted_rows, frame_of
+from halocline.spark.frames import frame_of
 from halocline.spark.matches import Matches, matches, unmet
 from halocline.spark.row_columns import RowColumns
 from halocline.table.row_files import CHANGE_TYPE, RowFiles
-from halocline.table.row_marks import marks_rows
+from halocline.table.row_marks import marked, marks_rows, positions_by_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FILE: Final = "__halocline_file_number"
 _ROW: Final = "__halocline_row_number"
-_decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
-_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
 @dataclass(frozen=True)
@@ -99,25 +93,7 @@ def _marked(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str
     """The same files with vectors that also name the rows that go."""
     df = frame_of(spark, snapshot, where=where, files=files, rows=RowColumns(file=_FILE, row=_ROW))
     positions: Any = df.select(_FILE, _ROW).toArrow()
-    before = deleted_rows(snapshot, files)
-    bitmaps: list[BitMap64] = []
-    for number in range(len(files)):
-        rows = pc.filter(positions[_ROW], pc.equal(positions[_FILE], number))
-        bitmaps.append(BitMap64(rows.to_pylist()) | before.get(number, BitMap64()))
-    vectors = row_files.write_vectors(bitmaps)
-    adds = adds_from(files, data_change=True)
-    return [
-        msgspec.structs.replace(add, deletion_vector=vector, stats=_loose(add.stats))
-        for add, vector in zip(adds, vectors, strict=True)
-    ]
-
-
-def _loose(stats: str | None) -> str | None:
-    """Statistics of a file that has lost rows: its bounds still hold, but values may be gone."""
-    if not stats:
-        return stats
-    found: dict[str, Any] = _decode(stats)
-    return _encode({**found, "tightBounds": False}).decode()
+    return marked(snapshot, files, positions_by_file(positions[_FILE], positions[_ROW]), row_files)
 
 
 def _rewritten(
