@@ -21,6 +21,8 @@ itself, which changes the protocol; a reader by the protocol, which it must chec
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -47,6 +49,7 @@ from halocline.versions import Version
 _log = logging.getLogger(__name__)
 _MOST_TABLES: Final = 512
 _MOST_SHOWN: Final = 10
+_RETRY_S: Final = 10.0
 
 
 class FleetGatekeeper(Gatekeeper):
@@ -66,6 +69,7 @@ class FleetGatekeeper(Gatekeeper):
         self._stores: OrderedDict[str, Store] = OrderedDict()
         self._levels: dict[str, int] = {}
         self._told: dict[str, int] = {}
+        self._refused: dict[str, float] = {}
         self._errands: SimpleQueue[tuple[str, str, int] | None] = SimpleQueue()
         self._runner: Thread | None = None
 
@@ -110,19 +114,20 @@ class FleetGatekeeper(Gatekeeper):
         url, ladder = snapshot.store.root, snapshot.protocol.format
         self.note_use(url, operation, ladder)
         table = canonical(url)
-        own = level_of(ladder, snapshot.protocol.features)
+        own = table_level(snapshot.protocol)
         with self._lock:
             self._stores[table] = snapshot.store
             self._stores.move_to_end(table)
             while len(self._stores) > _MOST_TABLES:
-                forgotten, _ = self._stores.popitem(last=False)
-                self._levels.pop(forgotten, None)
-                self._told.pop(forgotten, None)
-            news = newest and self._told.get(table) != own
+                self._forget(self._stores.popitem(last=False)[0])
+            if newest:
+                self._levels[table] = own
+            level = self._levels.get(table, own)
+            due = time.monotonic() - self._refused.get(table, math.inf) > _RETRY_S
+            news = newest and (due or self._told.get(table) != own)
             if news:
                 self._told[table] = own
-            recorded = self._levels.get(table, own)
-        level = min(recorded, own) if newest else recorded
+                self._refused.pop(table, None)
         if news:
             self._send(table, ladder, own)
         return min(level, self.client.level(ladder) or 0)
@@ -144,9 +149,9 @@ class FleetGatekeeper(Gatekeeper):
     def forget_refusals(self) -> None:
         """Tells levels again that the fleet did not take: it stands elsewhere now."""
         with self._lock:
-            for table, own in list(self._told.items()):
-                if self._levels.get(table) != own:
-                    del self._told[table]
+            for table in self._refused:
+                self._told.pop(table, None)
+            self._refused.clear()
 
     def close(self) -> None:
         """Stops telling levels."""
@@ -199,15 +204,22 @@ class FleetGatekeeper(Gatekeeper):
     def _run_errands(self) -> None:
         while (errand := self._errands.get()) is not None:
             table, ladder, level = errand
+            with self._lock:
+                if self._levels.get(table) != level:
+                    continue
             try:
-                recorded = self.client.table_users(table).levels.get(ladder)
-                if recorded != level:
+                if self.client.table_users(table).levels.get(ladder) != level:
                     self.client.move_table(table, ladder, level)
-                with self._lock:
-                    self._levels[table] = level
             except HaloclineError as error:
-                # The fleet has not got there yet, or is not reached; the next change of level brings another try.
+                # The fleet has not got there yet, or is not reached: a change of level, or time, brings another try.
                 _log.info("%s stays where the fleet knows it: %s", table, error.message)
+                with self._lock:
+                    self._refused[table] = time.monotonic()
+
+    def _forget(self, table: str) -> None:
+        self._levels.pop(table, None)
+        self._told.pop(table, None)
+        self._refused.pop(table, None)
 
 
 def level_of(ladder: str, features: Iterable[str]) -> int:

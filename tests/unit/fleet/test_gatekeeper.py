@@ -204,6 +204,11 @@ def test_an_observed_member_is_forgotten_after_the_window(tmp_path):
 # ---------------------------------------------------------------------- the table's level
 
 
+def recorded(admin, url):
+    answer = admin.ask("TableUsers", pb.TableUsersRequest(table=url), pb.TableUsersResponse)
+    return {each.ladder: each.level for each in answer.levels}
+
+
 def test_the_level_of_a_table_follows_its_migration(tmp_path):
     url = make_table(tmp_path / "orders")
     with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
@@ -213,10 +218,23 @@ def test_the_level_of_a_table_follows_its_migration(tmp_path):
         assert table.snapshot().level == 1
         table.set_properties(SWITCH)
         until(lambda: table.snapshot().level == 4)
-        answer = admin.ask("TableUsers", pb.TableUsersRequest(table=url), pb.TableUsersResponse)
-        assert [(each.ladder, each.level) for each in answer.levels] == [("delta", 4)]
+        until(lambda: recorded(admin, url) == {"delta": 4})
         table.drop_feature_support("deletionVectors")
-        until(lambda: table.snapshot().level == 1)
+        assert table.snapshot().level == 1
+        until(lambda: recorded(admin, url) == {"delta": 1})
+
+
+def test_a_level_that_the_fleet_did_not_take_is_told_again_when_it_stands_elsewhere(tmp_path):
+    url = make_table(tmp_path / "orders")
+    hc.Table.for_path(url).set_properties(SWITCH)
+    with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
+        table = hc.Table.for_path(url)
+        assert table.snapshot().level == 1, "the table has more, and the gate is closed"
+        until(lambda: bool(ops.gatekeeper._refused))
+        assert recorded(admin, url) == {}
+        raise_to(admin, 4)
+        until(lambda: table.snapshot().level == 4)
+        until(lambda: recorded(admin, url) == {"delta": 4})
 
 
 def test_a_closing_gate_lowers_the_level_of_new_snapshots(tmp_path):
@@ -226,7 +244,7 @@ def test_a_closing_gate_lowers_the_level_of_new_snapshots(tmp_path):
         until(lambda: ops.gate("delta", 4))
         table = hc.Table.for_path(url)
         table.set_properties(SWITCH)
-        until(lambda: table.snapshot().level == 4)
+        assert table.snapshot().level == 4
         held = table.snapshot()
         admin.command("StartDowngrade", pb.DowngradeRequest(ladder="delta", target=3, reason="test"))
         until(lambda: not ops.gate("delta", 4))
