@@ -1,6 +1,6 @@
 """Makes the pictures of the documentation out of what the commands really print.
 
-    .venv/bin/python docs/pictures/make.py
+.venv/bin/python docs/pictures/make.py
 """
 
 import os

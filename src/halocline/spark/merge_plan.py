@@ -118,6 +118,9 @@ class _Sides:
         self._target = {field["name"].lower(): field["name"] for field in target["fields"]}
         self._source = {field["name"].lower(): field["name"] for field in source["fields"]}
         self._alias = alias.lower()
+        # A qualifier may be a column instead, with the name after it inside.
+        fields = (*target["fields"], *source["fields"])
+        self._nested = {field["name"].lower() for field in fields if not isinstance(field["type"], str)}
 
     def key(self, part: exp.EQ) -> Key | None:
         """The key that an equation is, if it is one."""
@@ -159,7 +162,7 @@ class _Sides:
             if (name in self._target) == (name in self._source):
                 return None
             return ("target", self._target[name]) if name in self._target else ("source", self._source[name])
-        if table in self._target or table in self._source:  # it may be a field of a struct
+        if table in self._nested:
             return None
         if table == self._alias:
             return ("target", self._target[name]) if name in self._target else None

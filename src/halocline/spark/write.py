@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import HaloclineError, InputError
@@ -56,6 +57,7 @@ _VARIANT_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.variant.writeShredding.enabled": "false",
 }
+_PAUSES: Final = (0.0, 0.2, 0.4, 0.8)
 _OPTIONS: Final[Mapping[str, str]] = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
@@ -150,17 +152,30 @@ def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> l
 
 
 @contextlib.contextmanager
-def _all_or_nothing(store: Store, folder: str) -> Any:
+def _all_or_nothing(store: Store, folder: str) -> Iterator[None]:
     """Deletes the folder if writing fails."""
     try:
         yield
     except BaseException:
         with contextlib.suppress(HaloclineError, OSError):
-            store.delete_many([meta.path for meta in store.list(folder)])
-            local = store.address(folder)
-            if local.startswith("/"):
-                shutil.rmtree(local, ignore_errors=True)
+            _swept(store, folder)
         raise
+
+
+def _swept(store: Store, folder: str) -> None:
+    """Deletes all files of a folder, also those that tasks of the ended job still finish in the next moment.
+
+    What a task writes even later is nobody's, and left to vacuum.
+    """
+    local = store.address(folder)
+    for pause in _PAUSES:
+        time.sleep(pause)
+        found = [meta.path for meta in store.list(folder)]
+        store.delete_many(found)
+        if local.startswith("/"):  # buckets have no folders to remove
+            shutil.rmtree(local, ignore_errors=True)
+        if pause and not found:
+            return
 
 
 def _codec(configuration: Mapping[str, str]) -> str | None:
