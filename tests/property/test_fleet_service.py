@@ -1,0 +1,458 @@
+"""The real service under random events: lost, doubled and late messages, crashes, a second coordinator, slow clocks.
+
+Members run the pure half that the client drives; what they send and hear goes over the wire as bytes, through the same
+code that gRPC calls. Time is virtual. After every step the invariants are checked against what really is: the records
+in the store, the coordinator's memory, and the members with their own clocks.
+"""
+
+import asyncio
+
+import pytest
+from hypothesis import HealthCheck, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sqlalchemy import select
+
+import halocline.fleet.coordinator as coordinator_module
+from halocline.errors import HaloclineError
+from halocline.fleet import messages
+from halocline.fleet.auth import Access, Claims, rights
+from halocline.fleet.clock import ManualClock
+from halocline.fleet.coordinator import Coordinator
+from halocline.fleet.core import step
+from halocline.fleet.effects import Admit, Announce, Refuse, Renew
+from halocline.fleet.events import DeclareLadder, Heartbeat, Join, Leave, Tick
+from halocline.fleet.greeting import Caller
+from halocline.fleet.handshake import Role, Wire
+from halocline.fleet.invariants import check
+from halocline.fleet.ladder import Ladder, Rung
+from halocline.fleet.member_side import AskToJoin, Beat, Begin, End, Goodbye, Hear, MemberState, Status, member_step
+from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.server import FleetServer
+from halocline.fleet.service import FleetService, RejectedError
+from halocline.fleet.sessions import Session
+from halocline.fleet.state import Range, Report, Terms
+from halocline.fleet.store import schema
+from halocline.fleet.store.sqlite import SqliteStore
+from halocline.fleet.world import MemberMoment, Moment, Process, World
+
+LADDER = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8, changes_data=True), Rung(9))), "halocline")
+TERMS = Terms(lease=100, margin=10, provides=frozenset())
+OPERATOR = Claims("ann", 0, "operator", "halocline@0.1.0", 0, "anybody", rights(["force", "join"]), 10**15)
+RANGES = [Range(6, 6), Range(6, 8), Range(6, 9), Range(8, 9)]
+
+
+class Server(FleetServer):
+    """Knows when a heartbeat has been dealt with."""
+
+    dealt_with = 0
+
+    def _answer(self, session, effects):
+        super()._answer(session, effects)
+        self.dealt_with += 1
+
+
+class Member:
+    """A process with its own clock, which may run slower than the coordinator's within the margin."""
+
+    def __init__(self, name, runs, offset):
+        self.state = MemberState(Report(name, 0, "hudi@1.0.2", supported={"hudi": runs}))
+        self.runs = {"hudi": runs}
+        self.now = offset
+        self.operations = 0
+        self.talks_to = "one"
+
+    def advance(self, by, slow):
+        # The margin is a tenth of the lease, so a clock that loses less than a tenth stays within it.
+        self.now += by - by // 11 if slow else by
+
+
+class Fleets(RuleBasedStateMachine):
+    """Two coordinators on one store, three members, and a network that loses, doubles and delays."""
+
+    def __init__(self):
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.store = SqliteStore(":memory:")
+        self.clock = ManualClock(1_000)
+        self.wire = Wire.current()
+        self.moments = []
+        self.services = {}
+        self.net = []
+        self.members = {}
+        self.used = 0
+        self.life = 1_000
+
+    def teardown(self):
+        for service, _ in self.services.values():
+            self.run(service.stop())
+        self.store.close()
+        self.loop.close()
+
+    def run(self, coroutine):
+        return self.loop.run_until_complete(coroutine)
+
+    # Coordinators.
+
+    @initialize(offsets=st.lists(st.integers(0, 10**6), min_size=3, max_size=3))
+    def begin(self, offsets):
+        self.start("one")
+        for name, offset in zip("abc", offsets, strict=True):
+            self.members[name] = Member(name, Range(6, 8), offset)
+
+    def start(self, name):
+        """A coordinator that tries to take over, as it does when it starts and whenever it is not active."""
+        coordinator = Coordinator(
+            self.store,
+            self.clock,
+            name=name,
+            address=name,
+            ladders=[LADDER],
+            terms=TERMS,
+            provides=frozenset(self.wire.server().provides),
+        )
+        service = FleetService(coordinator, access=Access.open(), wire=self.wire)
+
+        async def begin():
+            await service._try_to_take_over()
+            service._tasks = [asyncio.ensure_future(service._work_off())]
+
+        self.services[name] = (service, Server(service, "127.0.0.1:0"))
+        self.run(begin())
+
+    def newest(self):
+        """The coordinator whose epoch the store has, if it is alive."""
+        epoch = self.store.holder().epoch
+        return next((each for each, _ in self.services.values() if each.coordinator.epoch == epoch), None)
+
+    @rule()
+    def the_active_one_is_cut_off_and_another_takes_over(self):
+        """Its lease on the store ends without its noticing; it goes on believing that it is active."""
+        held = self.store.holder()
+        self.store.resign(held.epoch)
+        other = "two" if held.name == "one" else "one"
+        if other in self.services:
+            service, _ = self.services[other]
+            service.coordinator.step_down()
+            self.run(service._try_to_take_over())
+        else:
+            self.start(other)
+
+    @rule()
+    def the_active_one_crashes_and_comes_back(self):
+        newest = self.newest()
+        if newest is not None:
+            name = newest.coordinator.name
+            for task in newest._tasks:
+                task.cancel()
+            self.run(asyncio.gather(*newest._tasks, return_exceptions=True))
+            del self.services[name]
+            self.start(name)
+
+    # Time.
+
+    @rule(by=st.integers(1, 60), slow=st.sets(st.sampled_from("abc")))
+    def time_passes(self, by, slow):
+        self.clock.advance(by)
+        for name, each in self.members.items():
+            each.advance(by, name in slow)
+
+    @rule()
+    def time_is_looked_at(self):
+        for service, _ in list(self.services.values()):
+            self.submit(service, Tick())
+
+    # Members.
+
+    @rule(name=st.sampled_from("abc"))
+    def a_member_asks_to_join(self, name):
+        each = self.members[name]
+        if each.state.status is Status.OUTSIDE:
+            self.life += 1
+            self.move(each, AskToJoin(each.now, self.life))
+        elif each.state.status is Status.JOINING:
+            self.move(each, AskToJoin(each.now, each.state.report.incarnation))
+
+    @rule(name=st.sampled_from("abc"))
+    def a_member_beats(self, name):
+        self.move(self.members[name], Beat(self.members[name].now))
+
+    @rule()
+    def all_goes_well_for_a_while(self):
+        """Everybody finds the active coordinator, joins, and is heard."""
+        newest = self.newest()
+        if newest is None:
+            return
+        self.net.clear()
+        for name, each in self.members.items():
+            each.talks_to = newest.coordinator.name
+            self.a_member_asks_to_join(name)
+        for _ in range(2):
+            self.everything_arrives_in_order()
+            for name in self.members:
+                self.a_member_beats(name)
+        self.everything_arrives_in_order()
+        self.time_is_looked_at()
+
+    @rule(name=st.sampled_from("abc"), to=st.sampled_from(["one", "two"]))
+    def a_member_turns_to_a_coordinator(self, name, to):
+        self.members[name].talks_to = to
+
+    @rule(name=st.sampled_from("abc"), before=st.integers(0, 120), after=st.integers(0, 120))
+    def a_member_beats_and_everything_is_slow(self, name, before, after):
+        """The heartbeat is on its way for a while, and so is the answer."""
+        each = self.members[name]
+        waiting = len(self.net)
+        self.move(each, Beat(each.now))
+        sent, self.net = self.net[waiting:], self.net[:waiting]
+        self.time_passes(before, set())
+        for coordinator, *message in sent:
+            if coordinator in self.services:
+                self.arrived(coordinator, *message)
+        told, self.net = self.net[waiting:], self.net[:waiting]
+        self.time_passes(after, set())
+        for _, _, _, incarnation, payload in told:
+            self.heard(each, incarnation, payload)
+
+    @rule(name=st.sampled_from("abc"))
+    def a_member_leaves(self, name):
+        self.move(self.members[name], Goodbye(self.members[name].now))
+
+    @rule(name=st.sampled_from("abc"), runs=st.sampled_from(RANGES), offset=st.integers(0, 10**6))
+    def a_member_restarts_as_another_release(self, name, runs, offset):
+        self.members[name] = Member(name, runs, offset)
+
+    @rule(name=st.sampled_from("abc"))
+    def an_operation_begins(self, name):
+        each = self.members[name]
+        each.operations += 1
+        self.move(each, Begin(each.now, f"op{each.operations}"))
+
+    @rule(name=st.sampled_from("abc"))
+    def an_operation_ends(self, name):
+        each = self.members[name]
+        for begun in list(each.state.operations)[:1]:
+            self.move(each, End(begun))
+
+    def move(self, member, event):
+        """A step of a member; what it sends goes into the network, to the coordinator it is connected to."""
+        before = member.state
+        member.state, sent = member_step(before, event)
+        assert check(MemberMoment(before, member.state)) == []
+        for message in sent:
+            self.net.append((member.talks_to, member.state.report.identity, *self.encoded(message)))
+
+    def encoded(self, message):
+        if isinstance(message, Join):
+            request = pb.HandshakeRequest(
+                client=messages.to_peer(self.wire.client(Role.MEMBER)),
+                identity=message.report.identity,
+                role="reader",
+                clock_ms=self.clock.wall(),
+                sent=message.sent,
+                membership=messages.to_membership(message.report),
+            )
+            return "join", message.report.incarnation, request.SerializeToString()
+        if isinstance(message, Heartbeat):
+            return "beat", message.incarnation, pb.Up(heartbeat=messages.to_heartbeat(message)).SerializeToString()
+        assert isinstance(message, Leave)
+        return "leave", message.incarnation, b""
+
+    # The network.
+
+    @precondition(lambda self: self.net)
+    @rule(data=st.data(), twice=st.booleans())
+    def something_arrives(self, data, twice):
+        number = data.draw(st.integers(0, min(len(self.net), 8) - 1))
+        coordinator, name, kind, incarnation, payload = self.net[number] if twice else self.net.pop(number)
+        if kind == "down":
+            self.heard(self.members[name], incarnation, payload)
+        elif coordinator in self.services:
+            self.arrived(coordinator, name, kind, incarnation, payload)
+
+    @precondition(lambda self: self.net)
+    @rule(data=st.data())
+    def something_is_lost(self, data):
+        self.net.pop(data.draw(st.integers(0, min(len(self.net), 8) - 1)))
+
+    @rule()
+    def everything_arrives_in_order(self):
+        for _ in range(40):
+            if not self.net:
+                return
+            coordinator, name, kind, incarnation, payload = self.net.pop(0)
+            if kind == "down":
+                self.heard(self.members[name], incarnation, payload)
+            elif coordinator in self.services:
+                self.arrived(coordinator, name, kind, incarnation, payload)
+
+    def arrived(self, coordinator, name, kind, incarnation, payload):
+        service, server = self.services[coordinator]
+        if kind == "join":
+            reply = self.run(self.greeted(server, payload, incarnation))
+        elif kind == "beat":
+            reply = self.run(self.beaten(service, server, name, incarnation, payload))
+        else:
+            self.submit(service, Leave(name, incarnation))
+            reply = []
+        self.net += [("", name, "down", incarnation, each) for each in reply]
+
+    async def greeted(self, server, payload, incarnation):
+        try:
+            request = pb.HandshakeRequest.FromString(payload)
+            answer = await server._greeter.greet(request, Caller("test"))
+            return [("admit", pb.HandshakeResponse.FromString(answer.SerializeToString()))]
+        except RejectedError as error:
+            refusal = error.rejection.refusal
+            return [] if refusal.condition == "UNAVAILABLE" else [("refuse", refusal)]
+
+    async def beaten(self, service, server, name, incarnation, payload):
+        sent = []
+
+        async def send(data):
+            sent.append(("down", pb.Down.FromString(data)))
+
+        claims = Claims(name, incarnation, "reader", "hudi@1.0.2", 0, "anybody", rights(["join"]), 10**15)
+        session = Session(claims, send, lambda: None)
+        before = server.dealt_with
+        server._beat(session, payload)
+        while server.dealt_with == before:
+            await asyncio.sleep(0.0005)
+        await session.flush()
+        return sent
+
+    def heard(self, member, incarnation, payload):
+        kind, what = payload
+        identity = member.state.report.identity
+        if kind == "admit":
+            granted, epoch = what.admission, what.epoch
+            known = messages.announcements(granted.announcements)
+            reply = Admit(identity, incarnation, granted.sent, epoch, granted.lease_ms, known)
+        elif kind == "refuse":
+            reply = Refuse(identity, what, incarnation)
+        else:
+            reply = self.from_session(identity, incarnation, what)
+        if reply is not None:
+            before = member.state
+            member.state, _ = member_step(before, Hear(member.now, reply))
+            assert check(MemberMoment(before, member.state)) == []
+
+    def from_session(self, identity, incarnation, down):
+        kind = down.WhichOneof("what")
+        if kind == "renewal":
+            each = down.renewal
+            known = messages.announcements(each.announcements)
+            return Renew(identity, incarnation, each.seq, each.sent, each.epoch, each.lease_ms, known)
+        if kind == "standing":
+            return Announce(messages.announcements(down.standing.announcements))
+        if kind == "ended":
+            return Refuse(identity, messages.ended(down.ended), incarnation)
+        return None
+
+    # Operators.
+
+    def submit(self, service, what):
+        try:
+            return self.run(service.submit(what))
+        except (RejectedError, HaloclineError) as error:
+            note(f"refused: {error}")
+            return None
+
+    def command(self, coordinator, call, request):
+        if coordinator not in self.services:
+            return
+        _, server = self.services[coordinator]
+        try:
+            self.run(getattr(server._commands, call)(request, OPERATOR))
+        except (RejectedError, HaloclineError) as error:
+            note(f"refused: {error}")
+
+    coordinators = st.sampled_from(["one", "two"])
+
+    @rule(to=coordinators, level=st.sampled_from([8, 9]), force=st.booleans())
+    def an_operator_raises(self, to, level, force):
+        self.command(to, "Raise", pb.RaiseRequest(ladder="hudi", level=level, force=force, reason="test"))
+
+    @rule(to=coordinators, policy=st.sampled_from(["auto", "manual"]))
+    def an_operator_sets_the_policy(self, to, policy):
+        self.command(to, "SetPolicy", pb.SetPolicyRequest(ladder="hudi", policy=policy))
+
+    @rule(to=coordinators, ahead=st.integers(0, 50))
+    def an_operator_holds(self, to, ahead):
+        until = self.clock.now() + ahead if ahead else 0
+        self.command(to, "PlaceHold", pb.PlaceHoldRequest(ladder="hudi", name="h", reason="test", until_ms=until))
+
+    @rule(to=coordinators)
+    def an_operator_releases(self, to):
+        self.command(to, "ReleaseHold", pb.ReleaseHoldRequest(ladder="hudi", name="h"))
+
+    @rule(to=coordinators, call=st.sampled_from(["Start", "Clean", "Finish", "Cancel"]), level=st.sampled_from([6, 8]))
+    def an_operator_downgrades(self, to, call, level):
+        request = pb.DowngradeRequest(ladder="hudi", target=level, reason="test")
+        self.command(to, f"{call}Downgrade", request)
+
+    @rule(to=coordinators, name=st.sampled_from("abc"))
+    def an_operator_removes_a_member(self, to, name):
+        self.command(to, "RemoveMember", pb.RemoveMemberRequest(identity=name, reason="test"))
+
+    # What must hold.
+
+    @invariant()
+    def every_step_was_safe(self):
+        for moment in self.drain():
+            assert check(moment) == []
+
+    def drain(self):
+        taken, RECORDED[:] = list(RECORDED), []
+        return taken
+
+    @invariant()
+    def the_world_is_safe(self):
+        newest = self.newest()
+        if newest is None or newest.coordinator.state is None or not self.members:
+            return
+        state = newest.coordinator.state
+        stored = self.durable()
+        processes = tuple(Process(each.state, each.runs, each.now) for each in self.members.values())
+        for each in processes:
+            self.used = max(self.used, each.acting("hudi"))
+        standing = stored.standings["hudi"]
+        if standing.level < self.used:
+            # A downgrade has finished: nobody acts above it any more.
+            self.used = max((each.acting("hudi") for each in processes), default=0)
+        world = World(self.clock.now(), stored, state, processes, used={"hudi": self.used})
+        assert check(world) == []
+
+    def durable(self):
+        """The fleet as the store has it, read without touching anything."""
+        with self.store._reading() as connection:
+            epoch = connection.execute(select(schema.coordinator.c.epoch)).scalar_one()
+            return self.store._fleet(connection, epoch)
+
+
+RECORDED = []
+
+
+def recording(state, event, *rest):
+    after, effects = step(state, event, *rest)
+    RECORDED.append(Moment(state, event, after, effects))
+    return after, effects
+
+
+@pytest.fixture(autouse=True)
+def _watched(monkeypatch):
+    monkeypatch.setattr(coordinator_module, "step", recording)
+    monkeypatch.setattr("halocline.fleet.service._GATHER_S", 0)
+    RECORDED.clear()
+
+
+Fleets.TestCase.settings = settings(
+    max_examples=20,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+def test_no_events_make_the_real_service_unsafe():
+    Fleets.TestCase().runTest()
