@@ -79,7 +79,7 @@ def chosen(clauses: Sequence[Clause], first: int = 0) -> Column:
     for number, clause in enumerate(clauses, first):
         holds = F.lit(True) if clause.condition is None else F.coalesce(column_of(clause.condition), F.lit(False))
         found = found.when(holds, F.lit(number))
-    return F.lit(None).cast("int") if found is F else found  # type: ignore[no-any-return]
+    return F.lit(None).cast("int") if found is F else found
 
 
 def with_old(df: DataFrame, fields: Sequence[Mapping[str, Any]], alias: str) -> DataFrame:
