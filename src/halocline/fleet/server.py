@@ -102,7 +102,7 @@ class FleetServer:
         self._tls = tls
         self._greeter = Greeter(service)
         self._commands = Commands(service, self._greeter)
-        self._health: Any = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        self._health: Any = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self._background: set[asyncio.Task[Any]] = set()
 
