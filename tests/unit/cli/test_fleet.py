@@ -1,0 +1,217 @@
+"""`halocline fleet` and `halocline serve`: what people see, exit codes and JSON."""
+
+import json
+import re
+import time
+
+import pytest
+
+from halocline.cli.main import run
+from halocline.fleet.client import FleetClient
+from halocline.fleet.hosting import Config, embedded
+from halocline.fleet.ladders import supported_by
+from halocline.fleet.service import Settings
+from halocline.fleet.state import Range, Report, TableUse, Terms
+
+
+@pytest.fixture(scope="module")
+def hosting():
+    """A fleet at delta 3, with a reader that is too old for 4."""
+    config = Config(
+        store=":memory:",
+        listen="127.0.0.1:0",
+        http="",
+        settings=Settings(tick_s=0.05),
+        terms=Terms(lease=3000, margin=300),
+    )
+    uses = frozenset({TableUse("lake/orders", "delta"), TableUse("lake/items", "delta")})
+    old = Report("etl-nightly", 0, "deltalake@1.0.2", supported=supported_by("deltalake@1.0.2"), tables=uses)
+    new = Report("ingest", 0, "hudi@1.0.2", "writer", {"hudi": Range(6, 8)})
+    with embedded(config) as running:
+        assert run(["fleet", "--at", running.address, "raise", "delta=3"]) == 0
+        with FleetClient(running.address, old), FleetClient(running.address, new):
+            yield running
+
+
+@pytest.fixture
+def fleet(hosting, capsys):
+    """Runs a command and returns its exit code, its lines and its complaints."""
+
+    def command(*arguments):
+        capsys.readouterr()
+        code = run(["fleet", "--at", hosting.address, "--identity", "ann", *arguments])
+        shown = capsys.readouterr()
+        return code, [line.rstrip() for line in shown.out.splitlines()], shown.err
+
+    return command
+
+
+def test_describe_shows_ladders_and_the_next_command(fleet):
+    code, lines, _ = fleet("describe")
+    assert code == 0
+    assert lines[0].split() == ["ladder", "level", "settled", "next", "members", "blocking", "the", "next", "level"]
+    delta = next(line for line in lines if line.startswith("delta"))
+    assert re.search(r"3 .* 4 .*1 live .*etl-nightly \(deltalake@1\.0\.2, lease \d+ s\)", delta)
+    assert "nobody: raise with  halocline fleet raise hudi=8" in "\n".join(lines)
+    assert "epoch 1" in lines[-1]
+
+
+def test_who_breaks_names_tables_and_upgrade_and_exits_with_two(fleet):
+    code, lines, _ = fleet("who-breaks", "--raise", "delta=4")
+    assert code == 2
+    assert re.search(
+        r"etl-nightly +deltalake@1\.0\.2 +reads lake/items, lake/orders .*upgrade to deltalake@1", lines[1]
+    )
+    assert lines[-1] == "1 of 1"
+
+
+def test_who_blocks_exits_with_two_if_somebody_does(fleet):
+    code, lines, _ = fleet("who-blocks", "deletionVectors")
+    assert code == 2
+    assert "etl-nightly" in lines[1]
+    code, lines, _ = fleet("who-breaks", "--raise", "hudi=8")
+    assert (code, lines) == (0, ["nobody of 1 would break"])
+
+
+def test_a_dry_run_shows_what_is_in_the_way_and_changes_nothing(fleet):
+    code, lines, _ = fleet("raise", "delta=4", "--dry-run")
+    assert code == 2
+    assert lines[0] == "delta 3 to 4: 1 in the way"
+    code, lines, _ = fleet("raise", "hudi=8", "--dry-run")
+    assert code == 0
+    assert lines[0] == "hudi 6 to 8: nothing is in the way"
+    assert lines[-1] == "Next: halocline fleet raise hudi=8"
+
+
+def test_a_raise_that_is_blocked_is_refused_with_everybody_named(fleet):
+    code, _, complaint = fleet("raise", "delta=4")
+    assert code == 2
+    assert complaint.startswith("LEVEL_BLOCKED: delta cannot rise to level 4: 1 in the way")
+    assert "deltalake@1.0.2 supports delta 1 to 3" in complaint
+
+
+def test_a_hold_is_placed_shown_with_its_end_and_released(fleet):
+    code, lines, _ = fleet("hold", "index", "--reason", "year-end close", "--until", "2099-12-01")
+    assert code == 0
+    assert "until 2099-12-01" in lines[0].replace(" 00:00:00", "")
+    _, lines, _ = fleet("describe")
+    assert 'hold on index at 1 until 2099-12-01: "year-end close" (hold)' in lines
+    code, _, complaint = fleet("raise", "index=2")
+    assert code == 1
+    assert complaint.startswith("HELD")
+    assert "2099-12-01" in complaint
+    assert fleet("release", "index")[0] == 0
+    assert fleet("hold", "index", "--reason", "x", "--until", "soon")[0] == 1
+
+
+def test_a_downgrade_goes_through_its_phases_or_is_cancelled(fleet):
+    fleet("raise", "index=2")
+    code, lines, _ = fleet("downgrade", "validate", "index=1")
+    assert code == 0
+    assert "data needs cleaning, after which no way leads back" in lines
+    assert fleet("downgrade", "start", "index=1", "--reason", "bad release")[0] == 0
+    time.sleep(0.2)
+    _, lines, _ = fleet("downgrade", "status")
+    assert lines[0] == 'index is on its way down to 1: closed, can still be cancelled: "bad release"'
+    assert fleet("downgrade", "cancel", "index")[0] == 0
+    assert fleet("downgrade", "status")[1] == ["no ladder is on its way down"]
+    assert fleet("downgrade", "validate", "index=9")[0] == 2
+    fleet("downgrade", "start", "index=1", "--reason", "bad release")
+    time.sleep(0.2)
+    assert fleet("downgrade", "clean", "index")[0] == 0
+    assert "past the point of no return" in fleet("downgrade", "status")[1][0]
+    assert fleet("downgrade", "cancel", "index")[0] == 1
+    assert fleet("downgrade", "finish", "index")[0] == 0
+
+
+def test_members_are_declared_shown_and_removed(fleet):
+    code, lines, _ = fleet("member", "declare", "bi", "trino@426", "--reads", "lake/orders")
+    assert (code, lines) == (0, ["observe bi trino@426, declared"])
+    _, lines, _ = fleet("members")
+    row = next(line for line in lines if line.startswith("bi"))
+    assert re.search(r"trino@426 +reader +delta 1-3 +declared .*reads .*lake/orders", row)
+    assert next(line for line in lines if line.startswith("etl-nightly")).count("s ") >= 1
+    assert fleet("member", "remove", "bi", "--reason", "switched off")[0] == 0
+    assert fleet("member", "remove", "bi", "--reason", "switched off")[0] == 1
+
+
+def test_everybody_who_was_ever_greeted_is_shown_on_request(fleet):
+    _, lines, _ = fleet("members", "--all")
+    assert any(re.match(r"etl-nightly +halocline@\S+ +deltalake@1\.0\.2 +reader +joined", line) for line in lines)
+    assert any(re.match(r"ann +halocline@\S+ +operator +greeted", line) for line in lines)
+
+
+def test_a_ladder_is_declared_from_a_file(fleet, tmp_path):
+    path = tmp_path / "ladder.toml"
+    path.write_text('name = "pipeline"\n[[rung]]\nlevel = 1\n[[rung]]\nlevel = 2\nrequires = {delta = 3}\n')
+    assert fleet("ladders", "declare", str(path))[:2] == (0, ["declare pipeline levels 1, 2"])
+    assert fleet("policy", "pipeline", "auto")[0] == 0
+    path.write_text("name = 3")
+    code, _, complaint = fleet("ladders", "declare", str(path))
+    assert code == 1
+    assert "does not describe a ladder" in complaint
+
+
+def test_the_audit_log_is_shown_newest_first_and_can_be_narrowed(fleet):
+    fleet("raise", "delta=4")
+    _, lines, _ = fleet("audit", "--action", "raise", "--refused", "--limit", "1")
+    assert re.search(r"ann +raise refused +delta=4 +LEVEL_BLOCKED", lines[1])
+
+
+def test_everything_can_be_had_as_json(fleet):
+    for arguments in (
+        ["describe"],
+        ["members"],
+        ["audit"],
+        ["who-breaks", "--raise", "delta=4"],
+        ["raise", "delta=4", "--dry-run"],
+        ["downgrade", "validate", "delta=2"],
+    ):
+        _, lines, _ = fleet(*arguments, "--output", "json")
+        assert json.loads("\n".join(lines))
+    code, _, complaint = fleet("raise", "delta=4", "--output", "json")
+    assert (code, json.loads(complaint)["error"]["condition"]) == (2, "LEVEL_BLOCKED")
+
+
+def test_an_export_is_written_and_an_import_refused_while_members_act(fleet, tmp_path):
+    path = tmp_path / "backup.json"
+    assert fleet("export", str(path))[0] == 0
+    assert json.loads(path.read_text())["format"] == 1
+    code, _, complaint = fleet("import", str(path), "--reason", "a try")
+    assert code == 1
+    assert "2 members hold a lease" in complaint
+    assert fleet("import", str(tmp_path / "none.json"), "--reason", "a try")[0] == 1
+
+
+@pytest.mark.parametrize("level", ["delta", "delta=", "=3", "delta=x", "delta=-1"])
+def test_a_level_that_is_none_is_refused(fleet, level):
+    assert fleet("raise", level)[0] == 1
+
+
+def test_without_a_fleet_the_message_says_how_to_start_one(capsys):
+    assert run(["fleet", "--at", "grpc://127.0.0.1:1", "describe"]) == 1
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("UNAVAILABLE: the fleet at 127.0.0.1:1 did not answer")
+    assert "halocline serve" in complaint
+
+
+@pytest.mark.parametrize("address", ["http://x", "127.0.0.1:7470", "grpc://", "grpc://a@b:1"])
+def test_an_address_that_is_none_is_refused(address, capsys):
+    assert run(["fleet", "--at", address, "describe"]) == 1
+    assert "no address of a fleet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--listen", "0.0.0.0:0"],
+        ["--tls-cert", "x.pem"],
+        ["--client-ca", "x.pem"],
+        ["--access", "/no/such/file.toml"],
+        ["--listen", "nonsense"],
+        ["--store", "mysql://x/y"],
+    ],
+)
+def test_serve_refuses_what_would_be_unsafe_or_cannot_be(arguments, capsys):
+    assert run(["serve", "--http", "off", *arguments]) == 1
+    assert capsys.readouterr().err

@@ -1,0 +1,237 @@
+"""The HTTP side: metrics, health, mounted routes, and requests that make no sense."""
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from halocline.errors import IncompatibleError, InputError
+from halocline.fleet.auth import Access, Grant, Right, digest, rights
+from halocline.fleet.client import FleetClient
+from halocline.fleet.hosting import Config, address, embedded
+from halocline.fleet.http import body_of, require, service_of
+from halocline.fleet.ladders import shipped
+from halocline.fleet.service import Settings
+from halocline.fleet.standing import Policy
+from halocline.fleet.state import Range, Report, Terms
+
+ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anybody=rights(["observe"]))
+
+
+async def post(request):
+    who = await require(request, Right.JOIN)
+    data = await body_of(request, 1000)
+    return JSONResponse({"who": who, "bytes": len(data), "epoch": service_of(request).coordinator.epoch})
+
+
+async def refuse(request):
+    raise IncompatibleError("it does not fit", next_step="Upgrade.")
+
+
+async def bug(request):
+    raise RuntimeError("a secret detail")
+
+
+def routes(_):
+    return [
+        Route("/api/v1/post", post, methods=["POST"]),
+        Route("/api/v1/refuse", refuse),
+        Route("/api/v1/bug", bug),
+    ]
+
+
+@pytest.fixture(scope="module")
+def hosting():
+    config = Config(
+        store=":memory:",
+        listen="127.0.0.1:0",
+        http="127.0.0.1:0",
+        access=ACCESS,
+        routes=routes,
+        settings=Settings(tick_s=0.05),
+    )
+    with embedded(config) as running:
+        yield running
+
+
+def call(hosting, method, path, body=b"", headers=None):
+    connection = http.client.HTTPConnection("127.0.0.1", hosting.http_port, timeout=10)
+    try:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        return response.status, response.read(), response
+    finally:
+        connection.close()
+
+
+def test_health_says_who_is_active(hosting):
+    status, body, _ = call(hosting, "GET", "/health")
+    assert status == 200
+    assert json.loads(body) == {"active": True, "epoch": 1, "at": f"127.0.0.1:{hosting.port}"}
+
+
+def metrics(hosting):
+    status, body, response = call(hosting, "GET", "/metrics")
+    assert status == 200
+    assert response.getheader("content-type").startswith("text/plain")
+    found = {}
+    for line in body.decode().splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            found[name] = float(value)
+    return found
+
+
+def test_metrics_tell_levels_members_and_refusals():
+    config = Config(store=":memory:", listen="127.0.0.1:0", http="127.0.0.1:0", settings=Settings(tick_s=0.05))
+    with embedded(config) as hosting:
+        report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+        with FleetClient(hosting.address, report):
+            old = FleetClient(hosting.address, Report("old", 0, "hudi@0.12.0", supported={"hudi": Range(4, 5)}))
+            with pytest.raises(IncompatibleError):
+                old.start()
+            time.sleep(0.2)
+            found = metrics(hosting)
+    assert found['halocline_fleet_level_info{downgrade="none",ladder="hudi",level="6",policy="manual"}'] == 1
+    assert found['halocline_feature_finalized_level{feature="hudi"}'] == 6
+    assert found['halocline_members{client="hudi",provenance="reported",version="1.0.2"}'] == 1
+    assert found['halocline_feature_supported_max_level{client="hudi",feature="hudi"}'] == 8
+    assert found['halocline_gate_denied_total{gate="hudi=6"}'] == 1
+    assert found['halocline_incompatible_sightings_total{client="hudi@0.12.0"}'] == 1
+    assert found['halocline_handshakes_total{outcome="INCOMPATIBLE_VERSION"}'] == 1
+    assert found["halocline_sessions"] == 1
+    assert found["halocline_heartbeats_total"] >= 1
+    assert found["halocline_coordinator_active"] == 1
+    assert found["halocline_epoch"] == 1
+
+
+def test_every_metric_has_our_prefix(hosting):
+    assert all(name.startswith("halocline_") for name in metrics(hosting))
+
+
+def test_releases_that_callers_invent_do_not_make_endless_metrics(hosting):
+    for number in range(500):
+        hosting.service.metrics.incompatible(f"x@{number}")
+    labels = {name for name in metrics(hosting) if name.startswith("halocline_incompatible_sightings_total")}
+    assert len(labels) <= 201
+
+
+def test_a_mounted_route_knows_the_service_and_who_calls(hosting):
+    allowed = {"Authorization": "Bearer s"}
+    status, body, _ = call(hosting, "POST", "/api/v1/post", b"x" * 10, allowed)
+    assert (status, json.loads(body)) == (200, {"who": "posters", "bytes": 10, "epoch": 1})
+    for headers, expected in (
+        ({}, 403),
+        ({"Authorization": "Bearer guess"}, 401),
+        ({"Authorization": "Bearer a.b.c"}, 401),
+    ):
+        status, body, _ = call(hosting, "POST", "/api/v1/post", b"", headers)
+        assert status == expected, body
+
+
+def test_a_body_that_is_too_large_is_refused(hosting):
+    status, body, _ = call(hosting, "POST", "/api/v1/post", b"x" * 5000, {"Authorization": "Bearer s"})
+    assert (status, json.loads(body)["error"]["condition"]) == (400, "ARGUMENT_INVALID")
+
+
+def test_errors_are_told_with_their_condition_and_bugs_without_details(hosting):
+    status, body, _ = call(hosting, "GET", "/api/v1/refuse")
+    assert status == 409
+    assert json.loads(body)["error"]["next"] == "Upgrade."
+    status, body, _ = call(hosting, "GET", "/api/v1/bug")
+    assert status == 500
+    assert b"secret detail" not in body
+
+
+PATHS = st.sampled_from(
+    ["/metrics", "/health", "/api/v1/post", "/api/v1/refuse", "/", "/api", "/metrics/", "//metrics"]
+)
+PIECES = st.text("abc./%20?&=#~'\"<>", max_size=30)
+HEADERS = st.dictionaries(
+    st.sampled_from(["Authorization", "Content-Type", "Accept", "X-Forwarded-For", "Range", "Expect"]),
+    st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=60),
+    max_size=4,
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "BREW"]),
+    path=PATHS,
+    extra=PIECES,
+    body=st.binary(max_size=200),
+    headers=HEADERS,
+)
+def test_no_request_makes_the_server_fail(hosting, method, path, extra, body, headers):
+    target = path + re.sub(r"\s", "", extra)
+    headers.pop("Expect", None)
+    status, _, _ = call(hosting, method, target, body, headers)
+    assert status < 500, f"{method} {target}"
+    assert hosting.service.active
+
+
+@pytest.mark.parametrize(
+    "data", [b"\0" * 100, b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01 not http", b"GET " + b"a" * 100_000]
+)
+def test_bytes_that_are_no_http_harm_nobody(hosting, data):
+    with socket.create_connection(("127.0.0.1", hosting.http_port), timeout=5) as connection:
+        connection.sendall(data)
+        connection.settimeout(2)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            connection.recv(1000)
+    assert call(hosting, "GET", "/health")[0] == 200
+
+
+# Hosting.
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"listen": "0.0.0.0:0"}, "nothing would be encrypted"),
+        ({"listen": "[::]:0"}, "nothing would be encrypted"),
+        ({"listen": "example.org:0"}, "nothing would be encrypted"),
+        ({"listen": "127.0.0.1"}, "no address"),
+        ({"listen": "127.0.0.1:99999"}, "no address"),
+    ],
+)
+def test_a_port_for_other_machines_needs_tls_and_an_access_file(options, message):
+    with pytest.raises(InputError, match=message):
+        Config(**options)
+
+
+def test_other_machines_are_allowed_if_somebody_says_so():
+    assert Config(listen="0.0.0.0:0", insecure=True).insecure
+    assert address("[::1]:5") == ("::1", 5)
+
+
+def test_a_port_that_is_taken_is_an_error_and_the_store_is_let_go(tmp_path):
+    store = str(tmp_path / "fleet.db")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        busy = f"127.0.0.1:{taken.getsockname()[1]}"
+        for options in ({"listen": busy, "http": ""}, {"listen": "127.0.0.1:0", "http": busy}):
+            with pytest.raises(InputError, match="cannot listen"), embedded(Config(store=store, **options)):
+                pass
+    with embedded(Config(store=store, listen="127.0.0.1:0", http="")) as hosting:
+        assert hosting.service.active
+
+
+def test_a_new_fleet_takes_the_policy_and_terms_it_is_started_with():
+    config = Config(
+        store=":memory:", listen="127.0.0.1:0", http="", policy=Policy.AUTO, terms=Terms(lease=500, margin=50)
+    )
+    with embedded(config) as hosting:
+        fleet = hosting.service.state().fleet
+    assert {each.policy for each in fleet.standings.values()} == {Policy.AUTO}
+    assert set(fleet.standings) == set(shipped())
+    assert fleet.terms.lease == 500
