@@ -13,7 +13,8 @@ damaged, and what is *valid but beyond* one of the parties. A fourth, our own bu
     │   └── MissingExtraError   an optional part is not installed
     ├── IncompatibleError     one party lacks a feature that the other requires (exit code 2)
     ├── ConflictError         somebody else changed the same thing first
-    │   └── AlreadyExistsError  the name is taken
+    │   ├── AlreadyExistsError  the name is taken
+    │   └── StaleEpochError     another coordinator has taken over
     ├── NotYetError           time must pass first; the error says until when
     ├── UnavailableError      a service or store could not be reached, or answered too late
     ├── DeniedError           the caller has no right to do this
@@ -235,6 +236,12 @@ class AlreadyExistsError(ConflictError):
     """The name to be created is taken; nothing was written."""
 
     default_condition = "ALREADY_EXISTS"
+
+
+class StaleEpochError(ConflictError):
+    """Another coordinator has taken over; nothing was written."""
+
+    default_condition = "STALE_EPOCH"
 
 
 class NotYetError(HaloclineError):

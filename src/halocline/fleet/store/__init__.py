@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halocline.errors import InputError
+from halocline.errors import InputError, StaleEpochError
 from halocline.fleet.store.base import (
     Entry,
     FleetStore,
@@ -10,7 +10,6 @@ from halocline.fleet.store.base import (
     Query,
     Seen,
     Sighting,
-    StaleEpochError,
     Write,
 )
 

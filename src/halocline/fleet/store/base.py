@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from halocline.errors import ConflictError
 from halocline.fleet.effects import Audit
 from halocline.fleet.state import Change, Fleet
 
@@ -22,12 +21,6 @@ State = TypeVar("State")
 
 MOST_AUDIT: Final = 1_000_000
 MOST_SIGHTINGS: Final = 100_000
-
-
-class StaleEpochError(ConflictError):
-    """Another coordinator has taken over; nothing was written."""
-
-    default_condition = "STALE_EPOCH"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from halocline._version import __version__
-from halocline.errors import UnavailableError
+from halocline.errors import StaleEpochError, UnavailableError
 from halocline.fleet.effects import Audit
 from halocline.fleet.state import Change, Fleet
 from halocline.fleet.store import codec, migrations, schema
@@ -31,7 +31,6 @@ from halocline.fleet.store.base import (
     Query,
     Seen,
     Sighting,
-    StaleEpochError,
     State,
     Write,
 )
