@@ -130,7 +130,6 @@ def test_every_condition_used_in_the_sources_is_registered():
     assert {(name, code) for name, code in used if code not in CONDITIONS} == set()
 
 
-@pytest.mark.skip(reason="parts that raise some of them are not in yet")
 def test_every_registered_condition_is_raised_somewhere():
     """A code that nothing raises is a promise that nothing keeps."""
     registry = inspect.getsource(errors).partition("CONDITIONS: Final")[2].partition("\n)\n")[0]

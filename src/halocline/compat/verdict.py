@@ -37,6 +37,7 @@ from halocline.compat.support import Answered, Support, support_of
 from halocline.errors import IncompatibleError
 
 _NOTHING: frozenset[str] = frozenset()
+_TOO_OLD = {"reader": "READER_TOO_OLD", "writer": "WRITER_TOO_OLD"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -377,7 +378,7 @@ def _refusal(verdict: Verdict, subject: str) -> IncompatibleError:
         message = f"{subject} requires {side} feature{'s' if len(names) > 1 else ''} {', '.join(names)}."
     else:
         message = f"{subject} requires {', '.join(number.replace('er ', 'er version ') for number in numbers)}."
-    condition = "RELEASE_UNKNOWN" if verdict.unknown else f"{side.upper()}_TOO_OLD"
+    condition = "RELEASE_UNKNOWN" if verdict.unknown else _TOO_OLD[side]
     sides = {"table": _table_side(verdict.protocol, root), "you are": _release_side(verdict, root)}
     if verdict.refused and (peculiar := [reason.text for reason in verdict.reasons if ": " in reason.text]):
         sides["because"] = "; ".join(peculiar)
