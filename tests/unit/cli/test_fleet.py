@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -215,3 +216,22 @@ def test_an_address_that_is_none_is_refused(address, capsys):
 def test_serve_refuses_what_would_be_unsafe_or_cannot_be(arguments, capsys):
     assert run(["serve", "--http", "off", *arguments]) == 1
     assert capsys.readouterr().err
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text(encoding="utf-8")
+COMMANDS = sorted(set(re.findall(r"halocline (fleet(?: [a-z-]+){1,2}|serve)\b", PAGE)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_page_exists(command, capsys):
+    words = command.split()
+    if words[1:2] and words[1] not in ("downgrade", "ladders", "member"):
+        words = words[:2]
+    assert run([*words, "--help"]) == 0
+    assert words[-1] in capsys.readouterr().out
+
+
+def test_every_metric_of_the_page_exists(hosting):
+    text = hosting.service.metrics.text().decode()
+    for name in set(re.findall(r"`(halocline_\w+)", PAGE)):
+        assert name in text, name
