@@ -1,8 +1,7 @@
 """A member's client: joins a fleet, keeps the lease alive in the background, and answers gates.
 
-`FleetClient` drives the pure half of a member (`halocline.fleet.member_side`) over a link. One background thread
-greets, joins and listens, another sends heartbeats; the caller's threads only read what they have learnt. Nothing here
-knows of Spark or tables.
+`FleetClient` is what a program holds. Its membership (`halocline.fleet.membership`) is kept alive by threads of its
+own; the caller's threads only read what those have learnt. Nothing here knows of Spark or tables.
 
 Promise: a gate is open only while the lease runs and only up to a level that was heard. When the fleet is not reached,
 gates close as the lease ends, everything else goes on, and `contact` says since when. A refusal ends it: the client
@@ -14,74 +13,28 @@ Limits: callbacks run on the background thread and must be quick. A process that
 
 from __future__ import annotations
 
-import logging
-import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from itertools import count
-from threading import Condition, Event, Thread
-from typing import Any, Final
+from typing import Any
 
 import grpc
 
 from halocline.errors import HaloclineError, InputError, UnavailableError
 from halocline.fleet import messages
 from halocline.fleet.clock import Clock, SystemClock
-from halocline.fleet.effects import Admit, Announce, Refusal, Refuse, Renew
 from halocline.fleet.endpoint import Endpoint
-from halocline.fleet.events import Heartbeat, Join
 from halocline.fleet.handshake import Wire
-from halocline.fleet.link import DEADLINE, Link, LinkError
-from halocline.fleet.member_side import (
-    AskToJoin,
-    Beat,
-    Begin,
-    End,
-    Goodbye,
-    Hear,
-    MemberEvent,
-    MemberState,
-    Snapshot,
-    Status,
-    may_commit,
-    member_step,
-    snapshot,
-)
+from halocline.fleet.link import DEADLINE, Link
+from halocline.fleet.member_side import Begin, End, MemberState, Snapshot, Status, may_commit, snapshot
+from halocline.fleet.membership import Contact, Membership
 from halocline.fleet.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.standing import Announcement
 from halocline.fleet.state import Report, TableUse
-from halocline.fleet.status import Told, told
+from halocline.fleet.status import told
 
-_log = logging.getLogger(__name__)
-_SESSION: Final = 3600.0
-"""Seconds after which a session ends by itself and both ends are checked again."""
-_SOONEST: Final = 0.05
-_FIRST_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 5.0
-_MOST_TRIES: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Contact:
-    """Whether a member is in touch with its fleet.
-
-    Args:
-        status: `joined`, `joining` or `outside`.
-        since: Since when it has been so, in milliseconds since 1970.
-        server: The coordinator's release, once heard.
-        epoch: Its epoch.
-        error: Why it is not joined, if it is not.
-        final: Whether the client has given up: it was refused, displaced, removed or closed.
-    """
-
-    status: Status
-    since: int
-    server: str = ""
-    epoch: int = 0
-    error: HaloclineError | None = None
-    final: bool = False
+__all__ = ["Contact", "FleetClient", "Operation", "TableUsers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +100,8 @@ class FleetClient:
         where = Endpoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
         self._clock = clock or SystemClock()
         self._link = Link(where, report.identity, report.role, wire=wire, clock=self._clock, deadline=deadline)
-        self._state = MemberState(replace(report, incarnation=0))
-        self._contact = Contact(Status.OUTSIDE, self._clock.wall())
-        self._tables: dict[TableUse, None] = dict.fromkeys(sorted(report.tables))
-        self._tables_told = True
-        self._on_change = on_change
-        self._on_lost = on_lost
-        self._changed = Condition()
-        self._beat_soon = Event()
-        self._closed = Event()
-        self._heartbeat = 5.0
         self._names = count()
-        self._heard_at = 0
-        self._latest = 0
-        self._joined_as = 0
-        self._thread: Thread | None = None
+        self._membership = Membership(self._link, report, self._clock, on_change, on_lost)
 
     def start(self, wait: float = 10.0) -> bool:
         """Joins, and keeps the membership alive in the background from now on.
@@ -176,32 +116,20 @@ class FleetClient:
             HaloclineError: The fleet refused, or we refuse the fleet: `IncompatibleError` names the feature and the
                 release that would do, `DeniedError` says that the secret or certificate was not accepted.
         """
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="halocline-fleet", daemon=True)
-            self._thread.start()
-        with self._changed:
-            self._changed.wait_for(lambda: self._contact.status is Status.JOINED or self._contact.final, wait)
-            contact = self._contact
+        membership = self._membership
+        membership.start()
+        with membership.changed:
+            membership.changed.wait_for(
+                lambda: membership.contact.status is Status.JOINED or membership.contact.final, wait
+            )
+            contact = membership.contact
         if contact.final and contact.error is not None:
             raise contact.error
         return contact.status is Status.JOINED
 
     def close(self) -> None:
         """Stops acting and leaves. A client that was closed cannot be started again."""
-        with self._changed:
-            farewell = self._advance(Goodbye(self._clock.now()))
-            self._closed.set()
-            self._beat_soon.set()
-            self._note(Status.OUTSIDE, error=self._contact.error, final=True)
-        if farewell and self._link.refused is None:
-            try:
-                fleet, _ = self._link.stubs()
-                fleet.Leave(pb.LeaveRequest(), **{**self._link.options(), "timeout": min(2.0, self._link.deadline)})
-            except grpc.RpcError as error:
-                _log.info("left the fleet without saying goodbye: %s", told(error, self._link.address).error.message)
-        self._link.close()
-        if self._thread is not None:
-            self._thread.join(timeout=self._link.deadline)
+        self._membership.stop()
 
     def __enter__(self) -> FleetClient:
         self.start()
@@ -211,6 +139,10 @@ class FleetClient:
         self.close()
 
     # What the caller's threads ask.
+
+    @property
+    def _state(self) -> MemberState:
+        return self._membership.state
 
     @property
     def identity(self) -> str:
@@ -225,7 +157,7 @@ class FleetClient:
     @property
     def contact(self) -> Contact:
         """Whether it is in touch with the fleet, and since when."""
-        return self._contact
+        return self._membership.contact
 
     def snapshot(self) -> Snapshot:
         """What an operation that begins now may use; without a lease, nothing new."""
@@ -248,18 +180,19 @@ class FleetClient:
     def operation(self, name: str = "operation") -> Iterator[Operation]:
         """Begins an operation under one snapshot; the fleet waits for it before a level counts as settled."""
         unique = f"{name}#{next(self._names)}"
-        with self._changed:
-            self._advance(Begin(self._clock.now(), unique))
+        with self._membership.changed:
+            self._membership.advance(Begin(self._clock.now(), unique))
             taken = self._state.operations.get(unique)
         begun = Operation(self, unique, taken if taken is not None else self.snapshot())
         try:
             yield begun
         finally:
-            with self._changed:
-                self._advance(End(unique))
+            with self._membership.changed:
+                self._membership.advance(End(unique))
             held = begun.snapshot.levels.items()
-            if any(name in self._state.heard and self._state.heard[name].view != view for name, view in held):
-                self._beat_soon.set()
+            heard = self._state.heard
+            if any(ladder in heard and heard[ladder].view != view for ladder, view in held):
+                self._membership.beat_soon()
 
     def note_use(self, table: str, ladder: str, operation: str = "read") -> None:
         """Tells the fleet, with the next heartbeat, that this member uses a table. Never waits.
@@ -270,15 +203,7 @@ class FleetClient:
         if ladder not in self._state.report.supported:
             raise InputError(f"{self.identity} reports no range for {ladder}, so it cannot use {table}")
         use = TableUse(messages.bounded("table", table, messages.LONGEST_TABLE), ladder, operation)
-        with self._changed:
-            if use in self._tables:
-                return
-            while len(self._tables) >= messages.MOST_TABLES:
-                del self._tables[next(iter(self._tables))]
-            self._tables[use] = None
-            self._tables_told = False
-            self._state = replace(self._state, report=replace(self._state.report, tables=frozenset(self._tables)))
-        self._beat_soon.set()
+        self._membership.use(use)
 
     # What goes to the fleet in the caller's own thread.
 
@@ -311,7 +236,7 @@ class FleetClient:
         self._asked(lambda _, options: self._link.stubs()[1].Observe(request, **options))
 
     def _asked(self, call: Callable[[Any, dict[str, Any]], Any]) -> Any:
-        contact = self._contact
+        contact = self._membership.contact
         if contact.status is not Status.JOINED:
             raise contact.error or UnavailableError(f"{self.identity} has not joined {self._link.endpoint} yet")
         try:
@@ -322,205 +247,3 @@ class FleetClient:
 
     def _may_commit(self, operation: str) -> bool:
         return may_commit(self._state, operation, self._clock.now())
-
-    # The background thread.
-
-    def _run(self) -> None:
-        pause = _FIRST_PAUSE
-        while not self._closed.is_set():
-            began = self._clock.now()
-            try:
-                self._join()
-                self._listen()
-            except LinkError as failed:
-                if not self._survives(failed):
-                    return
-                if self._clock.now() - began > 1000 * _LONGEST_PAUSE:
-                    pause = _FIRST_PAUSE
-                # Everybody loses a coordinator at the same time; they must not all come back at the same time.
-                self._closed.wait(pause * random.uniform(0.5, 1.5))
-                pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _join(self) -> None:
-        tries = 0
-        while True:
-            join = self._next_join()
-            try:
-                agreed = self._link.handshake(join)
-                break
-            except LinkError as failed:
-                latest = int(failed.told.error.sides.get("latest", "0") or 0)
-                ours = failed.told.error.condition == "INCARNATION_REPLAYED" and self._may_live_again(latest)
-                tries += 1
-                if not ours or tries > _MOST_TRIES:
-                    raise
-                self._end(Refusal("INCARNATION_REPLAYED", failed.told.error.message))
-                self._latest = latest
-        granted = agreed.admission
-        if granted is None:
-            raise LinkError(_odd("the fleet answered a join without admitting or refusing", self._link.address))
-        self._heartbeat = max(granted.heartbeat_ms / 1000, _SOONEST)
-        report = join.report
-        announced = messages.announcements(granted.announcements)
-        admitted = Admit(report.identity, report.incarnation, granted.sent, agreed.epoch, granted.lease_ms, announced)
-        self._hear(admitted)
-        with self._changed:
-            self._joined_as = report.incarnation
-            self._tables_told = report.tables == frozenset(self._tables)
-            self._note(Status.JOINED, agreed.server.release, agreed.epoch)
-
-    def _may_live_again(self, latest: int) -> bool:
-        """Whether the incarnation that is in our way is our own former one, or we have not been here yet."""
-        mine = self._state.report.incarnation
-        return latest == mine or self._joined_as != mine
-
-    def _next_join(self) -> Join:
-        """The same join again if it may not have been answered; otherwise one in a new life."""
-        with self._changed:
-            now, report = self._clock.now(), self._state.report
-            if self._state.status is Status.OUTSIDE:
-                incarnation = max(self._clock.wall(), report.incarnation + 1, self._latest + 1)
-                (join,) = self._advance(AskToJoin(now, incarnation))
-                assert isinstance(join, Join)
-                return join
-            return Join(report, now)
-
-    def _listen(self) -> None:
-        """Keeps a session going until it breaks."""
-        over = Event()
-        fleet, _ = self._link.stubs()
-        self._beat_soon.clear()
-        self._heard_at = self._clock.now()
-        call = fleet.Session(self._beats(over), **{**self._link.options(), "timeout": _SESSION})
-        try:
-            for down in call:
-                self._take(down)
-                if self._closed.is_set():
-                    return
-            raise LinkError(_odd("the fleet ended the session", self._link.address))
-        except grpc.RpcError as error:
-            raise LinkError(told(error, self._link.address)) from None
-        finally:
-            over.set()
-            self._beat_soon.set()
-            call.cancel()
-
-    def _beats(self, over: Event) -> Iterator[pb.Up]:
-        """Heartbeats until the session is over; ends the session itself if answers stay out."""
-        while not over.is_set() and not self._closed.is_set():
-            if self._clock.now() - self._heard_at > 1000 * (2 * self._heartbeat + self._link.deadline):
-                return
-            with self._changed:
-                tables = None if self._tables_told else frozenset(self._tables)
-                sent = self._advance(Beat(self._clock.now(), tables))
-                self._tables_told = True
-            for beat in sent:
-                assert isinstance(beat, Heartbeat)
-                yield pb.Up(heartbeat=messages.to_heartbeat(beat))
-            over.wait(_SOONEST)
-            self._beat_soon.wait(self._heartbeat * random.uniform(0.9, 1.0))
-            self._beat_soon.clear()
-
-    def _take(self, down: pb.Down) -> None:
-        report = self._state.report
-        kind = down.WhichOneof("what")
-        if kind == "renewal":
-            self._heard_at = self._clock.now()
-            renewal = down.renewal
-            news = messages.announcements(renewal.announcements)
-            self._hear(
-                Renew(
-                    report.identity,
-                    report.incarnation,
-                    renewal.seq,
-                    renewal.sent,
-                    renewal.epoch,
-                    renewal.lease_ms,
-                    news,
-                )
-            )
-        elif kind == "standing":
-            self._hear(Announce(messages.announcements(down.standing.announcements)))
-        elif kind == "token":
-            self._link.renew_token(down.token.token)
-        elif kind == "ended":
-            refusal = messages.ended(down.ended)
-            self._end(refusal)
-            raise LinkError(_refused(refusal))
-
-    def _hear(self, reply: Admit | Renew | Announce) -> None:
-        with self._changed:
-            before = self._state.heard
-            self._advance(Hear(self._clock.now(), reply))
-            news = [each for name, each in self._state.heard.items() if before.get(name) != each]
-        if news:
-            # Tell the fleet at once that it was heard: others wait for that.
-            self._beat_soon.set()
-        for each in news if self._on_change else ():
-            try:
-                assert self._on_change is not None
-                self._on_change(each)
-            except Exception:
-                _log.exception("the callback for %s failed", each)
-
-    def _end(self, refusal: Refusal) -> None:
-        with self._changed:
-            report = self._state.report
-            self._advance(Hear(self._clock.now(), Refuse(report.identity, refusal, report.incarnation)))
-            self._note(Status.OUTSIDE, error=refusal.error())
-
-    def _survives(self, failed: LinkError) -> bool:
-        """Whether to go on after a failure; notes it either way."""
-        error, condition = failed.told.error, failed.told.error.condition
-        lost_lease = condition == "INCARNATION_ENDED" and error.sides.get("latest") == str(self.incarnation)
-        expired = failed.told.code is grpc.StatusCode.UNAUTHENTICATED and self._link.refused is None
-        if self._closed.is_set():
-            return False
-        if failed.told.transient or lost_lease or expired:
-            with self._changed:
-                status = Status.OUTSIDE if self._state.status is Status.OUTSIDE else Status.JOINING
-                self._note(status, error=self._unreached(error) if failed.told.transient else error)
-            _log.info("lost touch with the fleet, trying again: %s", error.message)
-            return True
-        self._end(Refusal(condition, error.message, sides=tuple(error.sides.items())))
-        with self._changed:
-            self._note(Status.OUTSIDE, error=error, final=True)
-        _log.warning("the fleet refused %s: %s", self.identity, error)
-        if self._on_lost is not None:
-            self._on_lost(error)
-        self._link.close()
-        return False
-
-    def _unreached(self, error: HaloclineError) -> HaloclineError:
-        """The error, with the time since which the fleet has not been reached."""
-        known = self._contact.error
-        if known is not None and self._contact.status is not Status.JOINED and "since" in known.sides:
-            return known
-        return UnavailableError(
-            error.message, sides={**error.sides, "since": _moment(self._clock.wall())}, next_step=error.next_step
-        )
-
-    def _advance(self, event: MemberEvent) -> tuple[Any, ...]:
-        self._state, sent = member_step(self._state, event)
-        return sent
-
-    def _note(
-        self, status: Status, server: str = "", epoch: int = 0, error: HaloclineError | None = None, final: bool = False
-    ) -> None:
-        before = self._contact
-        since = before.since if before.status is status else self._clock.wall()
-        self._contact = Contact(status, since, server or before.server, epoch or before.epoch, error, final)
-        self._changed.notify_all()
-
-
-def _odd(message: str, address: str) -> Told:
-    error = UnavailableError(message, sides={"asked": address})
-    return Told(error, grpc.StatusCode.UNAVAILABLE)
-
-
-def _refused(refusal: Refusal) -> Told:
-    return Told(refusal.error(), grpc.StatusCode.FAILED_PRECONDITION, refusal.subject, refusal.fix)
-
-
-def _moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

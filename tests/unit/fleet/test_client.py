@@ -262,7 +262,7 @@ def test_a_member_that_was_given_up_comes_back_in_a_new_life(make, admin):
     life = client.incarnation
     with client.operation("stalled") as operation:
         # Like a process that is stopped: it neither sends nor hears anything for longer than its lease.
-        with client._changed:
+        with client._membership.changed:
             time.sleep((SHORT.lease + SHORT.margin) / 1000 + 0.3)
         until(lambda: client.incarnation > life and client.gate("hudi", 6), "it joins again")
         assert not operation.may_commit(), "what began in the old life must not commit"
