@@ -99,7 +99,6 @@ class Commands:
         """Who is there, and who ever was."""
         seen = await self._seen() if request.all else ()
         state = self._service.state()
-        self._greeter.forget_absent(state.fleet.members)
         return questions.members(state, self._service.clock.now(), self._greeter.clients, seen)
 
     async def WhoBlocks(self, request: pb.WhoBlocksRequest, _: Claims) -> pb.AffectedResponse:

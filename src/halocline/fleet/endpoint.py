@@ -19,12 +19,14 @@ from halocline.errors import InputError
 
 DEFAULT_PORT: Final = 7470
 DEFAULT_ADDRESS: Final = f"grpc://127.0.0.1:{DEFAULT_PORT}"
-LARGEST_MESSAGE: Final = 1 << 20
-"""No message of the protocol is larger; long answers come in pieces."""
+LARGEST_REQUEST: Final = 1 << 20
+"""Bytes. Nobody has more to say at once; an import comes in pieces."""
+LARGEST_ANSWER: Final = 64 << 20
+"""Bytes. A list of many thousand members is long."""
 
 _OPTIONS: Final = (
-    ("grpc.max_send_message_length", LARGEST_MESSAGE),
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.max_send_message_length", LARGEST_REQUEST),
+    ("grpc.max_receive_message_length", LARGEST_ANSWER),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     # Channels of one process would otherwise share a connection, and with it its fate.

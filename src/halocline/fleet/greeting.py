@@ -8,7 +8,6 @@ who called with what.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -77,7 +76,7 @@ class Greeter:
             report = replace(report, needs=report.needs | messages.feature_names(client.requires))
             admission = await self._admit(Join(report, request.sent), sighting)
             incarnation = report.incarnation
-            self.clients[report.key] = client.release
+            self._note_client(report.key, client.release)
         self._saw(replace(sighting, outcome="joined" if joining else "greeted"))
         claims = Claims(
             who,
@@ -99,9 +98,12 @@ class Greeter:
             admission=admission,
         )
 
-    def forget_absent(self, present: Iterable[Key]) -> None:
-        """Forgets with which program those speak who are no longer here."""
-        self.clients = {key: self.clients[key] for key in present if key in self.clients}
+    def _note_client(self, key: Key, release: str) -> None:
+        """Remembers with which program a member speaks, and forgets it of those who are no longer here."""
+        self.clients[key] = release
+        present = self._service.state().fleet.members
+        if len(self.clients) > 2 * len(present) + 100:
+            self.clients = {known: name for known, name in self.clients.items() if known in present}
 
     async def _let_in(self, request: pb.HandshakeRequest, caller: Caller, joining: bool) -> Grant:
         grant = self._service.access.grant(request.secret, caller.names)

@@ -25,7 +25,7 @@ from halocline.fleet import messages
 from halocline.fleet.auth import Claims, Right
 from halocline.fleet.commands import LARGEST_IMPORT, RIGHTS, Commands
 from halocline.fleet.effects import Effect, Refusal, Refuse, Renew
-from halocline.fleet.endpoint import LARGEST_MESSAGE
+from halocline.fleet.endpoint import LARGEST_ANSWER, LARGEST_REQUEST
 from halocline.fleet.events import Leave
 from halocline.fleet.greeting import Caller, Greeter
 from halocline.fleet.proto.v1 import fleet_pb2 as pb
@@ -39,8 +39,8 @@ _MOST_CALLS: Final = 50_000
 _SERVICES: Final = ("halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin")
 
 _OPTIONS: Final = (
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
-    ("grpc.max_send_message_length", LARGEST_MESSAGE),
+    ("grpc.max_receive_message_length", LARGEST_REQUEST),
+    ("grpc.max_send_message_length", LARGEST_ANSWER),
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),

@@ -2,7 +2,10 @@
 
 import datetime
 import ipaddress
+import json
 import time
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -28,6 +31,7 @@ from halocline.fleet.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.server import Tls
 from halocline.fleet.service import Settings
 from halocline.fleet.state import Range, Report
+from halocline.fleet.store import open_fleet_store
 
 SECRETS = {name: f"secret of {name}" for name in Right}
 ACCESS = Access({digest(SECRETS[name]): Grant(name, rights([name])) for name in Right})
@@ -355,6 +359,23 @@ def test_health_is_serving_on_the_active_coordinator(channel):
     for service in ("", "halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin"):
         answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_a_standby_is_not_serving_and_sends_callers_to_the_active_one():
+    store = open_fleet_store(":memory:")
+    config = Config(store="", listen="127.0.0.1:0", http="127.0.0.1:0")
+    with embedded(config, store=store) as active, embedded(config, store=store) as standby:
+        with grpc.insecure_channel(f"127.0.0.1:{standby.port}") as channel:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+            assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"http://127.0.0.1:{standby.http_port}/health", timeout=5)
+        assert caught.value.code == 503
+        assert json.load(caught.value)["at"] == f"127.0.0.1:{active.port}"
+        caught.value.close()
+        with AdminClient(standby.address) as client:
+            found = client.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
+        assert found.coordinator == f"127.0.0.1:{active.port}"
 
 
 def test_reflection_lists_the_services(channel):
