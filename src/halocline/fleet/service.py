@@ -142,7 +142,7 @@ class FleetService:
             with suppress(HaloclineError):
                 await self.remember_now()
                 await self._in_store(lambda: self.store.resign(epoch))
-            self._lose("it was stopped")
+            self._let_go()
         self._store_thread.shutdown()
         self._readers.shutdown()
 
@@ -411,6 +411,9 @@ class FleetService:
     def _lose(self, why: str) -> None:
         """Lets go of everybody: what was known is not certain any more."""
         _log.warning("no longer active: %s", why)
+        self._let_go()
+
+    def _let_go(self) -> None:
         self.coordinator.step_down()
         self.active_address = ""
         self.sessions.end_all()
