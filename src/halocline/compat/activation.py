@@ -17,6 +17,7 @@ switches nothing on, and `refused_key` names its key so that a writer can refuse
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,12 +27,12 @@ from halocline.errors import MalformedError
 
 
 @dataclass(frozen=True, slots=True)
-class Activation:
+class Activation(ABC):
     """One condition; the subclasses say which. Make one with `Activation.from_record`."""
 
+    @abstractmethod
     def holds(self, metadata: TableMetadata) -> bool:
         """True if the metadata meets the condition."""
-        raise NotImplementedError
 
     def refused_key(self, configuration: Mapping[str, str]) -> str | None:
         """The key of the condition's property, if it has a value that no writer may set."""
