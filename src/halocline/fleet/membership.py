@@ -157,11 +157,15 @@ class Membership:
             except LinkError as failed:
                 if not self._survives(failed):
                     return
-                if self._clock.now() - began > 1000 * _LONGEST_PAUSE:
-                    pause = _FIRST_PAUSE
-                # Everybody loses a coordinator at the same time; they must not all come back at the same time.
-                self._closed.wait(pause * random.uniform(0.5, 1.5))
-                pause = min(2 * pause, _LONGEST_PAUSE)
+            except Exception:
+                # `stop` closes the channel under our hands, for which gRPC has no error of its own.
+                if not self._closed.is_set():
+                    _log.exception("the membership of %s failed, which is a bug", self.state.report.identity)
+            if self._clock.now() - began > 1000 * _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            # Everybody loses a coordinator at the same time; they must not all come back at the same time.
+            self._closed.wait(pause * random.uniform(0.5, 1.5))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _join(self) -> None:
         tries = 0
