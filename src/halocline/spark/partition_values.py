@@ -81,6 +81,10 @@ class PartitionValues:
             spelt.append({text: None if text is None else canonical(text) for text in distinct})
         self.values: Final = [tuple(spelt[n][text] for n, text in enumerate(row)) for row in self.texts]
 
+    def differ(self, groups: Sequence[int]) -> bool:
+        """Whether some column has more than one value in these groups."""
+        return any(len({self.values[group][n] for group in groups}) > 1 for n in range(len(self.columns)))
+
     def sql(self, number: int, groups: Sequence[int], group_sql: str) -> str:
         """SQL for the value of one column.
 

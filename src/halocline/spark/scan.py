@@ -42,7 +42,7 @@ from halocline.spark.file_system import spark_address
 from halocline.spark.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.row_columns import NUMBER, RowColumns
 from halocline.spark.session import pinned, session, setting
-from halocline.spark.sources import GROUP_SQL, MOST_FILES, NUMBER_SQL, ROW, Mode, Sources, mode_of
+from halocline.spark.sources import MOST_FILES, ROW, Mode, Sources, mode_of
 from halocline.storage import open_store
 from halocline.storage.base import Store
 
@@ -173,11 +173,11 @@ class _Scan:
     def finished(self, df: DataFrame, wanted: Sequence[str]) -> DataFrame:
         """The columns wanted, with the metadata that expressions have lost."""
         metadata = {f["name"]: kept_metadata(f) for f in self._fields if f["name"] in self._with_metadata}
-        items = [
-            df[quoted(name)].alias(name, metadata=metadata[name]) if name in metadata else df[quoted(name)]
-            for name in (*wanted, *self._rows.names)
-        ]
-        return df.select(*items) if metadata or [*wanted, *self._rows.names] != df.columns else df
+        names = [*wanted, *self._rows.names]
+        if not metadata and names == df.columns:
+            return df
+        columns = ((name, df[quoted(name)]) for name in names)
+        return df.select(*(c.alias(name, metadata=metadata[name]) if name in metadata else c for name, c in columns))
 
     # ------------------------------------------------------------------ branches
 
@@ -198,22 +198,22 @@ class _Scan:
 
     def _native(self, sources: Sources, branch: Branch) -> DataFrame:
         rows = self._rows
-        values, keyed = self._partition_outputs(branch)
         sided = branch.dirty or bool(rows.of_file)
         numbered = sided or rows.file is not None
         positioned = branch.dirty or rows.with_position
-        df = sources.read(
+        source = sources.read(
             branch.files,
             spark_schema(self._read_schema(branch)),
-            key=keyed or numbered,
+            key=numbered or (branch.folders is None and self._values.differ(branch.groups)),
             row=positioned,
             folders=branch.folders is not None,
         )
-        by_name = {output.name: output for output in (*outputs(self._data, branch.names), *values)}
-        hidden = [f"{NUMBER_SQL} AS {NUMBER}"] if numbered else []
-        hidden += [ROW] if positioned else []
+        made = (*outputs(self._data, branch.names), *self._partition_outputs(branch, source.group))
+        by_name = {output.name: output for output in made}
+        hidden = [f"{source.number} AS {NUMBER}"] if numbered else []
+        hidden += [f"{source.row} AS {ROW}"] if positioned else []
         hidden += [f"{quoted(name)} AS {alias}" for alias, name in rows.stored.items()]
-        df = df.selectExpr(*self._items([by_name[field["name"]] for field in self._fields]), *hidden)
+        df = source.frame.selectExpr(*self._items([by_name[field["name"]] for field in self._fields]), *hidden)
         if sided:
             df = df.join(self._side(branch).hint("broadcast"), NUMBER)
         if branch.dirty:
@@ -226,17 +226,13 @@ class _Scan:
         types = {column.key: column.type for column in self._values.columns}
         return fields + [{"name": name, "type": types.get(name, "string")} for name in branch.folders or ()]
 
-    def _partition_outputs(self, branch: Branch) -> tuple[list[Output], bool]:
-        """The partition columns, and whether they need the file's key."""
-        found, keyed = [], False
-        for number, field in enumerate(self._partitions):
-            if branch.folders is not None:
-                sql = quoted(self._values.columns[number].key)
-            else:
-                sql = self._values.sql(number, branch.groups, GROUP_SQL)
-                keyed = keyed or GROUP_SQL in sql
+    def _partition_outputs(self, branch: Branch, group_sql: str) -> list[Output]:
+        found = []
+        for number, (field, column) in enumerate(zip(self._partitions, self._values.columns, strict=True)):
+            native = branch.folders is not None
+            sql = quoted(column.key) if native else self._values.sql(number, branch.groups, group_sql)
             found.append(Output(field["name"], sql, kept_metadata(field) or None))
-        return found, keyed
+        return found
 
     def _side(self, branch: Branch) -> DataFrame:
         """What joins on the number of the file: bitmaps and what row ids start from."""

@@ -30,12 +30,10 @@ if TYPE_CHECKING:
 MODE_SETTING: Final = "halocline.scan.mode"
 KEY: Final = "__halocline_key"
 ROW: Final = "__halocline_row"
-GROUP_SQL: Final = f"CAST(shiftright({KEY}, 26) AS int)"
-"""SQL for the number of a row's partition group."""
-NUMBER_SQL: Final = f"({KEY} & {(1 << 26) - 1})"
-"""SQL for the number of a row's file."""
 MOST_FILES: Final = 1 << 26
+"""What fits into a key beside the partition group."""
 
+_ROW_SQL: Final = "_metadata.row_index"
 _PATH: Final = "__halocline_path"
 _PATH_SQL: Final = (
     "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^file:/+', 'file:/')"  # `+` is itself there
@@ -72,6 +70,31 @@ class SourceFile:
     def key(self) -> int:
         """Number and group in one."""
         return self.group << 26 | self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A native scan, before anything is made of its columns.
+
+    Attributes:
+        frame: The columns of the read schema.
+        key: SQL for the key of a row's file.
+        row: SQL for the position of a row in its file.
+    """
+
+    frame: DataFrame
+    key: str = KEY_SQL
+    row: str = _ROW_SQL
+
+    @property
+    def number(self) -> str:
+        """SQL for the number of a row's file."""
+        return f"({self.key} & {MOST_FILES - 1})"
+
+    @property
+    def group(self) -> str:
+        """SQL for the number of a row's partition group."""
+        return f"CAST(shiftright({self.key}, 26) AS int)"
 
 
 def mode_of(spark: SparkSession) -> Mode:
@@ -126,33 +149,27 @@ class Sources:
 
     def read(
         self, files: Sequence[SourceFile], schema: Any, *, key: bool = False, row: bool = False, folders: bool = False
-    ) -> DataFrame:
-        """The columns of the read schema, and those asked for.
+    ) -> Source:
+        """Opens a native scan.
 
         Args:
             files: What to read.
             schema: The read schema.
-            key: Whether to add the column `KEY`.
-            row: Whether to add the column `ROW`, the position of a row in its file.
+            key: Whether the keys of files are going to be used.
+            row: Whether the positions of rows are going to be used.
             folders: Whether Spark shall take partition columns from folders; only with a manifest.
         """
         if self.by_manifest:
             entries = [(url_of(file.address), file.size, file.key) for file in files]
-            df = self._manifests.read(schema, entries, folders=folders)
-            return _with(df, {KEY: KEY_SQL} if key else {}, row)
+            return Source(self._manifests.read(schema, entries, folders=folders))
         reader = self._spark.read.options(**READ_OPTIONS, recursiveFileLookup="true").schema(schema)
         df = reader.parquet(*(literal(file.address) for file in files))
         if not key:
-            return _with(df, {}, row)
+            return Source(df)
         paths = pa.array([_FILE_URL.sub("file:/", file.address) for file in files], pa.string())
         keys = self._spark.createDataFrame(pa.table({_PATH: paths, KEY: pa.array([f.key for f in files], pa.int64())}))
+        columns = list(map(quoted, df.columns))
+        placed = df.selectExpr(*columns, *([f"{_ROW_SQL} AS {ROW}"] if row else []), f"{_PATH_SQL} AS {_PATH}")
         # A path that Spark spells otherwise than expected must not make rows vanish.
         known = f"CASE WHEN {KEY} IS NULL THEN CAST(raise_error({_PATH}) AS bigint) ELSE {KEY} END"
-        matched = _with(df, {_PATH: _PATH_SQL}, row).join(keys.hint("broadcast"), _PATH, "left")
-        return matched.selectExpr(*map(quoted, df.columns), *([ROW] if row else []), f"{known} AS {KEY}")
-
-
-def _with(df: DataFrame, added: dict[str, str], row: bool) -> DataFrame:
-    items = [f"{sql} AS {name}" for name, sql in added.items()]
-    items += [f"_metadata.row_index AS {ROW}"] if row else []
-    return df.selectExpr(*map(quoted, df.columns), *items) if items else df
+        return Source(placed.join(keys.hint("broadcast"), _PATH, "left"), known, ROW)
