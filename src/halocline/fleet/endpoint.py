@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +57,7 @@ class Endpoint:
 
     targets: tuple[str, ...]
     tls: bool = False
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     authority: Path | None = None
     certificate: Path | None = None
     key: Path | None = None

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import msgspec
-from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status
 
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
 DOMAIN: Final = "halocline"
 _LONGEST: Final = 300
 _MOST: Final = 12
+_FEW: Final = 4
+_LARGEST: Final = 4500
+"""Bytes. Headers hold eight thousand, and details grow by a third on the way."""
 
 _CODES: Final[Mapping[str, grpc.StatusCode]] = {
     "ALREADY_EXISTS": grpc.StatusCode.ALREADY_EXISTS,
@@ -88,34 +90,40 @@ class Rejection:
 
     def status(self) -> Any:
         """The rich status to end a call with."""
-        refusal = self.refusal
-        details = [any_pb2.Any(), any_pb2.Any()]
-        details[0].Pack(
-            error_details_pb2.ErrorInfo(
-                reason=refusal.condition,
-                domain=DOMAIN,
-                metadata={
-                    "subject": _cut(refusal.subject),
-                    "fix": _cut(refusal.fix),
-                    "next": _cut(refusal.next_step),
-                    "sides": msgspec.json.encode(dict(_few(refusal.sides))).decode(),
-                    **dict(self.hints),
-                },
-            )
-        )
-        details[1].Pack(error_details_pb2.PreconditionFailure(violations=self._violations()))
-        failed = self.code is grpc.StatusCode.FAILED_PRECONDITION
-        status = status_pb2.Status(
-            code=self.code.value[0], message=_cut(refusal.message), details=details if failed else details[:1]
-        )
+        for most in range(_MOST, -1, -1):
+            status = self._told(most)
+            if status.ByteSize() <= _LARGEST:
+                break
         return rpc_status.to_status(status)
+
+    def _told(self, most: int) -> Any:
+        """The status with at most so many sides."""
+        refusal = self.refusal
+        info = error_details_pb2.ErrorInfo(
+            reason=refusal.condition,
+            domain=DOMAIN,
+            metadata={
+                "subject": _cut(refusal.subject),
+                "fix": _cut(refusal.fix),
+                "next": _cut(refusal.next_step),
+                "sides": msgspec.json.encode(dict(_few(refusal.sides, most))).decode(),
+                **dict(self.hints),
+            },
+        )
+        status = status_pb2.Status(code=self.code.value[0], message=_cut(refusal.message))
+        details = [info]
+        if self.code is grpc.StatusCode.FAILED_PRECONDITION:
+            details.append(error_details_pb2.PreconditionFailure(violations=self._violations()))
+        for each in details:
+            status.details.add().Pack(each)
+        return status
 
     def _violations(self) -> list[error_details_pb2.PreconditionFailure.Violation]:
         violation = error_details_pb2.PreconditionFailure.Violation
         if self.objections:
             return [
                 violation(type=each.kind, subject=_cut(each.subject), description=_cut(f"{each.text}. {each.fix}"))
-                for each in self.objections[:_MOST]
+                for each in self.objections[:_FEW]
             ]
         refusal = self.refusal
         kind = _TYPES.get(refusal.condition, refusal.condition)
@@ -143,11 +151,11 @@ def _cut(text: str) -> str:
     return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
 
 
-def _few(sides: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+def _few(sides: Iterable[tuple[str, str]], most: int) -> Iterable[tuple[str, str]]:
     listed = list(sides)
-    yield from ((_cut(label), _cut(text)) for label, text in listed[:_MOST])
-    if len(listed) > _MOST:
-        yield "and", f"{len(listed) - _MOST} more"
+    yield from ((_cut(label), _cut(text)) for label, text in listed[:most])
+    if len(listed) > most:
+        yield "and", f"{len(listed) - most} more"
 
 
 @dataclass(frozen=True, slots=True)
