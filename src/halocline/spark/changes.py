@@ -84,7 +84,10 @@ def _frame(spark: SparkSession, end: Snapshot, files: Sequence[ChangeFile]) -> D
     }
     if not itself:
         facts[CHANGE_TYPE] = pa.array([file.kind.value for file in sized], pa.string())
-    df = df.join(F.broadcast(spark.createDataFrame(pa.table(facts))), _NUMBER)
+    # Spark Connect infers no types from a table without rows.
+    types = f"{_NUMBER} bigint, {COMMIT_VERSION} bigint, {COMMIT_TIMESTAMP} timestamp"
+    listed = spark.createDataFrame(pa.table(facts), types if itself else f"{types}, {CHANGE_TYPE} string")
+    df = df.join(F.broadcast(listed), _NUMBER)
     names = [field["name"] for field in end.schema["fields"]]
     return df.select(*(df[f"`{name}`"] for name in (*names, CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)))
 
