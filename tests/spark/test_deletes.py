@@ -38,8 +38,16 @@ PATTERNS = {
 }
 
 
+@pytest.fixture(params=["in the plan", "joined"])
+def bitmaps(request, monkeypatch) -> str:
+    """How bitmaps reach the executors."""
+    if request.param == "joined":
+        monkeypatch.setattr(deletes, "CONSTANT", 0)
+    return request.param
+
+
 @pytest.mark.parametrize("deleted", PATTERNS.values(), ids=PATTERNS.keys())
-def test_deleted_rows_are_gone(spark, lake, mode, deleted):
+def test_deleted_rows_are_gone(spark, lake, mode, bitmaps, deleted):
     lake.add("dirty.parquet", pa.table({"id": range(200)}), deleted=deleted)
     lake.add("clean.parquet", pa.table({"id": [1000, 1001]}))
 
@@ -49,7 +57,7 @@ def test_deleted_rows_are_gone(spark, lake, mode, deleted):
     assert df.count() == len(ids(df))
 
 
-def test_vectors_belong_to_their_own_files(spark, lake, mode, types):
+def test_vectors_belong_to_their_own_files(spark, lake, mode, bitmaps, types):
     random.seed(7)
     expected = []
     for number in range(12):
@@ -66,7 +74,7 @@ def test_vectors_belong_to_their_own_files(spark, lake, mode, types):
     assert ids(df.where("p = 7")) == [n for n in expected if n // 10_000 == 7]
 
 
-def test_splits_and_skipped_row_groups_do_not_move_positions(spark, lake, conf):
+def test_splits_and_skipped_row_groups_do_not_move_positions(spark, lake, conf, bitmaps):
     conf("spark.sql.files.maxPartitionBytes", "30000")
     deleted = [n for n in range(60_000) if n % 7 == 0]
     lake.add("1.parquet", pa.table({"id": range(60_000)}), deleted=deleted, row_group_size=1000)
@@ -98,8 +106,20 @@ def test_clean_files_are_scanned_without_a_join(spark, lake, capsys):
     assert all(word not in plan for word in ("Join", "_metadata", "row_index", "Union")), plan
 
 
-def test_vectors_beyond_the_budget_are_applied_by_workers(spark, lake, conf, capsys):
+def test_small_vectors_cost_no_join(spark, lake, capsys):
+    for number in range(3):
+        lake.add(f"{number}.parquet", pa.table({"id": range(10)}), deleted=[number])
+
+    lake.scan(spark, ID).explain()
+
+    plan = capsys.readouterr().out
+    assert "Join" not in plan, plan
+    assert "Broadcast" not in plan, plan
+
+
+def test_vectors_beyond_the_budget_are_applied_by_workers(spark, lake, conf, capsys, monkeypatch):
     conf("halocline.scan.maxBitmapBytes", "100")
+    monkeypatch.setattr(deletes, "CONSTANT", 0)
     lake.add("small.parquet", pa.table({"id": range(100)}), deleted=[3, 99])
     lake.add("large.parquet", pa.table({"id": range(100, 5000)}), deleted=[0, 4899])
 
@@ -135,5 +155,5 @@ def test_words_hold_one_bit_per_position():
     words = deletes.words_of(BitMap64(positions)).astype(np.uint64).tolist()
 
     assert [n for n in range(64 * len(words)) if words[n // 64] >> (n % 64) & 1] == positions
-    column = deletes.words_column({4: BitMap64([1]), 9: BitMap64([64])}, np.array([9, 4]))
+    column = deletes.words_column({4: BitMap64([1]), 9: BitMap64([64])}, [9, 4])
     assert column.to_pylist() == [[0, 1], [2]]

@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
@@ -198,25 +197,32 @@ class _Scan:
 
     def _native(self, sources: Sources, branch: Branch) -> DataFrame:
         rows = self._rows
-        sided = branch.dirty or bool(rows.of_file)
-        numbered = sided or rows.file is not None
+        numbers = [file.number for file in branch.files]
+        # Bitmaps in the plan go by the order of the files; whoever wants the files' numbers gets a join instead.
+        constant = branch.dirty and not rows.names and deletes.size_of(self._deleted, numbers) <= deletes.CONSTANT
+        joined = bool(rows.of_file) or (branch.dirty and not constant)
+        marked = joined or constant or rows.file is not None
         positioned = branch.dirty or rows.with_position
         source = sources.read(
             branch.files,
             spark_schema(self._read_schema(branch)),
-            key=numbered or (branch.folders is None and self._values.differ(branch.groups)),
+            marks=range(len(numbers)) if constant else numbers,
+            key=marked or (branch.folders is None and self._values.differ(branch.groups)),
             row=positioned,
             folders=branch.folders is not None,
         )
         made = (*outputs(self._data, branch.names), *self._partition_outputs(branch, source.group))
         by_name = {output.name: output for output in made}
-        hidden = [f"{source.number} AS {NUMBER}"] if numbered else []
+        hidden = [f"{source.mark} AS {NUMBER}"] if marked else []
         hidden += [f"{source.row} AS {ROW}"] if positioned else []
         hidden += [f"{quoted(name)} AS {alias}" for alias, name in rows.stored.items()]
         df = source.frame.selectExpr(*self._items([by_name[field["name"]] for field in self._fields]), *hidden)
-        if sided:
+        if joined:
             df = df.join(self._side(branch).hint("broadcast"), NUMBER)
-        if branch.dirty:
+        if constant:
+            bitmaps = deletes.words_column(self._deleted, numbers)
+            df = deletes.living_by_constant(df, NUMBER, ROW, bitmaps)
+        elif branch.dirty:
             df = deletes.living(df, ROW)
         return self._shown(df) if hidden else df
 
@@ -236,8 +242,8 @@ class _Scan:
 
     def _side(self, branch: Branch) -> DataFrame:
         """What joins on the number of the file: bitmaps and what row ids start from."""
-        numbers = np.array([file.number for file in branch.files], np.int64)
-        columns: dict[str, Any] = {NUMBER: pa.array(numbers)}
+        numbers = [file.number for file in branch.files]
+        columns: dict[str, Any] = {NUMBER: pa.array(numbers, pa.int64())}
         columns |= {hidden: self._files[column].take(numbers) for hidden, column in self._rows.of_file.items()}
         if branch.dirty:
             columns[deletes.WORDS] = deletes.words_column(self._deleted, numbers)

@@ -4,7 +4,7 @@ A manifest is the normal way. Where a session does not take it, Spark is given t
 public interface but slower to plan: it asks for the status of each file. The setting `halocline.scan.mode` of the
 session chooses by hand: `auto`, `manifest`, `paths`, or `arrow` for no native scan at all.
 
-Every file has a *key*: its number in the scan, and the number of its partition group in the bits above.
+Every file has a *key*: a number that is its own, its *mark*, and the number of its partition group in the bits above.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MODE_SETTING: Final = "halocline.scan.mode"
 KEY: Final = "__halocline_key"
 ROW: Final = "__halocline_row"
 MOST_FILES: Final = 1 << 26
-"""What fits into a key beside the partition group."""
+"""Keys have 53 bits, since Spark multiplies them by a thousand: room for as many files, each with its own group."""
 
 _ROW_SQL: Final = "_metadata.row_index"
 _PATH: Final = "__halocline_path"
@@ -66,11 +66,6 @@ class SourceFile:
     address: str
     size: int
 
-    @property
-    def key(self) -> int:
-        """Number and group in one."""
-        return self.group << 26 | self.number
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -78,23 +73,25 @@ class Source:
 
     Attributes:
         frame: The columns of the read schema.
+        bits: The bits of a key that are the mark.
         key: SQL for the key of a row's file.
         row: SQL for the position of a row in its file.
     """
 
     frame: DataFrame
+    bits: int
     key: str = KEY_SQL
     row: str = _ROW_SQL
 
     @property
-    def number(self) -> str:
-        """SQL for the number of a row's file."""
-        return f"({self.key} & {MOST_FILES - 1})"
+    def mark(self) -> str:
+        """SQL for the mark of a row's file."""
+        return f"({self.key} & {(1 << self.bits) - 1}L)"
 
     @property
     def group(self) -> str:
         """SQL for the number of a row's partition group."""
-        return f"CAST(shiftright({self.key}, 26) AS int)"
+        return f"CAST(shiftright({self.key}, {self.bits}) AS int)"
 
 
 def mode_of(spark: SparkSession) -> Mode:
@@ -148,28 +145,38 @@ class Sources:
                 yield Sources(spark, manifests, by_manifest=False)
 
     def read(
-        self, files: Sequence[SourceFile], schema: Any, *, key: bool = False, row: bool = False, folders: bool = False
+        self,
+        files: Sequence[SourceFile],
+        schema: Any,
+        *,
+        marks: Sequence[int],
+        key: bool = False,
+        row: bool = False,
+        folders: bool = False,
     ) -> Source:
         """Opens a native scan.
 
         Args:
             files: What to read.
             schema: The read schema.
+            marks: The mark of each file.
             key: Whether the keys of files are going to be used.
             row: Whether the positions of rows are going to be used.
             folders: Whether Spark shall take partition columns from folders; only with a manifest.
         """
+        bits = max(marks).bit_length()
+        keys = [file.group << bits | mark for file, mark in zip(files, marks, strict=True)]
         if self.by_manifest:
-            entries = [(url_of(file.address), file.size, file.key) for file in files]
-            return Source(self._manifests.read(schema, entries, folders=folders))
+            entries = [(url_of(file.address), file.size, key) for file, key in zip(files, keys, strict=True)]
+            return Source(self._manifests.read(schema, entries, folders=folders), bits)
         reader = self._spark.read.options(**READ_OPTIONS, recursiveFileLookup="true").schema(schema)
         df = reader.parquet(*(literal(file.address) for file in files))
         if not key:
-            return Source(df)
+            return Source(df, bits)
         paths = pa.array([_FILE_URL.sub("file:/", file.address) for file in files], pa.string())
-        keys = self._spark.createDataFrame(pa.table({_PATH: paths, KEY: pa.array([f.key for f in files], pa.int64())}))
+        side = self._spark.createDataFrame(pa.table({_PATH: paths, KEY: pa.array(keys, pa.int64())}))
         columns = list(map(quoted, df.columns))
         placed = df.selectExpr(*columns, *([f"{_ROW_SQL} AS {ROW}"] if row else []), f"{_PATH_SQL} AS {_PATH}")
         # A path that Spark spells otherwise than expected must not make rows vanish.
         known = f"CASE WHEN {KEY} IS NULL THEN CAST(raise_error({_PATH}) AS bigint) ELSE {KEY} END"
-        return Source(placed.join(keys.hint("broadcast"), _PATH, "left"), known, ROW)
+        return Source(placed.join(side.hint("broadcast"), _PATH, "left"), bits, known, ROW)
