@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -110,17 +111,22 @@ def test_postgresql_a_stalled_coordinator_that_wakes_up_changes_and_grants_nothi
     two = launch("coordinator_process.py", store=postgresql, lease=2000)
     second = two.hears(active=False)["port"]
     old = Report("old", 0, "hudi@0.15.0", supported={"hudi": Range(6, 6)})
-    stuck = FleetClient(f"grpc://127.0.0.1:{first}", old, deadline=1)
-    assert stuck.start()
-    one.signal(signal.SIGSTOP)
-    two.hears(active=True, epoch=2)
-    with AdminClient(f"grpc://127.0.0.1:{second}", "ann", deadline=3) as admin:
+    new = Report("new", 0, "hudi@1.1.0", supported={"hudi": Range(6, 9)})
+    with ExitStack() as clients:
+        stuck = clients.enter_context(FleetClient(f"grpc://127.0.0.1:{first}", old, deadline=1))
+        mobile = clients.enter_context(FleetClient(f"grpc://127.0.0.1:{first},127.0.0.1:{second}", new, deadline=1))
+        one.signal(signal.SIGSTOP)
+        two.hears(active=True, epoch=2)
+        admin = clients.enter_context(AdminClient(f"grpc://127.0.0.1:{second}", "ann", deadline=3))
         blocked = pb.RaiseRequest(ladder="hudi", level=8)
         with pytest.raises(HaloclineError) as caught:
             admin.command("Raise", blocked)
         assert caught.value.condition == "LEVEL_BLOCKED", "the member counts for one lease after the take-over"
         wait(lambda: not stuck.gate("hudi", 6), "the member's own lease ends first")
+        wait(lambda: stuck.contact.error is not None, "a member notices that nobody answers")
+        wait(lambda: mobile.contact.epoch == 2, "one that knows both coordinators goes to the other")
         wait(lambda: _raised(admin, blocked), "the level rises once the lease has run out")
+        wait(lambda: mobile.gate("hudi", 8), "who went over hears of it")
         one.signal(signal.SIGCONT)
         one.hears(active=False)
         with AdminClient(f"grpc://127.0.0.1:{first}", "bob", deadline=3) as sleeper:
@@ -128,9 +134,9 @@ def test_postgresql_a_stalled_coordinator_that_wakes_up_changes_and_grants_nothi
                 sleeper.command("Raise", pb.RaiseRequest(ladder="hudi", level=9))
             assert str(second) in str(refused.value) or "no coordinator is active" in str(refused.value)
         assert describe(admin)[1].level == 8
-        wait(lambda: stuck.contact.final or stuck.contact.error is not None, "the old member is told")
+        wait(lambda: stuck.contact.final, "the old member is told")
+        assert stuck.contact.error.condition == "INCOMPATIBLE_VERSION"
         assert not stuck.gate("hudi", 6)
-    stuck.close()
 
 
 def _raised(admin, request):

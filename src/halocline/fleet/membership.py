@@ -91,6 +91,8 @@ class Membership:
         self.changed = Condition()
         self._link = link
         self._clock = clock
+        # The program's own random numbers, which it may have seeded, are not ours to draw.
+        self._dice = random.Random()
         self._on_change = on_change
         self._on_lost = on_lost
         self._tables: dict[TableUse, None] = dict.fromkeys(sorted(report.tables))
@@ -102,6 +104,7 @@ class Membership:
         self._latest = 0
         self._joined_as = 0
         self._thread: Thread | None = None
+        self._call: grpc.Call
 
     def start(self) -> None:
         """Begins, if it has not begun."""
@@ -164,7 +167,7 @@ class Membership:
             if self._clock.now() - began > 1000 * _LONGEST_PAUSE:
                 pause = _FIRST_PAUSE
             # Everybody loses a coordinator at the same time; they must not all come back at the same time.
-            self._closed.wait(pause * random.uniform(0.5, 1.5))
+            self._closed.wait(pause * self._dice.uniform(0.5, 1.5))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _join(self) -> None:
@@ -217,7 +220,7 @@ class Membership:
         fleet, _ = self._link.stubs()
         self._beat_soon.clear()
         self._heard_at = self._clock.now()
-        call = fleet.Session(self._beats(over), **{**self._link.options(), "timeout": _SESSION})
+        self._call = call = fleet.Session(self._beats(over), **{**self._link.options(), "timeout": _SESSION})
         try:
             for down in call:
                 self._take(down)
@@ -232,9 +235,10 @@ class Membership:
             call.cancel()
 
     def _beats(self, over: Event) -> Iterator[pb.Up]:
-        """Heartbeats until the session is over; ends the session itself if answers stay out."""
+        """Heartbeats until the session is over; breaks it off if answers stay out, since a stalled peer never would."""
         while not over.is_set() and not self._closed.is_set():
             if self._clock.now() - self._heard_at > 1000 * (2 * self._heartbeat + self._link.deadline):
+                self._call.cancel()
                 return
             with self.changed:
                 tables = None if self._tables_told else frozenset(self._tables)
@@ -244,7 +248,7 @@ class Membership:
                 assert isinstance(beat, Heartbeat)
                 yield pb.Up(heartbeat=messages.to_heartbeat(beat))
             over.wait(_SOONEST)
-            self._beat_soon.wait(self._heartbeat * random.uniform(0.9, 1.0))
+            self._beat_soon.wait(self._heartbeat * self._dice.uniform(0.9, 1.0))
             self._beat_soon.clear()
 
     def _take(self, down: pb.Down) -> None:

@@ -73,9 +73,10 @@ class Session:
             self._sending = False
 
     def end(self) -> None:
-        """Ends the stream at once."""
-        self.over = True
-        self._close()
+        """Ends the stream at once. Only the first time: whoever closes it is telling the member why."""
+        if not self.over:
+            self.over = True
+            self._close()
 
     def too_fast(self, now_ms: int) -> bool:
         """Counts a heartbeat, and says whether there have been too many within a second."""

@@ -375,3 +375,11 @@ def test_a_new_session_of_the_same_life_ends_the_former():
     assert len(sessions) == 1
     sessions.drop(second)
     assert len(sessions) == 0
+
+
+def test_a_session_that_is_ended_twice_is_closed_once_so_that_its_last_word_gets_through():
+    ended = []
+    session = Session(Claimed, None, lambda: ended.append("closed"))
+    session.end()
+    session.end()
+    assert ended == ["closed"]
