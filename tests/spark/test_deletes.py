@@ -154,6 +154,6 @@ def test_words_hold_one_bit_per_position():
 
     words = deletes.words_of(BitMap64(positions)).astype(np.uint64).tolist()
 
-    assert [n for n in range(64 * len(words)) if words[n // 64] >> (n % 64) & 1] == positions
+    assert [n for n in range(64 * len(words)) if words[n // 64] >> (63 - n % 64) & 1] == positions
     column = deletes.words_column({4: BitMap64([1]), 9: BitMap64([64])}, [9, 4])
-    assert column.to_pylist() == [[0, 1], [2]]
+    assert column.to_pylist() == [[0, -(1 << 63)], [1 << 62]]

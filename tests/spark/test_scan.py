@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
-from halocline.spark import manifest, session
+from halocline.spark import manifest, session, sources
 from halocline.spark.file_system import spark_address
 from halocline.spark.scan import RowColumns, scan
 from halocline.storage import open_store
@@ -393,6 +393,32 @@ def test_positions_are_right_whatever_is_skipped_or_split(spark, lake, conf, col
 
     assert df.where("id <> r").count() == 0
     assert collected(df.where("id > 49000 AND id < 49003")) == [(49001, 49001), (49002, 49002)]
+
+
+def test_this_spark_numbers_rows_in_its_inner_column(spark, lake, collected):
+    """Fails when a release of Spark stops doing so; take it off the list in `sources`, and the public way is used."""
+    lake.add("1.parquet", pa.table({"id": [7, 8, 9]}), deleted=[1])
+
+    df = spark.read.schema(f"id long, {sources.INNER_ROW} long").parquet(str(lake.root))
+
+    assert collected(df) == [(7, 0), (8, 1), (9, 2)]
+    assert spark.version.startswith(sources._NUMBERING), "a release that nobody has looked at yet"
+    assert collected(lake.scan(spark, ID)) == [(7,), (9,)]
+
+
+def test_unknown_releases_of_spark_number_rows_in_the_public_way(spark, lake, collected, monkeypatch):
+    monkeypatch.setattr(sources, "_NUMBERING", ("3.",))
+    lake.add("1.parquet", pa.table({"id": [7, 8, 9]}), deleted=[1])
+
+    assert collected(lake.scan(spark, ID)) == [(7,), (9,)]
+    assert collected(lake.scan(spark, ID, rows=RowColumns(row="r"))) == [(7, 0), (9, 2)]
+
+
+@pytest.mark.parametrize("name", ["_metadata", sources.INNER_ROW, sources.INNER_ROW.upper()])
+def test_a_column_named_as_sparks_own_is_still_the_tables(spark, lake, types, collected, name):
+    lake.add("1.parquet", pa.table({"id": [7, 8, 9], name: [1, 1, 1]}), deleted=[1])
+
+    assert collected(lake.scan(spark, types.struct(id="long", **{name: "long"}))) == [(7, 1), (9, 1)]
 
 
 def test_deleted_rows_for_no_file_are_refused(spark, lake):

@@ -21,7 +21,7 @@ from halocline.spark.file_system import spark_address
 from halocline.spark.folders import Layout, layouts
 from halocline.spark.footers import field_paths, footers
 from halocline.spark.partition_values import PartitionValues
-from halocline.spark.sources import SourceFile
+from halocline.spark.sources import INNER_ROW, SourceFile
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ class Branches:
             too_large: Files whose deletion vectors are too large to broadcast.
         """
         numbers = range(len(self._paths))
-        # A column of this name would hide the one by which Spark tells files and rows apart.
-        if base is None or "_metadata" in self._reserved(Names(self._mode if self._mode == "none" else "name")):
+        # A column of such a name would hide the one by which Spark tells files and rows apart.
+        taken = self._reserved(Names(self._mode if self._mode == "none" else "name"))
+        if base is None or taken & {"_metadata", INNER_ROW}:
             return [], list(numbers)
         native, strange = [], []
         groups = self._values.group_of.tolist()

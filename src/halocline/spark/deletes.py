@@ -1,9 +1,10 @@
 """Rows that a deletion vector takes out, on native scans.
 
 Spark numbers the rows of each file, whatever it splits or skips. The deleted positions of a file become a *bitmap*, an
-array of 64-bit words, and one bit test per row decides. Files without a vector are scanned apart and pay nothing.
+array of 64-bit words, and one bit test per row decides: the first of 64 rows has the highest bit, so that a word
+shifted by a row's position is negative if the row is deleted. Files without a vector are scanned apart and pay nothing.
 
-Small bitmaps together are a constant of the plan, an array of arrays, which spares a join. Larger ones are broadcast
+Small bitmaps together are a constant of the plan, which spares a join. Larger ones are broadcast
 and joined on the number of the file. Either way there is one bit per row up to the last deleted one, for every file
 with a vector. `within` says which files fit a budget; the others are better read through Arrow, where a vector stays
 compressed.
@@ -11,8 +12,8 @@ compressed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from pyroaring import BitMap64
 from halocline.spark.session import functions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 BUDGET_SETTING: Final = "halocline.scan.maxBitmapBytes"
 """The setting of a session that bounds a broadcast."""
@@ -56,16 +57,16 @@ def within(deleted: Mapping[int, BitMap64], budget: int) -> set[int]:
 
 
 def words_of(bitmap: BitMap64) -> npt.NDArray[np.int64]:
-    """The bitmap as words, the lowest position in the lowest bit of the first.
+    """The bitmap as words, the lowest position in the highest bit of the first.
 
     Example:
-        >>> words_of(BitMap64([0, 65])).tolist()
-        [1, 2]
+        >>> words_of(BitMap64([1, 127])).tolist() == [1 << 62, 1]
+        True
     """
     positions = positions_of(bitmap)
     bits = np.zeros(_bytes(bitmap) * 8, dtype=np.bool_)
     bits[positions] = True
-    return np.packbits(bits, bitorder="little").view("<i8")
+    return np.packbits(bits).view(">i8").astype("<i8")
 
 
 def positions_of(bitmap: BitMap64) -> npt.NDArray[np.uint64]:
@@ -87,32 +88,49 @@ def living(df: DataFrame, row: str) -> DataFrame:
         df: Rows with the column `WORDS`.
         row: The column with the position of each row in its file.
     """
-    # Past the end of the bitmap there is no word, hence no bit, hence the row lives.
-    word = f"get({WORDS}, CAST(shiftright({row}, 6) AS int))"
-    return df.where(f"coalesce(getbit({word}, CAST({row} & 63 AS int)), 0) = 0")
+    f = functions(df.sparkSession)
+    return df.where(_lives(f, f.expr(f"get({WORDS}, CAST(shiftright({row}, 6) AS int))"), row))
 
 
-def living_by_constant(df: DataFrame, file: str, row: str, bitmaps: pa.Array) -> DataFrame:
+def living_by_constant(df: DataFrame, file: str, row: str, bitmaps: Sequence[BitMap64]) -> DataFrame:
     """The rows whose bit is not set, with bitmaps that are part of the plan.
 
     Args:
         df: The rows.
-        file: The column with the index of each row's file among the bitmaps.
-        row: The column with the position of each row in its file.
-        bitmaps: What `words_column` returned for the files.
+        file: SQL for the index of a row's file among the bitmaps.
+        row: SQL for the position of a row in its file.
+        bitmaps: The bitmaps.
     """
     spark = df.sparkSession
     f = functions(spark)
-    offsets = pa.array([0, len(bitmaps)], pa.int32())
-    constant = spark.createDataFrame(pa.table({WORDS: pa.ListArray.from_arrays(offsets, bitmaps)})).scalar()
-    position = f.col(row)
-    word = f.get(f.get(constant, f.col(file).cast("int")), f.shiftright(position, 6).cast("int"))
-    return df.where(f.coalesce(f.getbit(word, position.bitwiseAND(63).cast("int")), f.lit(0)) == 0)
+    # The first words of all files, then their second words, and so on: no bitmap has an end of its own to look at.
+    matrix = np.zeros((size_of(bitmaps) // 8 // len(bitmaps), len(bitmaps)), dtype=np.int64)
+    for index, words in enumerate(map(words_of, bitmaps)):
+        matrix[: len(words), index] = words
+    array = pa.ListArray.from_arrays(
+        pa.array([0, matrix.size], pa.int32()),
+        pa.array(matrix.reshape(-1)),
+        type=pa.list_(pa.field("word", pa.int64(), nullable=False)),
+    )
+    constant = spark.createDataFrame(pa.table({WORDS: array})).scalar()
+    index = f.expr(f"CAST(shiftright({row}, 6) * {len(bitmaps)} + {file} AS int)")
+    return df.where(_lives(f, f.get(constant, index), row))
 
 
-def size_of(deleted: Mapping[int, BitMap64], numbers: Iterable[int]) -> int:
-    """The bytes of the bitmaps of some files."""
-    return sum(_bytes(deleted[number]) for number in numbers)
+def _lives(f: Any, word: Column, row: str) -> Column:
+    shifted = f.call_function("shiftleft", word, f.expr(f"CAST({row} & 63 AS int)"))
+    # Past the end of the bitmap there is no word, hence no bit, hence the row lives.
+    return f.coalesce(shifted, f.lit(0)) >= 0  # type: ignore[no-any-return]
+
+
+def size_of(bitmaps: Collection[BitMap64]) -> int:
+    """The bytes of bitmaps in a plan, where all are as long as the longest.
+
+    Example:
+        >>> size_of([BitMap64([0]), BitMap64([64])])
+        32
+    """
+    return len(bitmaps) * max(map(_bytes, bitmaps))
 
 
 def _bytes(bitmap: BitMap64) -> int:

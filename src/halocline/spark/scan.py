@@ -198,32 +198,32 @@ class _Scan:
     def _native(self, sources: Sources, branch: Branch) -> DataFrame:
         rows = self._rows
         numbers = [file.number for file in branch.files]
+        bitmaps = [self._deleted[number] for number in numbers] if branch.dirty else []
         # Bitmaps in the plan go by the order of the files; whoever wants the files' numbers gets a join instead.
-        constant = branch.dirty and not rows.names and deletes.size_of(self._deleted, numbers) <= deletes.CONSTANT
+        constant = branch.dirty and not rows.names and deletes.size_of(bitmaps) <= deletes.CONSTANT
         joined = bool(rows.of_file) or (branch.dirty and not constant)
-        marked = joined or constant or rows.file is not None
-        positioned = branch.dirty or rows.with_position
+        marked = joined or rows.file is not None
+        positioned = (joined and branch.dirty) or rows.with_position
         source = sources.read(
             branch.files,
             spark_schema(self._read_schema(branch)),
             marks=range(len(numbers)) if constant else numbers,
-            key=marked or (branch.folders is None and self._values.differ(branch.groups)),
-            row=positioned,
+            key=marked or constant or (branch.folders is None and self._values.differ(branch.groups)),
+            row=branch.dirty or rows.with_position,
             folders=branch.folders is not None,
         )
+        df = source.frame
+        if constant:
+            df = deletes.living_by_constant(df, source.mark, source.row, bitmaps)
         made = (*outputs(self._data, branch.names), *self._partition_outputs(branch, source.group))
         by_name = {output.name: output for output in made}
         hidden = [f"{source.mark} AS {NUMBER}"] if marked else []
         hidden += [f"{source.row} AS {ROW}"] if positioned else []
         hidden += [f"{quoted(name)} AS {alias}" for alias, name in rows.stored.items()]
-        df = source.frame.selectExpr(*self._items([by_name[field["name"]] for field in self._fields]), *hidden)
+        df = df.selectExpr(*self._items([by_name[field["name"]] for field in self._fields]), *hidden)
         if joined:
             df = df.join(self._side(branch).hint("broadcast"), NUMBER)
-        if constant:
-            bitmaps = deletes.words_column(self._deleted, numbers)
-            df = deletes.living_by_constant(df, NUMBER, ROW, bitmaps)
-        elif branch.dirty:
-            df = deletes.living(df, ROW)
+            df = deletes.living(df, ROW) if branch.dirty else df
         return self._shown(df) if hidden else df
 
     def _read_schema(self, branch: Branch) -> list[dict[str, Any]]:

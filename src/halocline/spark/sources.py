@@ -5,6 +5,10 @@ public interface but slower to plan: it asks for the status of each file. The se
 session chooses by hand: `auto`, `manifest`, `paths`, or `arrow` for no native scan at all.
 
 Every file has a *key*: a number that is its own, its *mark*, and the number of its partition group in the bits above.
+
+The position of a row in its file is `_metadata.row_index` in public. Spark's reader puts it into a column of an inner
+name first, and takes it from there into a structure that it makes for every row. Releases that are known to do so are
+asked for the inner column, which is far cheaper.
 """
 
 from __future__ import annotations
@@ -33,7 +37,12 @@ ROW: Final = "__halocline_row"
 MOST_FILES: Final = 1 << 26
 """Keys have 53 bits, since Spark multiplies them by a thousand: room for as many files, each with its own group."""
 
+INNER_ROW: Final = "_tmp_metadata_row_index"
+"""The column that Spark's Parquet reader fills with positions; a table's own column of this name is beyond it."""
+
 _ROW_SQL: Final = "_metadata.row_index"
+_INNER_ROW_SQL: Final = f"coalesce({INNER_ROW}, CAST(raise_error('Spark did not number the rows') AS bigint))"
+_NUMBERING: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
 _PATH: Final = "__halocline_path"
 _PATH_SQL: Final = (
     "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^file:/+', 'file:/')"  # `+` is itself there
@@ -168,7 +177,11 @@ class Sources:
         keys = [file.group << bits | mark for file, mark in zip(files, marks, strict=True)]
         if self.by_manifest:
             entries = [(url_of(file.address), file.size, key) for file, key in zip(files, keys, strict=True)]
-            return Source(self._manifests.read(schema, entries, folders=folders), bits)
+            inner = row and self._spark.version.startswith(_NUMBERING)
+            if inner:
+                schema = type(schema)([*schema.fields]).add(INNER_ROW, "long")
+            df = self._manifests.read(schema, entries, folders=folders)
+            return Source(df, bits, row=_INNER_ROW_SQL if inner else _ROW_SQL)
         reader = self._spark.read.options(**READ_OPTIONS, recursiveFileLookup="true").schema(schema)
         df = reader.parquet(*(literal(file.address) for file in files))
         if not key:
