@@ -91,7 +91,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--rows", type=int)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=9)
     arguments = parser.parse_args()
     count = arguments.rows or (20_000_000 if arguments.full else 2_000_000)
     spark = session()
@@ -113,7 +113,7 @@ def main():
             }
             for name, folder in tables.items():
                 variants[name] = lambda q=query, f=folder: q(Table.for_path(f, spark).to_df())
-            report(title, take_turns(variants, arguments.repeats, warm_up=2), TARGETS[title])
+            report(title, take_turns(variants, arguments.repeats, warm_up=3), TARGETS[title])
     finally:
         spark.stop()
         shutil.rmtree(root, ignore_errors=True)

@@ -6,8 +6,10 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
+from pyspark.sql import functions as F
 
 from halocline.errors import InputError
 from halocline.spark import deletes
@@ -92,6 +94,42 @@ def test_positions_count_deleted_rows(spark, lake, mode):
     df = lake.scan(spark, ID, rows=RowColumns(file="f", row="r"))
 
     assert sorted((row["id"], row["r"]) for row in df.collect()) == [(n, n) for n in range(10) if n not in (0, 4)]
+
+
+MADE_OF_IT = {
+    "nothing kept": lambda df: df.selectExpr("0L AS id"),
+    "limit": lambda df: df.where("id = 7").limit(1),
+    "limit of a constant": lambda df: df.selectExpr("0L AS id").limit(1),
+    "no rows": lambda df: df.where("1 = 0"),
+    "nothing found": lambda df: df.where("id = 3"),
+    "counted": lambda df: df.groupBy().count().selectExpr("count AS id"),
+    "distinct": lambda df: df.selectExpr("id % 2 AS id").distinct(),
+    "joined with itself": lambda df: df.join(df.selectExpr("id AS other"), df["id"] + 1 == F.col("other")).select("id"),
+    "beside itself": lambda df: df.unionAll(df),
+    "cached": lambda df: df.where("id > 5").cache(),
+    "sorted": lambda df: df.orderBy(F.desc("id")).limit(2),
+    "in a subquery": lambda df: df.where(f"id = (SELECT max(id) FROM {_view(df)})"),
+    "sampled": lambda df: df.sample(1.0),
+    "file asked for": lambda df: df.where("_metadata.file_path LIKE '%parquet'"),
+}
+
+
+def _view(df) -> str:
+    df.createOrReplaceTempView("halocline_test_deletes")
+    return "halocline_test_deletes"
+
+
+@pytest.mark.parametrize("pruning", ["true", "false"])
+@pytest.mark.parametrize("made", MADE_OF_IT.values(), ids=MADE_OF_IT.keys())
+def test_deleted_rows_are_gone_whatever_is_made_of_the_frame(spark, lake, conf, tmp_path, made, pruning):
+    conf("spark.sql.optimizer.nestedSchemaPruning.enabled", pruning)
+    lake.add("1.parquet", pa.table({"id": range(10)}), deleted=[3])
+    lake.add("2.parquet", pa.table({"id": range(10, 20)}), deleted=[0, 9])
+    pq.write_table(pa.table({"id": [n for n in range(20) if n not in (3, 10, 19)]}), tmp_path / "living.parquet")
+
+    living = made(spark.read.parquet(str(tmp_path / "living.parquet")))
+
+    assert ids(made(lake.scan(spark, ID))) == ids(living)
 
 
 def test_clean_files_are_scanned_without_a_join(spark, lake, capsys):

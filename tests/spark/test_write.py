@@ -20,17 +20,9 @@ from halocline.spark.write import WrittenFile, write_files
 from halocline.storage import open_store
 
 
-@pytest.fixture(params=["native", "driver", "workers"])
+@pytest.fixture(params=["native", "workers"])
 def route(request, monkeypatch) -> str:
-    """How files are written: by Spark, by this process, by Python workers."""
-    if request.param != "driver":
-        monkeypatch.setattr("halocline.spark.write.written_here", lambda *_: None)
-    else:
-        found = pytest.importorskip("halocline.spark.arrow_write").written_here
-        monkeypatch.setattr("pyspark.sql.DataFrame.isLocal", lambda _: True)
-        for kind in ("classic", "connect"):
-            monkeypatch.setattr(f"pyspark.sql.{kind}.dataframe.DataFrame.isLocal", lambda _: True, raising=False)
-        monkeypatch.setattr("halocline.spark.write.written_here", found)
+    """How files are written: by Spark, or by Python workers."""
     if request.param == "workers":
         monkeypatch.setattr("halocline.spark.write.spark_address", lambda *_: None)
     return request.param
@@ -415,21 +407,6 @@ def test_options_reach_the_writer(spark, tmp_path, types):
     files = written(spark.range(0, 10, 1, 1), tmp_path, types.struct(id="long"), options={"maxRecordsPerFile": "4"})
 
     assert sorted(file.num_records for file in files) == [2, 4, 4]
-
-
-def test_small_local_frame_starts_no_spark_job_to_write(spark, tmp_path, types, monkeypatch):
-    def refused(*_: object, **__: object) -> None:
-        raise AssertionError("Spark was asked to write")
-
-    monkeypatch.setattr("pyspark.sql.classic.dataframe.DataFrame.write", property(refused))
-    monkeypatch.setattr("pyspark.sql.connect.dataframe.DataFrame.write", property(refused))
-    frames = (spark.createDataFrame(pa.table({"id": [1, 2]})), spark.createDataFrame([(1,), (2,)], "id long"))
-    df = next(frame for frame in frames if frame.isLocal())
-
-    (file,) = written(df, tmp_path, types.struct(id="long"))
-    (other,) = written(df.selectExpr("id + 1 AS id"), tmp_path, types.struct(id="long"), local=True)
-
-    assert (file.num_records, other.num_records) == (2, 2)
 
 
 def test_table_in_memory_is_written_by_the_driver(spark, types):

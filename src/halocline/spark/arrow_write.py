@@ -1,8 +1,8 @@
-"""Writing files with Arrow, where Spark cannot or need not.
+"""Writing files with Arrow, where Spark cannot.
 
-`ArrowWriter` turns batches of rows into Parquet files and puts them into the table's store. It runs in this process for
-small frames, which saves a Spark job, and in Python workers for stores that Spark has no file system for. Workers
-report the files they wrote as rows, so only those of successful tasks count; what other tasks left is deleted.
+`ArrowWriter` turns batches of rows into Parquet files and puts them into the table's store. It runs in Python workers
+for stores that Spark has no file system for. Workers report the files they wrote as rows, so only those of successful
+tasks count; what other tasks left is deleted. Stores in memory are only in this process, which writes to them itself.
 
 Arrow leaves not-a-number out of the bounds in a footer, which makes Spark skip rows that it selects. Floating-point
 columns therefore have no bounds in these files; the log's statistics get them from the rows instead.
@@ -33,9 +33,6 @@ from halocline.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-SMALL: Final = 8 * 1024 * 1024
-"""The most bytes that this process writes by itself."""
 
 _FILE_BYTES: Final = 128 * 1024 * 1024
 _GROUP_ROWS: Final = 1_000_000
@@ -177,14 +174,6 @@ class _Floats:
     @property
     def summary(self) -> tuple[Any, Any, int]:
         return self._low, None if self._nan else self._high, self._nulls
-
-
-def written_here(rows: DataFrame, writer: ArrowWriter) -> list[WrittenFile] | None:
-    """Writes rows that this process has anyway; None if they are too many for that."""
-    table = rows.toArrow()
-    if table.nbytes > SMALL:
-        return None
-    return writer.write(_sorted(table, writer.physical.keys))
 
 
 def write_through_workers(rows: DataFrame, writer: ArrowWriter) -> list[WrittenFile]:

@@ -210,6 +210,7 @@ class _Scan:
             marks=range(len(numbers)) if constant else numbers,
             key=marked or constant or (branch.folders is None and self._values.differ(branch.groups)),
             row=branch.dirty or rows.with_position,
+            paired=constant,
             folders=branch.folders is not None,
         )
         df = source.frame

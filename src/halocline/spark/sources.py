@@ -8,7 +8,8 @@ Every file has a *key*: a number that is its own, its *mark*, and the number of 
 
 The position of a row in its file is `_metadata.row_index` in public. Spark's reader puts it into a column of an inner
 name first, and takes it from there into a structure that it makes for every row. Releases that are known to do so are
-asked for the inner column, which is far cheaper.
+asked for the inner column, which is far cheaper. They refuse it in a plan that could also ask for the public one: any
+plan in which `_metadata` is left over unused. So it is for scans that always use the key where they use the position.
 """
 
 from __future__ import annotations
@@ -161,6 +162,7 @@ class Sources:
         marks: Sequence[int],
         key: bool = False,
         row: bool = False,
+        paired: bool = False,
         folders: bool = False,
     ) -> Source:
         """Opens a native scan.
@@ -171,13 +173,14 @@ class Sources:
             marks: The mark of each file.
             key: Whether the keys of files are going to be used.
             row: Whether the positions of rows are going to be used.
+            paired: Whether positions are used where keys are, and nowhere else.
             folders: Whether Spark shall take partition columns from folders; only with a manifest.
         """
-        bits = max(marks).bit_length()
+        bits = max(*marks, 1).bit_length()
         keys = [file.group << bits | mark for file, mark in zip(files, marks, strict=True)]
         if self.by_manifest:
             entries = [(url_of(file.address), file.size, key) for file, key in zip(files, keys, strict=True)]
-            inner = row and self._spark.version.startswith(_NUMBERING)
+            inner = row and paired and self._spark.version.startswith(_NUMBERING)
             if inner:
                 schema = type(schema)([*schema.fields]).add(INNER_ROW, "long")
             df = self._manifests.read(schema, entries, folders=folders)

@@ -7,8 +7,7 @@ successful tasks wrote, so its content is exactly the result. Partition folders 
 Files come back described as a log wants them, with statistics from their footers. Until a log names them they are
 nobody's: a write that fails deletes its folder, and what a crash leaves behind is found by vacuum.
 
-Small frames whose rows are already here are written by this process, and tables on stores that Spark has no file system
-for by Python workers; see `halocline.spark.arrow_write`.
+Tables on stores that Spark has no file system for are written by Python workers; see `halocline.spark.arrow_write`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import HaloclineError, InputError
-from halocline.spark.arrow_write import ArrowWriter, WrittenFile, write_through_workers, written_here
+from halocline.spark.arrow_write import ArrowWriter, WrittenFile, write_through_workers
 from halocline.spark.columns import holds
 from halocline.spark.file_stats import Wanted, stats_text
 from halocline.spark.file_system import spark_address
@@ -71,7 +70,6 @@ def write_files(
     configuration: Mapping[str, str] | None = None,
     under: str = "",
     options: Mapping[str, str] | None = None,
-    local: bool | None = None,
     store: Store | None = None,
 ) -> list[WrittenFile]:
     """Writes rows into new files below a table.
@@ -85,8 +83,6 @@ def write_files(
         configuration: The table's properties, which say what statistics to keep and how to compress.
         under: A folder below the root to write into, such as `_change_data`.
         options: Further options for Spark's Parquet writer, such as `maxRecordsPerFile`.
-        local: Whether the rows come from a local frame, so that a few of them need no Spark job. If None, the frame
-            itself is asked; it does not know after it has been transformed.
         store: The table's store, if it is open already.
 
     Returns:
@@ -107,15 +103,11 @@ def write_files(
     wanted = Wanted.of(schema, mapping_mode, partition_columns, configuration)
     codec = _codec(configuration)
     folder = "/".join(part for part in (under.strip("/"), uuid.uuid4().hex) if part)
-    local = df.isLocal() if local is None else local
     rows = physical.frame(df)
     address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))
     writer = ArrowWriter(store, folder, physical, wanted, codec or "snappy")
     variant = any(holds(field["type"], ("variant",)) for field in physical.data)
     with _all_or_nothing(store, folder), tagged(spark, TAG):
-        here = written_here(rows, writer) if local and not variant else None
-        if here is not None:
-            return here
         if address is None:
             return write_through_workers(rows, writer)
         with settings(spark, {**_SETTINGS, **(_VARIANT_SETTINGS if variant else {})}):
