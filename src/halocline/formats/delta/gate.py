@@ -59,5 +59,6 @@ def check_transition(before: Protocol, after: Protocol, dropped: str | None, tab
         f"the new protocol of {table} lacks {lost or 'features'} of the old one",
         condition="PROTOCOL_NOT_DOWNGRADABLE",
         sides={"before": str(before), "after": str(after)},
-        next_step=f"Drop one feature at a time: halocline plan {table} --drop {lost.partition(',')[0] or 'FEATURE'}",
+        next_step=f"Drop one feature at a time: "
+        f"Table.for_path({table!r}).drop_feature_support({lost.partition(',')[0] or 'FEATURE'!r})",
     )
