@@ -41,31 +41,30 @@ def show(
         from halocline.fleet.users import everybody
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
-    from halocline.formats.delta.inspection import writers
     from halocline.storage import open_store
 
     if report and not fleet:
         raise InputError("--report tells a fleet, and none was named", next_step="Name it with --fleet.")
     store = open_store(table)
     place = canonical(store.root)
-    traces, unnamed = observed(store), writers(store).unnamed
+    history = observed(store)
     members, levels = [], {}
     if fleet:
         with AdminClient(Endpoint.from_environment(fleet)) as admin:
             if report:
-                _report(admin, traces)
+                _report(admin, history.traces)
             answer = _asked(admin, place)
             members = list(answer.members)
             levels = {each.ladder: each.level for each in answer.levels}
-    users = everybody(members, traces, place)
+    users = everybody(members, history.traces, place)
     result = {
         "table": store.root,
         "fleet": fleet or None,
         "levels": levels,
         "users": [each.to_dict() for each in users],
-        "unnamedCommits": unnamed,
+        "unnamedCommits": history.unnamed,
     }
-    emit(output, result, _table(users), *_notes(unnamed, bool(fleet), levels))
+    emit(output, result, _table(users), *_notes(history.unnamed, bool(fleet), levels))
 
 
 def _asked(admin: AdminClient, place: str) -> pb.TableUsersResponse:

@@ -141,7 +141,7 @@ class FleetGatekeeper(Gatekeeper):
         """
         with self._lock:
             store = self._stores.get(canonical(table))
-        traces = observers.observed(store) if store is not None else ()
+        traces = observers.observed(store).traces if store is not None else ()
         for trace in traces:
             self.client.observe(trace.request())
         return traces

@@ -39,7 +39,7 @@ def committed(url: str, version: int, engine: str, at: int) -> None:
 )
 def test_writers_are_observed_by_what_they_commit(tmp_path, engine, release):
     url = make_table(tmp_path / "t", engine, 1_700_000_000_000)
-    (trace,) = observed(open_store(url))
+    (trace,) = observed(open_store(url)).traces
     assert (trace.release, trace.seen_ms, trace.provenance) == (release, 1_700_000_000_000, Provenance.OBSERVED)
     assert {use.operation for use in trace.uses} == {"read", "write"}
     assert {use.table for use in trace.uses} == {url}
@@ -49,24 +49,24 @@ def test_two_releases_of_one_product_are_two_traces_with_their_own_last_seen(tmp
     url = make_table(tmp_path / "t", "delta-rs:py-1.0.2", 1_000)
     committed(url, 1, "delta-rs:py-1.6.6", 2_000)
     committed(url, 2, "delta-rs:py-1.0.2", 3_000)
-    assert {trace.release: trace.seen_ms for trace in observed(open_store(url))} == {
+    assert {trace.release: trace.seen_ms for trace in observed(open_store(url)).traces} == {
         "deltalake@1.0.2": 3_000,
         "deltalake@1.6.6": 2_000,
     }
 
 
 def test_one_release_at_two_tables_has_two_identities(tmp_path):
-    found = [observed(open_store(make_table(tmp_path / name, "delta-rs:py-1.0.2")))[0] for name in "ab"]
+    found = [observed(open_store(make_table(tmp_path / name, "delta-rs:py-1.0.2"))).traces[0] for name in "ab"]
     assert found[0].identity != found[1].identity
 
 
 def test_a_trace_claims_what_its_release_can_do(tmp_path):
-    (trace,) = observed(open_store(make_table(tmp_path / "t", "delta-rs:py-1.0.2")))
+    (trace,) = observed(open_store(make_table(tmp_path / "t", "delta-rs:py-1.0.2"))).traces
     assert trace.supported == {"delta": Range(1, 3)}
 
 
 def test_a_trace_of_somebody_unknown_claims_nothing(tmp_path):
-    (trace,) = observed(open_store(make_table(tmp_path / "t", "SomeTool/3.1")))
+    (trace,) = observed(open_store(make_table(tmp_path / "t", "SomeTool/3.1"))).traces
     assert trace.supported == {}
 
 
@@ -152,3 +152,54 @@ def test_the_example_of_the_page_prints_what_it_says(tmp_path, monkeypatch, caps
     printed = re.sub(r"-[0-9a-f]{8} ", "-… ", capsys.readouterr().out)
     plain = [[re.sub(r"  +", "  ", line).strip() for line in text.splitlines()] for text in (printed, shown[1])]
     assert plain[0] == plain[1]
+
+
+# Hudi's commits name nobody.
+
+
+def hudi_table(folder, version, *instants):
+    place = folder / ".hoodie" / ("timeline" if version >= 8 else "")
+    place.mkdir(parents=True)
+    (folder / ".hoodie" / "hoodie.properties").write_text(f"hoodie.table.name=t\nhoodie.table.version={version}\n")
+    for name in instants:
+        (place / name).write_text('{"operationType": "UPSERT"}')
+    return open_store(folder)
+
+
+@pytest.mark.parametrize(
+    ("version", "instant", "release"),
+    [
+        (5, "20230101000000000.commit", "hudi@0.12.0"),
+        (6, "20250101000000000.deltacommit", "hudi@0.14.0"),
+        (8, "20250101000000000_20250101000000900.commit", "hudi@1.0.0"),
+        (9, "20260101000000000_20260101000000900.replacecommit", "hudi@1.1.0"),
+        (99, "20990101000000000_20990101000000900.commit", "hudi@unknown"),
+    ],
+)
+def test_the_lowest_release_that_writes_a_hudi_table_version_is_inferred(tmp_path, version, instant, release):
+    store = hudi_table(tmp_path / "t", version, instant, "20990202000000000.commit.requested")
+    history = observed(store)
+    (trace,) = history.traces
+    assert (trace.release, trace.provenance, history.unnamed) == (release, Provenance.INFERRED, 1)
+    assert {(use.ladder, use.operation) for use in trace.uses} == {("hudi", "read"), ("hudi", "write")}
+    written = (tmp_path / "t/.hoodie" / ("timeline" if version >= 8 else "") / instant).stat().st_mtime_ns // 1_000_000
+    assert trace.seen_ms == written
+
+
+def test_a_hudi_table_that_nobody_has_written_to_yet_has_no_trace(tmp_path):
+    store = hudi_table(tmp_path / "t", 6, "20250101000000000.commit.requested", "20250101000000001.clean")
+    assert observed(store).traces == ()
+
+
+def test_who_shows_what_is_inferred_of_a_hudi_table(tmp_path, capsys):
+    hudi_table(tmp_path / "t", 6, "20250101000000000.commit", "20250101000000001.commit")
+    assert run(["who", str(tmp_path / "t")]) == 0
+    shown = capsys.readouterr().out
+    assert "hudi@0.14.0" in shown
+    assert "inferred" in shown
+    assert "2 commits name nobody" in shown
+
+
+def test_an_inferred_hudi_writer_keeps_the_level_within_what_it_supports(tmp_path):
+    (trace,) = observed(hudi_table(tmp_path / "t", 6, "20250101000000000.commit")).traces
+    assert trace.supported == {"hudi": Range(6, 6)}
