@@ -119,10 +119,8 @@ def _view(df) -> str:
     return "halocline_test_deletes"
 
 
-@pytest.mark.parametrize("pruning", ["true", "false"])
 @pytest.mark.parametrize("made", MADE_OF_IT.values(), ids=MADE_OF_IT.keys())
-def test_deleted_rows_are_gone_whatever_is_made_of_the_frame(spark, lake, conf, tmp_path, made, pruning):
-    conf("spark.sql.optimizer.nestedSchemaPruning.enabled", pruning)
+def test_deleted_rows_are_gone_whatever_is_made_of_the_frame(spark, lake, tmp_path, made):
     lake.add("1.parquet", pa.table({"id": range(10)}), deleted=[3])
     lake.add("2.parquet", pa.table({"id": range(10, 20)}), deleted=[0, 9])
     pq.write_table(pa.table({"id": [n for n in range(20) if n not in (3, 10, 19)]}), tmp_path / "living.parquet")
@@ -130,6 +128,14 @@ def test_deleted_rows_are_gone_whatever_is_made_of_the_frame(spark, lake, conf, 
     living = made(spark.read.parquet(str(tmp_path / "living.parquet")))
 
     assert ids(made(lake.scan(spark, ID))) == ids(living)
+
+
+def test_session_that_reads_whole_structures_misses_no_deleted_row(spark, lake, conf):
+    conf("spark.sql.optimizer.nestedSchemaPruning.enabled", "false")
+    lake.add("1.parquet", pa.table({"id": range(10)}), deleted=[3])
+
+    assert ids(lake.scan(spark, ID).where("id < 5")) == [0, 1, 2, 4]
+    assert lake.scan(spark, ID).count() == 9
 
 
 def test_clean_files_are_scanned_without_a_join(spark, lake, capsys):

@@ -62,6 +62,7 @@ def test_no_rows_leave_no_files(spark, tmp_path, types, route):
         df = spark.range(0).selectExpr("id", "'x' AS p")
         assert written(df, tmp_path / "t", schema, partition_columns=partitions) == []
     assert files_below(tmp_path) == []
+    assert list((tmp_path / "t").glob("*")) == [], "not even folders"
 
 
 def test_every_type_comes_back_with_its_statistics(spark, tmp_path, types, route):

@@ -129,6 +129,8 @@ def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> l
     # A frame without rows leaves a file without rows.
     waste += [meta.path for meta, footer in zip(found, read, strict=True) if not footer.num_rows]
     at_once(store.delete, waste)
+    if not any(footer.num_rows for footer in read):
+        _remove_local(store, folder)
     return [
         WrittenFile(
             path=meta.path,
@@ -159,15 +161,20 @@ def _swept(store: Store, folder: str) -> None:
 
     What a task writes even later is nobody's, and left to vacuum.
     """
-    local = store.address(folder)
     for pause in _PAUSES:
         time.sleep(pause)
         found = [meta.path for meta in store.list(folder)]
         store.delete_many(found)
-        if local.startswith("/"):  # buckets have no folders to remove
-            shutil.rmtree(local, ignore_errors=True)
+        _remove_local(store, folder)
         if pause and not found:
             return
+
+
+def _remove_local(store: Store, folder: str) -> None:
+    """Removes a folder that holds nothing of use; buckets have none to remove."""
+    local = store.address(folder)
+    if local.startswith("/"):
+        shutil.rmtree(local, ignore_errors=True)
 
 
 def _codec(configuration: Mapping[str, str]) -> str | None:

@@ -38,12 +38,12 @@ from halocline.spark.folders import parse_folder
 from halocline.spark.footers import footers
 from halocline.spark.parquet_schema import columns_in, merged
 from halocline.spark.partition_values import PartitionColumn, PartitionValues
+from halocline.spark.settings import Settings
 from halocline.storage import open_store
 from halocline.storage.base import ObjectMeta, Store
 from halocline.table.admission import admit
 from halocline.table.new_table import Declaration, with_names_as_physical
 from halocline.table.opened import Opened
-from halocline.table.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,13 +26,13 @@ from halocline.formats.delta.transaction import Transaction, system_clock
 from halocline.spark import char_types, offered
 from halocline.spark.frames import session_zone
 from halocline.spark.incoming import incoming
+from halocline.spark.settings import Settings
 from halocline.storage import open_store
 from halocline.storage.base import Store
 from halocline.table.admission import admit, state_of
 from halocline.table.new_table import CLUSTERING, Declaration
 from halocline.table.opened import Opened
 from halocline.table.row_files import RowFiles
-from halocline.table.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,9 @@ from halocline.compat.release import Release
 from halocline.errors import InputError
 from halocline.formats.delta.gate import UNCHECKED
 from halocline.formats.delta.snapshot import Snapshot, own_release
+from halocline.spark.settings import Settings
 from halocline.table import gatekeeper
 from halocline.table.gatekeeper import Gatekeeper
-from halocline.table.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from halocline.errors import UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.formats.delta.drop_work import Rewriter
+from halocline.spark.settings import Settings
 from halocline.storage import open_store
 from halocline.table.altering import Altering, Validator
 from halocline.table.changing import Changing
@@ -21,7 +22,6 @@ from halocline.table.converting import Converting
 from halocline.table.creating import Creating
 from halocline.table.reading import Reading
 from halocline.table.restoring import Restoring
-from halocline.table.settings import Settings
 from halocline.table.streaming import Streaming
 from halocline.table.upkeep import Upkeep
 from halocline.table.writing import Writing
@@ -55,7 +55,7 @@ class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Stream
         Args:
             path: A local path or a URL: file, s3, gs, abfss, memory.
             spark: The session for rows; not needed to inspect and check.
-            options: Settings (see `halocline.table.settings`) and options of the store.
+            options: Settings (see `halocline.spark.settings`) and options of the store.
             release: Act as this release, e.g. `deltalake@1.0.2`: refuse what it would refuse.
 
         Raises:

@@ -24,11 +24,11 @@ from halocline.formats.delta.snapshot import Snapshot
 from halocline.formats.delta.table_state import new_table
 from halocline.formats.delta.transaction import Transaction
 from halocline.formats.log.names import DELTA
+from halocline.spark.settings import Settings
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
 from halocline.table.altering import Altering
 from halocline.table.gatekeeper import Alone
-from halocline.table.settings import Settings
 
 
 class Watching(Alone):

@@ -5,7 +5,8 @@ and domains become the old ones. Nothing is undone: history grows by one version
 
 Some things never go back. The protocol keeps every feature, since versions in between need them. High-water marks,
 column ids and in-commit timestamps only move forward. Files that were vacuumed cannot be brought back, and that is an
-error which names them.
+error which names them. So is a version that tracked its rows if they have lost their ids since: others may have been
+given the same ids.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import InputError, NotFoundError
-from halocline.formats.delta import identity, in_commit_timestamps, properties, row_tracking
+from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.formats.delta import identity, in_commit_timestamps, properties, row_ids, row_tracking
 from halocline.formats.delta.actions import Action, DeletionVector, DomainMetadata, Metadata
 from halocline.formats.delta.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.deletion_vectors import file_path
@@ -63,6 +64,7 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_miss
 
     Raises:
         InputError: The target is not older.
+        UnsupportedError: The target tracked its rows, which was dropped since.
         NotFoundError: Files of the target no longer exist (`DATA_FILES_MISSING`).
     """
     if target.version >= current.version:
@@ -80,6 +82,8 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_miss
     protocol = target.protocol.merged(current.protocol)
     actions: list[Action] = [] if protocol == current.protocol else [action_of(protocol)]
     metadata = _forward(target.metadata, current.metadata)
+    if properties.flag(metadata.configuration, row_ids.ENABLED):
+        _check_ids(current, target, now.filter(pc.is_in(now_keys, value_set=then_keys)))
     actions += [] if metadata == current.metadata else [metadata]
     actions += _domains(current, target)
     actions += adds_from(back, data_change=True)
@@ -123,6 +127,20 @@ def _domains(current: Snapshot, target: Snapshot) -> Iterator[DomainMetadata]:
     for name, domain in current.domains.items():
         if name != row_tracking.DOMAIN and name not in target.domains:
             yield DomainMetadata(name, domain.configuration, removed=True)
+
+
+def _check_ids(current: Snapshot, target: Snapshot, kept: pa.Table) -> None:
+    """Makes sure that the rows which the table tracks again still have the ids that they had."""
+    now, then = (row_tracking.high_water_mark(each.domains.get(row_tracking.DOMAIN)) for each in (current, target))
+    if now < then or kept["base_row_id"].null_count:
+        raise UnsupportedError(
+            f"version {target.version} tracked its rows, and they have lost their ids since",
+            sides={
+                f"version {target.version}": f"{row_ids.ENABLED}=true, ids up to {then}",
+                f"version {current.version}": f"ids up to {now}" if now >= 0 else "no ids",
+            },
+            next_step="Restore a version since row tracking was dropped, or overwrite the table with the old rows.",
+        )
 
 
 def _check_present(store: Store, files: pa.Table, version: int) -> None:

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from halocline.errors import ConflictError, InputError, NotFoundError
+from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
 from halocline.formats.delta import alter
 from halocline.formats.delta.actions import Add, DomainMetadata
 from halocline.formats.delta.clone import parameters as clone_parameters
 from halocline.formats.delta.clone import shallow_clone
 from halocline.formats.delta.deletion_vectors import read_positions, write_file
+from halocline.formats.delta.feature_drop import drop_feature
 from halocline.formats.delta.file_list import vectors_in
 from halocline.formats.delta.identity import identity_columns, with_marks
 from halocline.formats.delta.restore import parameters, restoration
@@ -153,6 +154,24 @@ def test_domains_go_back_but_for_row_ids():
         "kept": "1",
         "delta.rowTracking": '{"rowIdHighWaterMark":4}',
     }
+
+
+def test_rows_that_lost_their_ids_are_not_tracked_again():
+    store = created(configuration={"delta.enableRowTracking": "true"})
+    commit(store, add("a", rows=5))
+    drop_feature(store, "rowTracking", truncate_history=False, admit=lambda *_: None)
+    last = Snapshot.load(store).version
+    commit(store, add("b", rows=5))
+    with pytest.raises(UnsupportedError, match="version 1 tracked its rows") as refused:
+        restore(store, 1)
+    assert refused.value.sides == {
+        "version 1": "delta.enableRowTracking=true, ids up to 4",
+        f"version {last + 1}": "no ids",
+    }
+    assert Snapshot.load(store).version == last + 1, "nothing was written"
+    restore(store, last)
+    assert paths(store) == ["a"]
+    assert not Snapshot.load(store).protocol.supports("rowTracking")
 
 
 def test_any_change_in_between_is_a_conflict():
