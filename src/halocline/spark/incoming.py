@@ -79,8 +79,8 @@ def incoming(
     try:
         rows = rows.selectExpr(*plan.first)
         if plan.generated:
-            rows = rows.selectExpr("*", *plan.generated)
-        rows = guarded(rows.select(*(quoted(name) for name in plan.order)), rules)
+            rows = rows.selectExpr("*", *plan.generated).select(*(quoted(name) for name in plan.order))
+        rows = guarded(rows, rules)
         _ = rows.schema  # a Connect session looks at the plan only now
     except Exception as error:
         raise _blamed(error, df, plan, expressions, table) or error from None

@@ -96,6 +96,9 @@ class Physical:
             *(self._cleaned(field, quoted(found[field["name"].lower()])) for field in self.data),
             *(_folder_item(field, key) for field, key in zip(self.partitions, self.keys, strict=True)),
         )
+        plain = not self._mapped and all(isinstance(field["type"], str) for field in self.data)
+        if plain and not any(field.metadata for field in cleaned.schema):
+            return cleaned
         items = []
         for field, target in zip(self.data, spark_schema(self.fields), strict=True):
             column = cleaned[quoted(field["name"])]
