@@ -288,5 +288,10 @@ def _blocked(command: Raise, blockers: Sequence[Blocker]) -> Refusal:
         subject=f"{command.ladder}={command.level}",
         sides=sides,
         fix=fix,
-        next_step="Force needs a reason." if forced else blockers[0].fix,
+        next_step="Force needs a reason." if forced else _next_step(blockers[0]),
     )
+
+
+def _next_step(blocker: Blocker) -> str:
+    upgrade = blocker.fix and blocker.kind in (Kind.TOO_OLD, Kind.LACKS_FEATURE)
+    return f"Upgrade {blocker.who} to {blocker.fix}." if upgrade else blocker.fix
