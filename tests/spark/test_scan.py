@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
-from halocline.spark import manifest, session, sources
+from halocline.spark import kept, manifest, session, sources
 from halocline.spark.file_system import spark_address
 from halocline.spark.scan import RowColumns, scan
 from halocline.storage import open_store
@@ -202,6 +202,24 @@ def test_views_of_a_connect_session_go_with_their_frames(spark, lake, is_connect
     gc.collect()
     lake.scan(spark, ID)
     assert len(views()) <= kept
+
+
+def test_rows_kept_by_a_connect_session_go_with_their_frames_and_not_while_they_are_collected(spark, is_connect):
+    if not is_connect:
+        pytest.skip("classic Spark has nobody to tell")
+    once = kept.computed_once(spark.sql("SELECT rand() AS r"))
+    derived, name = once.where("r >= 0"), once._plan._relation_id
+    assert once.collect() == derived.collect(), "computed once"
+
+    del once
+    gc.collect()
+    assert derived.count() == 1
+    assert derived._plan._child._spark_session is None, "the collector must not talk to the server"
+    del derived
+    gc.collect()
+    assert kept.computed_once(spark.range(1)).count() == 1
+    with pytest.raises(Exception, match=name):
+        spark._create_remote_dataframe(name).count()
 
 
 # ---------------------------------------------------------------------- partition values

@@ -38,9 +38,10 @@ from halocline.spark.columns import (
     without_void,
 )
 from halocline.spark.file_system import spark_address
+from halocline.spark.kept import pinned
 from halocline.spark.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.row_columns import NUMBER, RowColumns
-from halocline.spark.session import pinned, session, setting
+from halocline.spark.session import session, setting
 from halocline.spark.sources import MOST_FILES, ROW, Mode, Sources, mode_of
 from halocline.storage import open_store
 from halocline.storage.base import Store
@@ -104,7 +105,7 @@ def scan(
         if where is not None:
             df = df.where(where)
         df = work.finished(df, wanted)
-        return pinned(spark, f"halocline_scan_{uuid.uuid4().hex}", df) if len(files) else df
+        return pinned(df, f"halocline_scan_{uuid.uuid4().hex}") if len(files) else df
 
 
 class _Scan:

@@ -21,7 +21,7 @@ from halocline.errors import InputError, MissingExtraError, UnsupportedError
 from halocline.versions import Version
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -155,46 +155,6 @@ def forget(spark: SparkSession) -> None:
     """Drops what is remembered of a session."""
     with _lock:
         _remembered.pop(spark, None)
-
-
-def pinned(spark: SparkSession, name: str, df: DataFrame) -> DataFrame:
-    """The same rows, with the plan fixed as it is now.
-
-    A Connect server analyses a plan each time it runs, and would look again for files that were only there to build
-    it. A temporary view keeps the analysed plan; it is dropped some time after the last DataFrame that uses it is gone.
-    """
-    if not is_connect(spark):
-        return df
-    views: _Views = remembered(spark, "views", _Views)
-    views.drop_unused(spark)
-    df.createOrReplaceTempView(name)
-    fixed = spark.table(name)
-    views.watch(name, fixed)
-    return fixed
-
-
-class _Views:
-    """The temporary views that hold plans on a Connect server."""
-
-    def __init__(self) -> None:
-        self._unused: list[str] = []
-
-    def watch(self, name: str, df: DataFrame) -> None:
-        """Notes the view as unused when nothing refers to it any more.
-
-        Frames derived from this one refer to its plan, not to the frame. Where there is no such object to watch, the
-        view stays until the session ends.
-        """
-        import weakref
-
-        plan = getattr(df, "_plan", None)
-        if plan is not None:
-            weakref.finalize(plan, self._unused.append, name)
-
-    def drop_unused(self, spark: SparkSession) -> None:
-        """Drops the views noted; a finalizer must not talk to the server itself."""
-        while self._unused:
-            spark.catalog.dropTempView(self._unused.pop())
 
 
 def _check_release(spark: SparkSession) -> str:

@@ -27,6 +27,7 @@ from halocline.spark.clauses import CLAUSE, FILE, ROW, Clause, Expression, Kind,
 from halocline.spark.columns import is_void, spark_schema
 from halocline.spark.expressions import checked_condition
 from halocline.spark.frames import frame_of, session_zone
+from halocline.spark.kept import computed_once
 from halocline.spark.matches import is_about_partitions, matches
 from halocline.spark.row_columns import RowColumns
 from halocline.spark.row_edits import checked_values
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from halocline.table.merging import MergeBuilder
+    from halocline.table.merge_builder import MergeBuilder
     from halocline.table.optimizing import OptimizeBuilder
 
 
@@ -139,7 +140,7 @@ class Changing(Opened):
         source: DataFrame,
         condition: Expression,
         *,
-        target_alias: str = "target",
+        target_alias: str = "t",
         source_alias: str | None = None,
     ) -> MergeBuilder:
         """Begins a merge of other rows into the table; nothing happens before `execute`.
@@ -148,14 +149,15 @@ class Changing(Opened):
             source: The rows, possibly under an alias of their own.
             condition: Which row of the source goes with which row of the table: SQL text, or a Spark column.
             target_alias: What the table is called in expressions.
-            source_alias: What the source is called in expressions, unless it has an alias.
+            source_alias: What the source is called in expressions. If it is not given, names that the source brings
+                along count, and `s` where those do not make sense of the expressions.
 
         Example:
-            >>> merge = orders.merge(df, "target.id = s.id", source_alias="s")  # doctest: +SKIP
+            >>> merge = orders.merge(df, "t.id = s.id")  # doctest: +SKIP
             >>> merge.when_matched_update_all().when_not_matched_insert_all().execute().version  # doctest: +SKIP
             16
         """
-        from halocline.table.merging import MergeBuilder
+        from halocline.table.merge_builder import MergeBuilder
 
         named = source if source_alias is None else source.alias(source_alias)
         return MergeBuilder(self, named, condition, target_alias)
@@ -215,7 +217,7 @@ class _Started:
             return Hits(candidates, None, {})
         df = frame_of(self.spark, self.snapshot, files=candidates, rows=RowColumns(file=FILE, row=ROW))
         numbers = (F.lit(None).cast("long").alias(SOURCE_ID), F.lit(0).alias(CLAUSE))
-        found_rows = df.where(column_of(where)).select(FILE, ROW, *numbers).localCheckpoint(True)
+        found_rows = computed_once(df.where(column_of(where)).select(FILE, ROW, *numbers))
         return hits_in(self.spark, candidates, found_rows)[0]
 
     def commit(self, files: RowFiles, changed: Changed, operation: str, where: Expression | None) -> RowsChanged:

@@ -30,6 +30,7 @@ from halocline.formats.delta.transaction import system_clock
 from halocline.spark.clauses import CLAUSE, FILE, OLD, ROW, Clause, Kind, with_old
 from halocline.spark.columns import is_void, quoted
 from halocline.spark.frames import frame_of, session_zone
+from halocline.spark.kept import computed_once
 from halocline.spark.row_columns import RowColumns
 from halocline.spark.row_edits import Edited, edited, with_values
 from halocline.spark.scan import scan
@@ -183,7 +184,7 @@ def change_rows(
     rows = work.rows(only_hits=marks, old=recorded)
     if recorded:
         # Values are computed once: what is written and what the feed says must not differ.
-        rows = Edited(work.run(rows, lambda: rows.rows.localCheckpoint(True)), rows.rules)
+        rows = Edited(work.run(rows, lambda: computed_once(rows.rows)), rows.rules)
     adds = work.written(rows) if updated or not marks else []
     changes = work.recorded(rows) if recorded else []
     figures = row_files.figures(adds)
