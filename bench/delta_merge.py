@@ -45,7 +45,7 @@ def main():
                 table = tables[name]
                 if table.version:
                     table.restore(0)
-                merge = table.merge(source, "target.id = s.id", source_alias="s")
+                merge = table.merge(source, "t.id = s.id")
                 metrics = merge.when_matched_update(set={"d": "s.d"}).execute().metrics
                 told[name, source is near] = metrics
 

@@ -155,7 +155,7 @@ def test_a_condition_that_is_none_is_refused(tmp_path, spark):
 def test_an_append_only_table_keeps_its_rows(tmp_path, spark):
     table = Table.create(tmp_path / "t", spark.range(3), spark, properties={"delta.appendOnly": "true"})
     source = spark.range(5)
-    merge = table.merge(source, "target.id = s.id", source_alias="s")
+    merge = table.merge(source, "t.id = s.id")
     for change in (
         table.delete,
         lambda: table.update({"id": "1"}),

@@ -100,9 +100,7 @@ WRITES: Mapping[str, Call] = {
     "drop_column": lambda g: g.table.drop_column("t"),
     "drop_constraint": lambda g: g.table.drop_constraint("positive", if_exists=True),
     "drop_feature_support": lambda g: g.table.drop_feature_support("deletionVectors"),
-    "merge": lambda g: (
-        g.table.merge(g.df, "target.id = source.id", source_alias="source").when_not_matched_insert_all().execute()
-    ),
+    "merge": lambda g: g.table.merge(g.df, "t.id = s.id").when_not_matched_insert_all().execute(),
     "optimize": lambda g: g.table.optimize().execute_compaction(),
     "optimize (in another order)": lambda g: g.table.optimize().execute_z_order_by("id"),
     "overwrite": lambda g: g.table.overwrite(g.df),

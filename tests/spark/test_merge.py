@@ -90,10 +90,10 @@ def test_clauses_of_every_kind_leave_the_rows_that_the_first_one_decides(kind, t
     table = Table.create(tmp_path / "t", frame(spark, rows).repartition(4, "id"), spark, **TABLES[kind])
     for _ in range(2):
         source = source_rows(rng)
-        merge = table.merge(frame(spark, source).alias("new"), "target.id = new.id")
-        merge = merge.when_matched_update("target.v > new.v", {"v": "target.v + new.v"})
+        merge = table.merge(frame(spark, source).alias("new"), "t.id = new.id")
+        merge = merge.when_matched_update("t.v > new.v", {"v": "t.v + new.v"})
         merge = merge.when_matched_delete("new.s = 'x'").when_matched_update_all(F.col("new.s") == "y")
-        merge = merge.when_not_matched_insert("s = 'z'", {"id": "id", "target.p": 0, "s": "concat(s, '!')"})
+        merge = merge.when_not_matched_insert("s = 'z'", {"id": "id", "t.p": 0, "s": "concat(s, '!')"})
         merge = merge.when_not_matched_insert_all("new.v > 2")
         merge = merge.when_not_matched_by_source_delete("s = 'a'")
         merge = merge.when_not_matched_by_source_update("p = 1", {"p": "p + 1", "s": "'gone'"})
@@ -118,7 +118,7 @@ def test_only_files_with_matches_are_read_and_rewritten(tmp_path, spark):
     table = Table.create(tmp_path / "t", df, spark)
     before = set(table.snapshot().files()["path"].to_pylist())
     source = spark.range(2100, 2180).selectExpr("id", "-1 AS v")
-    done = table.merge(source, "t.id = s.id", target_alias="t", source_alias="s").when_matched_update_all().execute()
+    done = table.merge(source, "t.id = s.id").when_matched_update_all().execute()
     assert done.metrics["numTargetFilesScanned"] == 1, "the keys rule out the other seven files"
     assert done.metrics["numTargetFilesRemoved"] == 1
     assert len(before & set(table.snapshot().files()["path"].to_pylist())) == 7
@@ -141,16 +141,33 @@ def test_rows_keep_their_ids_and_changed_ones_their_new_version(tmp_path, spark)
 
     before = ids()
     table.update({"id": "id + 100"}, "id >= 15")
-    table.merge(spark.range(3), "target.id = s.id", source_alias="s").when_matched_delete().execute()
+    table.merge(spark.range(3), "t.id = s.id").when_matched_delete().execute()
     after = ids()
     assert {i: after[i] for i in range(3, 15)} == {i: before[i] for i in range(3, 15)}
     assert {i: after[i + 100] for i in range(15, 20)} == {i: (before[i][0], 1) for i in range(15, 20)}
 
 
+NAMED = {
+    "no name": lambda df: (df, "t.id = s.id", {}),
+    "its own": lambda df: (df.alias("new"), "t.id = new.id", {}),
+    "its own, but not used": lambda df: (df.alias("new"), "t.id = s.id", {}),
+    "two inside": lambda df: (df.alias("a").join(df.select("id").alias("b"), "id"), "t.id = a.id", {}),
+    "given": lambda df: (df, "here.id = there.id", {"target_alias": "here", "source_alias": "there"}),
+}
+
+
+@pytest.mark.parametrize("name", NAMED.values(), ids=NAMED.keys())
+def test_a_source_goes_by_its_own_name_or_by_s(tmp_path, spark, name):
+    table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
+    source, condition, aliases = name(frame(spark, [(1, 0, 7, "new"), (3, 0, 8, "new")]))
+    table.merge(source, condition, **aliases).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert rows_of(table) == [(1, 0, 7, "new"), (2, 0, 2, "b"), (3, 0, 8, "new")]
+
+
 def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_path, spark):
     table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
     source = frame(spark, [(1, 0, 7, "first"), (1, 0, 8, "second"), (3, 0, 8, "third")])
-    merge = table.merge(source, "target.id = s.id", source_alias="s")
+    merge = table.merge(source, "t.id = s.id")
     with pytest.raises(InputError, match="2 rows of the source") as refused:
         merge.when_matched_update_all().execute()
     assert refused.value.condition == "MERGE_AMBIGUOUS"
@@ -168,7 +185,7 @@ def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_
 def test_a_source_that_differs_each_time_is_read_once(tmp_path, spark):
     table = Table.create(tmp_path / "t", spark.range(200).selectExpr("id", "0D AS v"), spark, properties=FEED)
     source = spark.range(400).selectExpr("id", "rand() AS v").where("v < 0.5")
-    merge = table.merge(source, "target.id = s.id", source_alias="s")
+    merge = table.merge(source, "t.id = s.id")
     done = merge.when_matched_update_all().when_not_matched_insert_all().execute()
     stored = {row["id"]: row["v"] for row in table.to_df(where="v > 0").collect()}
     told = table.changes(done.version, done.version).where("_change_type IN ('insert', 'update_postimage')")
@@ -179,7 +196,7 @@ def test_a_source_that_differs_each_time_is_read_once(tmp_path, spark):
 def test_new_columns_of_the_source_come_in_only_with_evolution(tmp_path, spark):
     table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
     source = frame(spark, [(2, 5, "new"), (3, 6, "new")], "id BIGINT, v INT, extra STRING")
-    merge = table.merge(source, "target.id = s.id", source_alias="s")
+    merge = table.merge(source, "t.id = s.id")
     merge = merge.when_matched_update_all().when_not_matched_insert_all()
     with pytest.raises(SchemaError, match=r"lacks columns of .*: p, s"):
         merge.execute()
@@ -200,16 +217,14 @@ def test_rules_and_columns_that_the_table_computes_hold_for_merged_rows(tmp_path
     table = Table.create(tmp_path / "t", columns, spark, properties=properties)
     table.append(spark.range(3).selectExpr("CAST(id AS INT) AS k"))
     source = spark.createDataFrame([(1, 11), (5, 50)], "old INT, k INT")
-    merge = table.merge(source.alias("s"), "target.k = s.old")
+    merge = table.merge(source.alias("s"), "t.k = s.old")
     merge.when_matched_update(set={"k": "s.k"}).when_not_matched_insert(values={"k": "s.k"}).execute()
     rows = sorted(tuple(row) for row in table.to_df().select("k", "double", "note").collect())
     assert rows == [(0, 0, "none"), (2, 4, "none"), (11, 22, "none"), (50, 100, "none")]
     assert table.to_df().select("n").distinct().count() == 4, "every row has a number of its own"
     for broken in ({"k": "s.k + 100"}, {"k": "null"}, {"double": "1"}):
         with pytest.raises(ConstraintError):
-            table.merge(source, "true", source_alias="s").when_matched_update(
-                "s.k = 11 AND target.k = 0", broken
-            ).execute()
+            table.merge(source, "true").when_matched_update("s.k = 11 AND t.k = 0", broken).execute()
     with pytest.raises(InputError, match="itself"):
         table.merge(source, "true").when_matched_update(set={"n": "1"}).execute()
     assert table.version == 2
@@ -221,10 +236,10 @@ def test_rules_and_columns_that_the_table_computes_hold_for_merged_rows(tmp_path
         (lambda m: m, "no clause"),
         (lambda m: m.when_matched_update(set={"nope": "1"}), "no column 'nope'"),
         (lambda m: m.when_matched_update("nope.x = 1", {"v": "1"}), "condition"),
-        (lambda m: m.when_not_matched_insert(values={"v": "target.v"}), "value for v"),
+        (lambda m: m.when_not_matched_insert(values={"v": "t.v"}), "value for v"),
         (lambda m: m.when_not_matched_by_source_update(set={"v": "s.v"}), "value for v"),
         (lambda m: m.when_matched_delete().when_matched_update_all(), "never be reached"),
-        (lambda m: m.when_matched_update(set={"v": "1", "target.V": "2"}), "set twice"),
+        (lambda m: m.when_matched_update(set={"v": "1", "t.V": "2"}), "set twice"),
         (lambda m: m.when_matched_update(set={}), "which values"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -233,6 +248,6 @@ def test_what_cannot_be_merged_is_refused_before_anything_is_written(build, mess
     table = Table.create(tmp_path / "t", COLUMNS, spark)
     source = frame(spark, [(1, 0, 1, "a")]).alias("s")
     with pytest.raises(InputError, match=message):
-        build(table.merge(source, "target.id = s.id")).execute()
+        build(table.merge(source, "t.id = s.id")).execute()
     assert table.version == 0
     assert not list(tmp_path.rglob("*.parquet"))

@@ -122,7 +122,7 @@ def analysed_type(df: DataFrame, expression: Any, name: str) -> Any:
             f"{name} cannot be used",
             condition="PREDICATE_INVALID",
             sides={"expression": str(expression)[:200], "because": first_line(error)},
-            next_step="Name columns of both sides with their aliases: target.id = source.id",
+            next_step="Name columns of both sides with their aliases: t.id = s.id",
         ) from None
 
 

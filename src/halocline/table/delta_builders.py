@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from halocline.table.merging import MergeBuilder
+from halocline.table.merge_builder import MergeBuilder
 from halocline.table.optimizing import OptimizeBuilder
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeltaMergeBuilder:
-    """A merge under the names of delta-spark; see `halocline.table.merging`."""
+    """A merge under the names of delta-spark; see `halocline.table.merge_builder`."""
 
     builder: MergeBuilder
 

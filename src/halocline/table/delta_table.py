@@ -173,7 +173,7 @@ class DeltaTable:
 
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
         """Begins a merge; see `Table.merge`."""
-        return DeltaMergeBuilder(self.table.merge(source, condition, target_alias=self.name or "target"))
+        return DeltaMergeBuilder(self.table.merge(source, condition, target_alias=self.name or "t"))
 
     def _affected(self, count: int | None) -> DataFrame:
         return self._frame([(count,)], {"num_affected_rows": "BIGINT"})

@@ -1,8 +1,6 @@
 """Merging rows into a table: update, delete and insert by a join with a source, in one commit.
 
-The words are those of Delta's builder. Clauses of one kind stand in the order in which they were given, and the first
-whose condition holds decides about a row. Rows of the table and of the source are *matched* if the merge's condition
-holds for the pair.
+What is asked for comes from a `halocline.table.merge_builder.MergeBuilder`.
 
 The source is computed once and kept, so that it cannot change under way. A first join, over as few files and columns as
 the condition allows, finds the pairs; only files in which a clause takes a row are touched after that. If two rows of
@@ -12,9 +10,10 @@ all they want is to delete it.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -30,7 +29,6 @@ from halocline.spark.clauses import (
     FILE,
     ROW,
     Clause,
-    Expression,
     Kind,
     check_analysed,
     chosen,
@@ -40,115 +38,30 @@ from halocline.spark.clauses import (
 from halocline.spark.columns import is_void, quoted, spark_schema
 from halocline.spark.frames import frame_of
 from halocline.spark.incoming import incoming
+from halocline.spark.kept import computed_once
 from halocline.spark.merge_plan import parts_of, pruning
 from halocline.spark.row_columns import RowColumns
 from halocline.spark.row_edits import checked_values
 from halocline.spark.rules import GENERATION
 from halocline.table.admission import admit, state_of
 from halocline.table.changing import RowsChanged, begun, check_removable, preserved
-from halocline.table.opened import Opened
 from halocline.table.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, change_rows, hits_in, inserted
 from halocline.table.row_files import RowFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from halocline.table.merge_builder import MergeBuilder
+
+SOURCE_ALIAS: Final = "s"
+"""What a source goes by whose own names do not make sense of the expressions."""
+
 _SOURCE: Final = "__halocline_source"
 _BROADCAST_BYTES: Final = 32 * 1024 * 1024
 _BYTES_PER_VALUE: Final = 16
 
 
-@dataclass(frozen=True)
-class MergeBuilder:
-    """A merge that is being put together; every call returns a new one, and `execute` does it.
-
-    Example:
-        >>> orders = Table.for_path("lake/orders", spark)  # doctest: +SKIP
-        >>> merge = orders.merge(changes.alias("new"), "target.id = new.id")  # doctest: +SKIP
-        >>> merge.when_matched_update_all().when_not_matched_insert_all().execute()  # doctest: +SKIP
-    """
-
-    table: Opened
-    source: DataFrame
-    condition: Expression
-    target_alias: str = "target"
-    matched: tuple[Clause, ...] = ()
-    not_matched: tuple[Clause, ...] = ()
-    not_matched_by_source: tuple[Clause, ...] = ()
-    evolves: bool = False
-
-    def when_matched_update(
-        self, condition: Expression | None = None, set: Mapping[str, Any] | None = None
-    ) -> MergeBuilder:
-        """Gives columns of matched rows new values, which may speak of both sides."""
-        return self._with("matched", Kind.UPDATE, condition, _given(set))
-
-    def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder:
-        """Gives matched rows all values of the source, by name."""
-        return self._with("matched", Kind.UPDATE, condition, None)
-
-    def when_matched_delete(self, condition: Expression | None = None) -> MergeBuilder:
-        """Deletes matched rows."""
-        return self._with("matched", Kind.DELETE, condition, None)
-
-    def when_not_matched_insert(
-        self, condition: Expression | None = None, values: Mapping[str, Any] | None = None
-    ) -> MergeBuilder:
-        """Inserts a row for a row of the source that matches none; values may speak of the source."""
-        return self._with("not_matched", Kind.INSERT, condition, _given(values))
-
-    def when_not_matched_insert_all(self, condition: Expression | None = None) -> MergeBuilder:
-        """Inserts rows of the source that match none, by name."""
-        return self._with("not_matched", Kind.INSERT, condition, None)
-
-    def when_not_matched_by_source_update(
-        self, condition: Expression | None = None, set: Mapping[str, Any] | None = None
-    ) -> MergeBuilder:
-        """Gives columns of rows that no row of the source matches new values, which may speak of the table."""
-        return self._with("not_matched_by_source", Kind.UPDATE, condition, _given(set))
-
-    def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> MergeBuilder:
-        """Deletes rows that no row of the source matches."""
-        return self._with("not_matched_by_source", Kind.DELETE, condition, None)
-
-    def with_schema_evolution(self) -> MergeBuilder:
-        """Lets the table grow by columns of the source that it lacks."""
-        return replace(self, evolves=True)
-
-    def execute(self) -> RowsChanged:
-        """Does the merge and commits it.
-
-        Raises:
-            InputError: Clauses or expressions cannot be used, or two rows of the source claim one row of the table
-                (`MERGE_AMBIGUOUS`).
-            SchemaError: Columns do not fit.
-            ConstraintError: A row breaks a rule of the table; nothing was written.
-            IncompatibleError: The release that acts may not write the table.
-            ConflictError: Somebody else changed the same rows first.
-        """
-        if not (self.matched or self.not_matched or self.not_matched_by_source):
-            raise InputError(
-                "the merge has no clause, so there is nothing to do",
-                sides={"clauses": "none"},
-                next_step="Add one, such as when_not_matched_insert_all().",
-            )
-        return _Merge(self).execute()
-
-    def _with(
-        self, clauses: str, kind: Kind, condition: Expression | None, values: Mapping[str, Any] | None
-    ) -> MergeBuilder:
-        before: tuple[Clause, ...] = getattr(self, clauses)
-        if before and before[-1].condition is None:
-            raise InputError(
-                f"the clause before this one takes every row, so this one would never be reached: {clauses}",
-                sides={"before": f"{before[-1].kind.value} without a condition", "now": kind.value},
-                next_step="Give every clause but the last of its kind a condition.",
-            )
-        changed: dict[str, Any] = {clauses: (*before, Clause(kind, condition, values))}
-        return replace(self, **changed)
-
-
-class _Merge:
+class Merge:
     """A merge under way."""
 
     def __init__(self, asked: MergeBuilder) -> None:
@@ -161,15 +74,26 @@ class _Merge:
         if asked.matched or asked.not_matched_by_source:
             check_removable(self.snapshot, "a merge that changes rows")
         self.source_schema = offered.columns_of(asked.source)
-        self._check_expressions()
+        self.asked = asked = self._named(asked)
         self.state = self._grown()
         self.changing = tuple(self._complete(each) for each in (*asked.matched, *asked.not_matched_by_source))
         self.inserting = tuple(self._complete(each) for each in asked.not_matched)
 
     # ------------------------------------------------------------------ before rows are touched
 
-    def _check_expressions(self) -> None:
-        asked = self.asked
+    def _named(self, asked: MergeBuilder) -> MergeBuilder:
+        """The same, once all of its expressions make sense; a source has names of its own, or goes by ours."""
+        try:
+            self._check_expressions(asked)
+        except InputError:
+            named = replace(asked, source=asked.source.alias(SOURCE_ALIAS))
+            with contextlib.suppress(InputError):
+                self._check_expressions(named)
+                return named
+            raise
+        return asked
+
+    def _check_expressions(self, asked: MergeBuilder) -> None:
         fields = [{**f, "metadata": {}} for f in self.snapshot.schema["fields"] if not is_void(f["type"])]
         target = self.spark.createDataFrame([], spark_schema(fields)).alias(asked.target_alias)
         both = target.crossJoin(asked.source)
@@ -228,11 +152,12 @@ class _Merge:
     # ------------------------------------------------------------------ rows
 
     def execute(self) -> RowsChanged:
+        """Does it."""
         from pyspark.sql import functions as F
 
         asked = self.asked
         numbered = asked.source.select("*", F.monotonically_increasing_id().alias(SOURCE_ID))
-        rows = numbered.localCheckpoint(True)
+        rows = computed_once(numbered)
         names = [quoted(field["name"]) for field in self.source_schema["fields"]]
         self.rows = rows.select("*", F.struct(*map(F.col, names)).alias(_SOURCE))
         parts = parts_of(asked.condition, self.snapshot.schema, self.source_schema, asked.target_alias)
@@ -276,9 +201,9 @@ class _Merge:
             return None
         both = self._target(candidates).join(self._source(), column_of(self.asked.condition), "inner")
         if not self.changing:
-            return both.select(F.col(SOURCE_ID).alias(HIT_SOURCE)).distinct().localCheckpoint(True)
+            return computed_once(both.select(F.col(SOURCE_ID).alias(HIT_SOURCE)).distinct())
         taken = chosen(self.asked.matched).alias(CLAUSE)
-        return both.select(FILE, ROW, F.col(SOURCE_ID).alias(HIT_SOURCE), taken).localCheckpoint(True)
+        return computed_once(both.select(FILE, ROW, F.col(SOURCE_ID).alias(HIT_SOURCE), taken))
 
     def _hits(self, candidates: pa.Table, pairs: DataFrame | None) -> Hits:
         from pyspark.sql import functions as F
@@ -311,7 +236,7 @@ class _Merge:
         if pairs is not None:
             met = pairs.select(F.col(FILE).alias("file"), F.col(ROW).alias("row"))
             alone = alone.join(met, (F.col(FILE) == F.col("file")) & (F.col(ROW) == F.col("row")), "left_anti")
-        return alone.localCheckpoint(True)
+        return computed_once(alone)
 
     def _beside(self, df: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
@@ -410,16 +335,6 @@ class _Merge:
             **changed.vectors("numTargetDeletionVectors"),
             "executionTimeMs": int((time.monotonic() - self.began) * 1000),
         }
-
-
-def _given(values: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if not values:
-        raise InputError(
-            "a clause must say which values it sets",
-            sides={"given": repr(values)},
-            next_step="Give set= or values=, or use the clause for all columns.",
-        )
-    return values
 
 
 def _insert_name(name: str, alias: str) -> str:
