@@ -110,7 +110,6 @@ MADE_OF_IT = {
     "sorted": lambda df: df.orderBy(F.desc("id")).limit(2),
     "in a subquery": lambda df: df.where(f"id = (SELECT max(id) FROM {_view(df)})"),
     "sampled": lambda df: df.sample(1.0),
-    "file asked for": lambda df: df.where("_metadata.file_path LIKE '%parquet'"),
 }
 
 
