@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-UV     := $(BIN)/uv pip install --quiet --native-tls --python $(BIN)/python
+UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
+# Certificates come from the machine, as everywhere else.
+export UV_SYSTEM_CERTS := true
 
 .DEFAULT_GOAL := help
 # The tests that read and write rows; they also run on Spark Connect and on the oldest PySpark that is supported.
@@ -41,7 +43,7 @@ test-connect: java $(VENV)/.ready ## Run the tests on rows on Spark Connect
 
 $(OLDEST)/.ready: pyproject.toml $(VENV)/.ready
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(OLDEST)
-	@$(BIN)/uv pip install --quiet --native-tls --python $(OLDEST)/bin/python --group dev --editable '.[all]' 'pyspark==4.0.*'
+	@$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --group dev --editable '.[all]' 'pyspark==4.0.*'
 	@touch $@
 
 test-oldest: java $(OLDEST)/.ready ## Run the tests on rows on the oldest PySpark that is supported

@@ -95,7 +95,7 @@ def prepare(client: Client) -> str:
     if uv:
         commands = [
             [uv, "venv", "--quiet", "--python", sys.executable, str(client.folder)],
-            [uv, "pip", "install", "--quiet", "--native-tls", "--python", str(client.python), *wanted],
+            [uv, "pip", "install", "--quiet", "--python", str(client.python), *wanted],
         ]
     else:
         commands = [
