@@ -397,6 +397,14 @@ def test_failure_while_describing_leaves_nothing(spark, tmp_path, types, monkeyp
     assert files_below(tmp_path) == []
 
 
+def test_text_that_folders_have_for_null_is_refused(spark, tmp_path, types, route):
+    df = spark.sql("SELECT 1L AS id, '__HIVE_DEFAULT_PARTITION__' AS p")
+
+    with pytest.raises(InputError, match="__HIVE_DEFAULT_PARTITION__ stands for null"):
+        written(df, tmp_path, types.struct(id="long", p="string"), partition_columns=["p"])
+    assert files_below(tmp_path) == []
+
+
 def test_change_data_goes_below_its_folder(spark, tmp_path, types, route):
     (file,) = written(spark.range(1), tmp_path, types.struct(id="long"), under="_change_data")
 

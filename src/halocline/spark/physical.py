@@ -27,12 +27,24 @@ from halocline.spark.partition_values import NULL_FOLDER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_RESERVED: Final = f"{NULL_FOLDER} stands for null in partition columns"
 _FOLDER_TEXT: Final[Mapping[str, str]] = {
     "timestamp": "CAST(timestampadd(MICROSECOND, unix_micros({0}), TIMESTAMP_NTZ '1970-01-01 00:00:00') AS string)",
     "binary": "nullif(hex({0}), '')",
     # Spark would write this text and null into the same folder.
-    "string": f"CASE WHEN {{0}} = '{NULL_FOLDER}' THEN raise_error('{NULL_FOLDER} stands for null') ELSE {{0}} END",
+    "string": f"CASE WHEN {{0}} = '{NULL_FOLDER}' THEN raise_error('{_RESERVED}') ELSE {{0}} END",
 }
+
+
+def unfit_folder(error: BaseException, table: str) -> InputError | None:
+    """What a failed Spark job says of a value that no folder can have, or None if it failed for another reason."""
+    if _RESERVED not in str(error):
+        return None
+    return InputError(
+        f"{_RESERVED}; nothing was written to {table}",
+        sides={"value": NULL_FOLDER, "reserved for": "null"},
+        next_step="Write null, or another text.",
+    )
 
 
 class Physical:

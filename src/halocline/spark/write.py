@@ -26,7 +26,7 @@ from halocline.spark.file_stats import Wanted, stats_text
 from halocline.spark.file_system import spark_address
 from halocline.spark.folders import parse_folder
 from halocline.spark.footers import at_once, footers
-from halocline.spark.physical import Physical
+from halocline.spark.physical import Physical, unfit_folder
 from halocline.spark.session import session, settings, tagged
 from halocline.storage import open_store
 from halocline.storage.base import ObjectMeta, Store
@@ -147,12 +147,14 @@ def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> l
 
 @contextlib.contextmanager
 def _all_or_nothing(store: Store, folder: str) -> Iterator[None]:
-    """Deletes the folder if writing fails."""
+    """Deletes the folder if writing fails, and says why if that is about folders."""
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(HaloclineError, OSError):
             _swept(store, folder)
+        if unfit := unfit_folder(error, store.root):
+            raise unfit from None
         raise
 
 
