@@ -130,7 +130,7 @@ def _from_text(text: str, column: Column, family: Family) -> Any:
         if family is Family.WHOLE:
             return int(text)
         if family is Family.FLOATING:
-            return _finite(float(text))
+            return _finite(single(float(text)) if column.type == "float" else float(text))
         if family is Family.DECIMAL:
             return Decimal(text)
     except (ValueError, InvalidOperation):
