@@ -494,6 +494,14 @@ def test_table_in_memory_is_read_by_the_driver(spark, types, collected):
     ]
 
 
+def test_session_that_prefers_another_parquet_reader_reads_the_same(spark, lake, conf, collected):
+    lake.add("1.parquet", pa.table({"id": [7, 8, 9]}), deleted=[1])
+    conf("spark.sql.sources.useV1SourceList", "csv")
+
+    assert collected(lake.scan(spark, ID)) == [(7,), (9,)]
+    assert spark.conf.get("spark.sql.sources.useV1SourceList") == "csv"
+
+
 def test_settings_of_the_session_are_as_before(spark, lake, conf):
     conf("halocline.scan.mode", "paths")
     key = "spark.sql.sources.parallelPartitionDiscovery.threshold"

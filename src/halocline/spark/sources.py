@@ -43,6 +43,7 @@ INNER_ROW: Final = "_tmp_metadata_row_index"
 
 _ROW_SQL: Final = "_metadata.row_index"
 _INNER_ROW_SQL: Final = f"coalesce({INNER_ROW}, CAST(raise_error('Spark did not number the rows') AS bigint))"
+_READERS: Final = "spark.sql.sources.useV1SourceList"
 _NUMBERING: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
 _PATH: Final = "__halocline_path"
 _PATH_SQL: Final = (
@@ -121,6 +122,12 @@ def mode_of(spark: SparkSession) -> Mode:
         ) from None
 
 
+def _reader_of(spark: SparkSession) -> dict[str, str]:
+    """What to set so that Spark reads Parquet in the way that knows manifests and `_metadata`; nothing if it does."""
+    named = [name.strip().lower() for name in setting(spark, _READERS, "parquet").split(",")]
+    return {} if "parquet" in named else {_READERS: ",".join(["parquet", *filter(None, named)])}
+
+
 class Sources:
     """The sources of one scan. Leave `opened` only after the plan has been analysed."""
 
@@ -140,7 +147,7 @@ class Sources:
             base: The table's root as Spark names it.
             mode: The mode asked for.
         """
-        with Manifests(spark, store, base) as manifests:
+        with Manifests(spark, store, base) as manifests, settings(spark, _reader_of(spark)):
             if mode is not Mode.PATHS and manifests.usable():
                 yield Sources(spark, manifests, by_manifest=True)
                 return
