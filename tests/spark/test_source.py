@@ -329,6 +329,15 @@ def test_nulls_are_refused_where_the_table_allows_none(tmp_path, spark, sql, rul
     assert files_below(tmp_path) == before
 
 
+def test_empty_text_in_a_partition_column_is_the_null_that_it_becomes(tmp_path, spark):
+    fields = [field("id", "long"), field("p", "string", nullable=False)]
+    action = Metadata("1", schema_string=dump({"type": "struct", "fields": fields}), partition_columns=("p",))
+    open_store(tmp_path).put_if_absent(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), action]))
+    assert "NOT NULL p" in refused(lambda: save(spark.sql("SELECT 1L AS id, '' AS p"), tmp_path))
+    save(spark.sql("SELECT 1L AS id, 'x' AS p"), tmp_path)
+    assert [tuple(row) for row in load(spark, tmp_path).collect()] == [(1, "x")]
+
+
 def test_a_failing_task_leaves_no_files(tmp_path, spark):
     path = tmp_path / "t"
     save(spark.range(2), path)

@@ -106,3 +106,48 @@ def test_rows_that_a_later_filter_would_drop_are_not_judged(spark, tmp_path):
     table.append(df)
     assert rows(table) == [(0,), (2,)]
     assert info(tmp_path / "t")["operationMetrics"]["numOutputRows"] == "2"
+
+
+EMPTY = {
+    "append": lambda t, df: t.append(df),
+    "update": lambda t, df: t.update({"p": "''"}),
+    "merge, insert": lambda t, df: t.merge(df, "t.k = s.k").when_not_matched_insert_all().execute(),
+    "merge, update": lambda t, df: t.merge(df, "true").when_matched_update(set={"p": "s.p"}).execute(),
+    "overwrite": lambda t, df: t.overwrite(df),
+}
+
+
+@pytest.mark.parametrize("rule", ["not null", "check"])
+@pytest.mark.parametrize("write", EMPTY.values(), ids=EMPTY.keys())
+def test_empty_text_in_a_partition_column_is_the_null_that_it_becomes(spark, tmp_path, write, rule):
+    columns = [column("k", "int"), column("p", "string", nullable=rule == "check")]
+    properties = {"delta.constraints.there": "p IS NOT NULL"} if rule == "check" else {}
+    table = Table.create(tmp_path / "t", columns, spark, partition_by="p", properties=properties)
+    table.append(spark.sql("SELECT 1 k, 'a' p"))
+    with pytest.raises(ConstraintError):
+        write(table, spark.sql("SELECT 5 k, '' p"))
+    assert rows(Table.for_path(tmp_path / "t", spark)) == [(1, "a")]
+
+
+def test_what_is_computed_from_empty_text_in_a_partition_column_is_computed_from_null(spark, tmp_path):
+    columns = [column("k", "int"), column("p", "string"), column("g", "int", generated="length(p)")]
+    table = Table.create(tmp_path / "t", columns, spark, partition_by="p")
+    table.append(spark.sql("SELECT 1 k, '' p"))
+    assert rows(table) == [(1, None, None)]
+    with pytest.raises(ConstraintError, match="condition by which rows are replaced"):
+        table.overwrite(spark.sql("SELECT 2 k, '' p"), where="p = ''")
+    assert rows(table) == [(1, None, None)]
+
+
+def test_both_zeros_are_one_partition_and_a_single_is_compared_as_it_is(spark, tmp_path):
+    zeros = Table.create(
+        tmp_path / "z", spark.sql("SELECT id, if(id % 2 = 0, 0D, -0D) d FROM range(4)"), spark, partition_by="d"
+    )
+    assert [row[1] for row in rows(zeros)] == [0.0] * 4
+    singles = spark.sql("SELECT 1 k, 0.1F f UNION ALL SELECT 2, 0.25F UNION ALL SELECT 3, NULL")
+    table = Table.create(tmp_path / "f", singles, spark, partition_by="f")
+    for where in ("f > 0.1", "NOT (f <= 0.1)", "f > 0.1D", "f >= 0.1000000001", "f = 0.1", "f = 0.1F", "f < 0.2"):
+        found = [row["k"] for row in table.to_df(where=where).collect()]
+        assert sorted(found) == sorted(row["k"] for row in table.to_df().where(where).collect()), where
+    table.delete("f > 0.1")
+    assert [row[0] for row in rows(table)] == [3]

@@ -82,6 +82,9 @@ class ArrowFit:
                 columns.append(pa.nulls(batch.num_rows, self._type(field["type"])))
                 continue
             array = batch.column(number)
+            if field in self._physical.partitions and field["type"] in ("string", "binary"):
+                # Empty text is null there, and must be judged as such.
+                array = pc.if_else(pc.equal(pc.binary_length(array), 0), pa.scalar(None, array.type), array)
             self._check_nulls(array, field)
             columns.append(self._value(array, field["type"]))
         count = len(self._physical.data)

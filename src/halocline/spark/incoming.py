@@ -20,6 +20,7 @@ from halocline.formats.delta.identity import IdentityColumn, identity_columns
 from halocline.spark import char_types, identity_values, offered
 from halocline.spark.assignment import Assignment, unfit_value
 from halocline.spark.columns import Field, is_void, missing, quoted, sql_type
+from halocline.spark.partition_values import kept_sql
 from halocline.spark.rules import GENERATION, Rule, guarded, rules_of, violation
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def incoming(
     configuration: Mapping[str, str],
     *,
     table: str,
+    partition_columns: Sequence[str] = (),
     further: Sequence[Rule] = (),
 ) -> Incoming:
     """The rows of a DataFrame as rows of a table.
@@ -62,6 +64,7 @@ def incoming(
         schema: The table's schema with logical names.
         configuration: The table's properties.
         table: The table's name, for messages.
+        partition_columns: The table's partition columns.
         further: Rules for these rows besides the table's.
 
     Raises:
@@ -69,7 +72,7 @@ def incoming(
         InputError: An expression of the table, or one given, cannot be evaluated.
     """
     columns = offered.columns_of(df)["fields"]
-    plan = _Plan(columns, schema["fields"], table)
+    plan = _Plan(columns, schema["fields"], partition_columns, table)
     rules = (
         *(rule for rule in rules_of(schema, configuration) if rule.name not in plan.kept_rules),
         *further,
@@ -98,7 +101,10 @@ class _Plan:
         kept_rules: Names of rules that hold by construction.
     """
 
-    def __init__(self, columns: Sequence[Field], fields: Sequence[Field], table: str) -> None:
+    def __init__(
+        self, columns: Sequence[Field], fields: Sequence[Field], partition_columns: Sequence[str], table: str
+    ) -> None:
+        self._partition_columns = partition_columns
         self.first: list[str] = []
         self.generated: list[str] = []
         self.order: list[str] = []
@@ -131,7 +137,10 @@ class _Plan:
                 next_step=f"Leave {name} out of the rows.",
             )
         sql = self._work.value(quoted(str(column["name"])), column["type"], type, name)
-        self.first.append(f"{char_types.fitted(sql, field)} AS {quoted(name)}")
+        self.first.append(self._item(sql, field))
+
+    def _item(self, sql: str, field: Field) -> str:
+        return f"{kept_sql(char_types.fitted(sql, field), field, self._partition_columns)} AS {quoted(field['name'])}"
 
     def _fill(self, field: Field) -> None:
         """A column that is not offered."""
@@ -141,10 +150,11 @@ class _Plan:
             self.first.append(f"{identity_values.value_sql(self._identity[name])} AS {quoted(name)}")
         elif GENERATION in metadata:
             self.kept_rules.add(_GENERATED_RULE + name)
-            self.generated.append(f"CAST(({metadata[GENERATION]}) AS {sql_type(type)}) AS {quoted(name)}")
+            sql = f"CAST(({metadata[GENERATION]}) AS {sql_type(type)})"
+            self.generated.append(f"{kept_sql(sql, field, self._partition_columns)} AS {quoted(name)}")
         elif offered.DEFAULT in metadata:
             sql = f"CAST(({metadata[offered.DEFAULT]}) AS {sql_type(type)})"
-            self.first.append(f"{char_types.fitted(sql, field)} AS {quoted(name)}")
+            self.first.append(self._item(sql, field))
         else:
             if not field.get("nullable", True):
                 self._work.problems.append((name, f"{sql_type(type)} NOT NULL", "missing"))

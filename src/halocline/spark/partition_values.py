@@ -41,6 +41,19 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|N
 _DIGITS: Final = Context(prec=80)
 
 
+def kept_sql(sql: str, field: Mapping[str, Any], partition_columns: Sequence[str]) -> str:
+    """SQL for a value as the table is going to keep it: in a partition column, empty text is null.
+
+    Whatever is worked out from the value, or demanded of it, must see it like that.
+
+    Example:
+        >>> kept_sql("p", {"name": "p", "type": "string"}, ["p"])
+        "nullif(p, '')"
+    """
+    empty = {"string": "''", "binary": "X''"}.get(str(field["type"]))
+    return f"nullif({sql}, {empty})" if empty and field["name"] in partition_columns else sql
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
     """A column by which a table is partitioned.

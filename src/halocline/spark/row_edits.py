@@ -22,6 +22,7 @@ from halocline.spark import char_types
 from halocline.spark.assignment import Assignment, unfit_value
 from halocline.spark.clauses import CLAUSE, OLD, Clause, Kind, column_of
 from halocline.spark.columns import Field, is_void, missing, quoted, sql_type
+from halocline.spark.partition_values import kept_sql
 from halocline.spark.rules import GENERATION, Rule, guarded, rules_of, violation
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def edited(
     *,
     keep: Sequence[str],
     table: str,
+    partition_columns: Sequence[str] = (),
 ) -> Edited:
     """Rows of the table, with the values that clauses assign.
 
@@ -124,6 +126,7 @@ def edited(
         configuration: The table's properties.
         keep: Further columns to keep.
         table: The table's name, for messages.
+        partition_columns: The table's partition columns.
 
     Raises:
         SchemaError: A value does not fit its column.
@@ -132,7 +135,8 @@ def edited(
     old = {field["name"].lower(): field for field in before["fields"]}
     fields = [field for field in after["fields"] if not is_void(field["type"])]
     work = Assignment()
-    items = [f"{_value(field, old, given, clauses, work)} AS {quoted(field['name'])}" for field in fields]
+    values = [(field, _value(field, old, given, clauses, work)) for field in fields]
+    items = [f"{kept_sql(sql, field, partition_columns)} AS {quoted(field['name'])}" for field, sql in values]
     work.check(table)
     kept = list(map(quoted, (CLAUSE, *keep)))
     rows = df.selectExpr(*items, *kept)

@@ -250,6 +250,7 @@ class _Work:
             self.state.metadata.configuration,
             keep=[*keep, OLD] if old else keep,
             table=self.snapshot.store.root,
+            partition_columns=self.state.metadata.partition_columns,
         )
         if identities.row_commit_version is None:
             return found
