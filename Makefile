@@ -35,7 +35,8 @@ demo: java $(VENV)/.ready ## Run the main job on this machine, in a few minutes
 	@$(BIN)/python examples/demo.py
 
 test: java $(VENV)/.ready ## Run all tests, those on rows on Spark Connect as well
-	@$(BIN)/python -m pytest tests src --ignore=tests/compat
+	@$(BIN)/python -m pytest tests/unit tests/property --numprocesses 2
+	@$(BIN)/python -m pytest tests/conformance tests/fleet tests/interop tests/spark src
 	@$(MAKE) --no-print-directory test-connect
 
 test-connect: java $(VENV)/.ready ## Run the tests on rows on Spark Connect
