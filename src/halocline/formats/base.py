@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final
 
 from halocline.errors import InputError, NotFoundError
+from halocline.formats.hudi import properties
 from halocline.storage.base import Store
 
 
@@ -28,11 +29,9 @@ class TableFormat(StrEnum):
 _VERSIONED: Final = re.compile(r"\d{20}\.(?:json|checkpoint\..+)|state-v\d{20}/.+")
 _LOGS: Final[Mapping[TableFormat, str]] = {
     TableFormat.DELTA: "_delta_log",
-    TableFormat.HUDI: ".hoodie",
+    TableFormat.HUDI: properties.FOLDER,
     TableFormat.INDEX: "_transaction_log",
 }
-# The one file that every Hudi table has; the backup stands in for it while it is being replaced.
-_HUDI_FILES: Final = ("hoodie.properties", "hoodie.properties.backup")
 _ENOUGH: Final = 10_000
 
 
@@ -77,6 +76,6 @@ def detect_format(store: Store) -> TableFormat:
 def _has_log(store: Store, format: TableFormat) -> bool:
     folder = _LOGS[format]
     if format is TableFormat.HUDI:
-        return any(store.exists(f"{folder}/{name}") for name in _HUDI_FILES)
+        return any(store.exists(f"{folder}/{name}") for name in properties.FILES)
     names = (meta.path.removeprefix(f"{folder}/") for meta in islice(store.list(folder), _ENOUGH))
     return any(_VERSIONED.fullmatch(name) for name in names)

@@ -24,6 +24,9 @@ Expression: TypeAlias = "str | Column"
 
 FILE: Final = "__halocline_file_number"
 ROW: Final = "__halocline_row_number"
+TARGET_ALIAS: Final = "t"
+"""What a table is called in the expressions of a merge that does not say otherwise."""
+
 CLAUSE: Final = "__halocline_clause"
 OLD: Final = "__halocline_old"
 """A struct with the row as the table has it."""

@@ -104,7 +104,7 @@ def living_by_constant(df: DataFrame, file: str, row: str, bitmaps: Sequence[Bit
     spark = df.sparkSession
     f = functions(spark)
     # The first words of all files, then their second words, and so on: no bitmap has an end of its own to look at.
-    matrix = np.zeros((size_of(bitmaps) // 8 // len(bitmaps), len(bitmaps)), dtype=np.int64)
+    matrix = np.zeros((max(map(_bytes, bitmaps)) // 8, len(bitmaps)), dtype=np.int64)
     for index, words in enumerate(map(words_of, bitmaps)):
         matrix[: len(words), index] = words
     array = pa.ListArray.from_arrays(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from halocline.errors import ConstraintError, HaloclineError, InputError, SchemaError
 from halocline.formats.delta.identity import IdentityColumn, identity_columns
@@ -25,6 +25,8 @@ from halocline.spark.rules import GENERATION, Rule, guarded, rules_of, violation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from halocline.formats.delta.table_state import TableState
 
 _GENERATED_RULE: Final = "generated column "
 
@@ -50,31 +52,27 @@ class Incoming:
 
 def incoming(
     df: DataFrame,
-    schema: Mapping[str, Any],
-    configuration: Mapping[str, str],
+    state: TableState,
     *,
     table: str,
-    partition_columns: Sequence[str] = (),
     further: Sequence[Rule] = (),
 ) -> Incoming:
     """The rows of a DataFrame as rows of a table.
 
     Args:
         df: What is offered.
-        schema: The table's schema with logical names.
-        configuration: The table's properties.
+        state: What the table is, or is going to be.
         table: The table's name, for messages.
-        partition_columns: The table's partition columns.
         further: Rules for these rows besides the table's.
 
     Raises:
         SchemaError: Columns are missing, are too many, or have types that do not fit.
         InputError: An expression of the table, or one given, cannot be evaluated.
     """
-    columns = offered.columns_of(df)["fields"]
-    plan = _Plan(columns, schema["fields"], partition_columns, table)
+    columns, schema, metadata = offered.columns_of(df)["fields"], state.schema, state.metadata
+    plan = _Plan(columns, schema["fields"], metadata.partition_columns, table)
     rules = (
-        *(rule for rule in rules_of(schema, configuration) if rule.name not in plan.kept_rules),
+        *(rule for rule in rules_of(schema, metadata.configuration) if rule.name not in plan.kept_rules),
         *further,
     )
     rows = identity_values.numbered(df, [field["type"] for field in columns]) if plan.numbered else df

@@ -23,7 +23,18 @@ from halocline.formats.delta.provenance import engine_info
 from halocline.formats.delta.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.snapshot import Snapshot
 from halocline.formats.delta.transaction import Transaction, system_clock
-from halocline.spark.clauses import CLAUSE, FILE, ROW, Clause, Expression, Kind, check_analysed, column_of, text_of
+from halocline.spark.clauses import (
+    CLAUSE,
+    FILE,
+    ROW,
+    TARGET_ALIAS,
+    Clause,
+    Expression,
+    Kind,
+    check_analysed,
+    column_of,
+    text_of,
+)
 from halocline.spark.columns import is_void, spark_schema
 from halocline.spark.expressions import checked_condition
 from halocline.spark.frames import frame_of, session_zone
@@ -140,7 +151,7 @@ class Changing(Opened):
         source: DataFrame,
         condition: Expression,
         *,
-        target_alias: str = "t",
+        target_alias: str = TARGET_ALIAS,
         source_alias: str | None = None,
     ) -> MergeBuilder:
         """Begins a merge of other rows into the table; nothing happens before `execute`.

@@ -227,15 +227,7 @@ def _commit(
         if not offered.is_frame(what):
             files.commit(transaction, [*domains, *gone], operation, parameters, metrics={})
             return
-        adds = files.write(
-            incoming(
-                what,
-                state.schema,
-                state.metadata.configuration,
-                partition_columns=state.metadata.partition_columns,
-                table=store.root,
-            )
-        )
+        adds = files.write(incoming(what, state, table=store.root))
         metrics = {**files.figures(adds), **(removed if transaction.snapshot else {})}
         actions: list[Action] = [*domains, *gone, *adds]
         files.commit(transaction, actions, f"{operation} AS SELECT", parameters, metrics=metrics)

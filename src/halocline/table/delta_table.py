@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from halocline.errors import UnsupportedError
+from halocline.spark.clauses import TARGET_ALIAS
 from halocline.table.delta_builders import DeltaMergeBuilder, DeltaOptimizeBuilder
 from halocline.table.new_table import Identity, column
 from halocline.table.table import Table
@@ -173,7 +174,7 @@ class DeltaTable:
 
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
         """Begins a merge; see `Table.merge`."""
-        return DeltaMergeBuilder(self.table.merge(source, condition, target_alias=self.name or "t"))
+        return DeltaMergeBuilder(self.table.merge(source, condition, target_alias=self.name or TARGET_ALIAS))
 
     def _affected(self, count: int | None) -> DataFrame:
         return self._frame([(count,)], {"num_affected_rows": "BIGINT"})

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from halocline.errors import InputError
-from halocline.spark.clauses import Clause, Expression, Kind
+from halocline.spark.clauses import TARGET_ALIAS, Clause, Expression, Kind
 from halocline.table.changing import RowsChanged
 from halocline.table.merging import Merge
 from halocline.table.opened import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-TARGET_ALIAS: Final = "t"
-"""What the table is called in expressions unless the merge says otherwise."""
 
 
 @dataclass(frozen=True)

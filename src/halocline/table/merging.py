@@ -259,15 +259,7 @@ class Merge:
             values = (clause.values or {}).items()
             items = [column_of(value).alias(_insert_name(name, self.asked.target_alias)) for name, value in values]
             new = rows.where(F.col(CLAUSE) == F.lit(number)).select(*items)
-            adds += files.write(
-                incoming(
-                    new,
-                    self.state.schema,
-                    self.state.metadata.configuration,
-                    partition_columns=self.state.metadata.partition_columns,
-                    table=self.url,
-                )
-            )
+            adds += files.write(incoming(new, self.state, table=self.url))
         return adds
 
     def _ambiguous(self, candidates: pa.Table, found: DataFrame) -> InputError:

@@ -127,13 +127,7 @@ class Writing(Opened):
         if _is_done(transaction, txn):
             return snapshot.version
         state = self._target(df, snapshot, schema_mode)
-        rows = incoming(
-            df,
-            state.schema,
-            state.metadata.configuration,
-            partition_columns=state.metadata.partition_columns,
-            table=self.url,
-        )
+        rows = incoming(df, state, table=self.url)
         with RowFiles(self.store, state) as files:
             adds = files.write(rows)
             if not files.actions(adds) and txn is None:
@@ -150,14 +144,7 @@ class Writing(Opened):
         spark = df.sparkSession
         state = self._target(df, snapshot, plan.schema_mode, plan.partition_by)
         further = [plan.rule(spark, snapshot)] if plan.where is not None else []
-        rows = incoming(
-            df,
-            state.schema,
-            state.metadata.configuration,
-            partition_columns=state.metadata.partition_columns,
-            table=self.url,
-            further=further,
-        )
+        rows = incoming(df, state, table=self.url, further=further)
         with RowFiles(self.store, state) as files:
             adds = _written(files, rows, plan)
             removal = plan.removal(spark, snapshot, transaction, adds, files)
