@@ -41,7 +41,7 @@ METADATA = {
 OURS = """
 import json, resource, sys, time
 import pandas, pyarrow, pyarrow.compute
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.compat.verdict import can; can("halocline@0.1.0", "(1,2)")
 store = open_store(sys.argv[1])

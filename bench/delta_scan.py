@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from measuring import report, rows, session, take_turns
 
-from halocline.formats.delta.deletion_vectors import write_file
+from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.storage import open_store
 from halocline.table import Table
 

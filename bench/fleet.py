@@ -24,13 +24,13 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import grpc
 
-from halocline.fleet import messages
-from halocline.fleet.admin import AdminClient
-from halocline.fleet.events import Heartbeat
-from halocline.fleet.handshake import Role, Wire
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.standing import View
-from halocline.fleet.state import Range, Report
+from halocline.fleet.core.events import Heartbeat
+from halocline.fleet.core.ladder_state import View
+from halocline.fleet.core.state import Range, Report
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.handshake import Role, Wire
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 HEARTBEAT_S = 5.0
 OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
@@ -336,7 +336,7 @@ def show(fleet, echo, count):
 
 
 async def run_fleet(folder):
-    from halocline.fleet.hosting import Config, Hosting
+    from halocline.fleet.server.hosting import Config, Hosting
 
     hosting = Hosting(Config(store=str(Path(folder) / "fleet.db"), listen="127.0.0.1:0", http=""))
     await hosting.start()

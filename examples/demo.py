@@ -31,10 +31,10 @@ from rich.text import Text
 
 import halocline as hc
 from halocline.errors import HaloclineError, IncompatibleError
-from halocline.fleet.admin import AdminClient
-from halocline.fleet.hosting import Config, embedded
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.standing import Policy
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.server.hosting import Config, embedded
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.table.gatekeeper import ALONE, acting
 
 FEATURE = "deletionVectors"

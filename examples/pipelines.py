@@ -22,7 +22,7 @@ from ledger import AMOUNT_SQL, Ledger, Read
 
 import halocline as hc
 from halocline.errors import ConflictError
-from halocline.fleet.connect import Membership
+from halocline.fleet.member.connect import Membership
 
 
 @dataclass

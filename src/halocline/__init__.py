@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from halocline.compat.release import Release
     from halocline.compat.verdict import Verdict, can
     from halocline.errors import HaloclineError, IncompatibleError
-    from halocline.fleet.connect import connect
+    from halocline.fleet.member.connect import connect
     from halocline.spans import Span, SpanSet
     from halocline.table import Table
     from halocline.versions import Version
@@ -55,7 +55,7 @@ _HOMES: Final = {
     "Verdict": "halocline.compat.verdict",
     "Version": "halocline.versions",
     "can": "halocline.compat.verdict",
-    "connect": "halocline.fleet.connect",
+    "connect": "halocline.fleet.member.connect",
 }
 
 

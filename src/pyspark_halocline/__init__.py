@@ -4,6 +4,6 @@ Spark imports every module whose name begins with `pyspark_` and registers the d
 `DefaultSource`. There is nothing else in here.
 """
 
-from halocline.spark.source import HaloclineSource as DefaultSource
+from halocline.source.data_source import HaloclineSource as DefaultSource
 
 __all__ = ["DefaultSource"]

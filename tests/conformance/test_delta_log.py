@@ -14,11 +14,11 @@ import pytest
 
 from halocline.errors import HaloclineError, IncompatibleError, MalformedError
 from halocline.formats.base import TableFormat, detect_format
-from halocline.formats.delta.deletion_vectors import read_positions
-from halocline.formats.delta.file_list import vectors_in
-from halocline.formats.delta.history import history
-from halocline.formats.delta.locations import locate
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.actions.deletion_vectors import read_positions
+from halocline.formats.delta.actions.locations import locate
+from halocline.formats.delta.log.live_files import vectors_in
+from halocline.formats.delta.snapshot.history import history
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 
 TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "delta"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from halocline.fleet.observers import observed
-from halocline.fleet.state import Provenance
+from halocline.fleet.core.state import Provenance
+from halocline.fleet.usage.observers import observed
 from halocline.formats.base import TableFormat, detect_format
 from halocline.formats.hudi.properties import properties, table_version
 from halocline.formats.hudi.timeline import completed

@@ -7,15 +7,15 @@ import signal
 import sys
 
 from halocline.compat.history import History
-from halocline.fleet.events import DeclareLadder
-from halocline.fleet.handshake import Wire
-from halocline.fleet.hosting import Config, Hosting
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.service import Settings
-from halocline.fleet.standing import Policy
-from halocline.fleet.state import Terms
+from halocline.fleet.core.events import DeclareLadder
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.state import Terms
+from halocline.fleet.server.hosting import Config, Hosting
+from halocline.fleet.server.service import Settings
 from halocline.fleet.store import open_fleet_store
 from halocline.fleet.store.postgresql import PostgresqlStore
+from halocline.fleet.wire.handshake import Wire
 
 
 def say(**facts):

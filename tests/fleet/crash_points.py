@@ -14,9 +14,8 @@ import sys
 
 from sqlalchemy import event, text
 
-from halocline.fleet.clock import ManualClock
-from halocline.fleet.coordinator import Coordinator
-from halocline.fleet.events import (
+from halocline.fleet.core.clock import ManualClock
+from halocline.fleet.core.events import (
     CancelDowngrade,
     CleanDowngrade,
     DeclareLadder,
@@ -32,9 +31,10 @@ from halocline.fleet.events import (
     StartDowngrade,
     Tick,
 )
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.standing import View
-from halocline.fleet.state import Fleet, Range, Report, TableUse, Terms
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import View
+from halocline.fleet.core.state import Fleet, Range, Report, TableUse, Terms
+from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.store import Query, Write, open_fleet_store
 from halocline.fleet.store.codec import encode, taken_apart
 

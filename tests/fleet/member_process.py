@@ -8,9 +8,9 @@ import time
 
 from halocline.compat.history import History
 from halocline.errors import HaloclineError
-from halocline.fleet.client import FleetClient
-from halocline.fleet.handshake import Wire
-from halocline.fleet.state import Range, Report
+from halocline.fleet.core.state import Range, Report
+from halocline.fleet.member.client import FleetClient
+from halocline.fleet.wire.handshake import Wire
 
 
 def say(**facts):

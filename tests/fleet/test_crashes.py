@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from halocline.errors import HaloclineError, UnavailableError
-from halocline.fleet.admin import AdminClient
-from halocline.fleet.client import FleetClient
-from halocline.fleet.effects import Audit
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.state import Change, Range, Report
+from halocline.fleet.core.effects import Audit
+from halocline.fleet.core.state import Change, Range, Report
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.member.client import FleetClient
 from halocline.fleet.store import Holder, Query, StaleEpochError, Write
 from halocline.fleet.store.postgresql import PostgresqlStore
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 
 def crash_everywhere(url):

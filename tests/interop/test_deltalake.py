@@ -13,7 +13,7 @@ import pytest
 
 from halocline.errors import ConstraintError
 from halocline.table import Table
-from halocline.table.new_table import Identity, column
+from halocline.table.delta.new_table import Identity, column
 
 from ..spark.tables import in_order, live_files, rows, their_rows  # noqa: TID252
 

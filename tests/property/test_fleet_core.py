@@ -6,9 +6,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from halocline.fleet.core import loaded, step
-from halocline.fleet.effects import Admit, Announce, Commit, Refuse, Renew
-from halocline.fleet.events import (
+from halocline.fleet.core.effects import Admit, Announce, Commit, Refuse, Renew
+from halocline.fleet.core.events import (
     CancelDowngrade,
     CleanDowngrade,
     DeclareLadder,
@@ -28,9 +27,9 @@ from halocline.fleet.events import (
     TakeOver,
     Tick,
 )
-from halocline.fleet.invariants import check
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.member_side import (
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import UNHEARD, Policy
+from halocline.fleet.core.member_step import (
     AskToJoin,
     Beat,
     Begin,
@@ -42,9 +41,10 @@ from halocline.fleet.member_side import (
     may_commit,
     member_step,
 )
-from halocline.fleet.standing import UNHEARD, Policy
-from halocline.fleet.state import Fleet, Provenance, Range, Report, TableUse, Terms, applied
-from halocline.fleet.world import Log, MemberMoment, Moment, Process, World
+from halocline.fleet.core.state import Fleet, Provenance, Range, Report, TableUse, Terms, applied
+from halocline.fleet.core.step import loaded, step
+from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Process, World
+from halocline.fleet.model.invariants import check
 
 TERMS = Terms(lease=10, margin=3, window=40)
 LADDERS = (

@@ -13,28 +13,38 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy import select
 
-import halocline.fleet.coordinator as coordinator_module
+import halocline.fleet.server.coordinator as coordinator_module
 from halocline.errors import HaloclineError
-from halocline.fleet import messages
-from halocline.fleet.auth import Access, Claims, rights
-from halocline.fleet.clock import ManualClock
-from halocline.fleet.coordinator import Coordinator
-from halocline.fleet.core import step
-from halocline.fleet.effects import Admit, Announce, Refuse, Renew
-from halocline.fleet.events import DeclareLadder, Heartbeat, Join, Leave, Tick
-from halocline.fleet.greeting import Caller
-from halocline.fleet.handshake import Role, Wire
-from halocline.fleet.invariants import check
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.member_side import AskToJoin, Beat, Begin, End, Goodbye, Hear, MemberState, Status, member_step
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.server import FleetServer
-from halocline.fleet.service import FleetService, RejectedError
-from halocline.fleet.sessions import Session
-from halocline.fleet.state import Range, Report, Terms
+from halocline.fleet.core.clock import ManualClock
+from halocline.fleet.core.effects import Admit, Announce, Refuse, Renew
+from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Leave, Tick
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.member_step import (
+    AskToJoin,
+    Beat,
+    Begin,
+    End,
+    Goodbye,
+    Hear,
+    MemberState,
+    Status,
+    member_step,
+)
+from halocline.fleet.core.state import Range, Report, Terms
+from halocline.fleet.core.step import step
+from halocline.fleet.model.ground_truth import MemberMoment, Moment, Process, World
+from halocline.fleet.model.invariants import check
+from halocline.fleet.server.auth import Access, Claims, rights
+from halocline.fleet.server.coordinator import Coordinator
+from halocline.fleet.server.greeting import Caller
+from halocline.fleet.server.grpc_server import FleetServer
+from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.server.sessions import Session
 from halocline.fleet.store import schema
 from halocline.fleet.store.sqlite import SqliteStore
-from halocline.fleet.world import MemberMoment, Moment, Process, World
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.handshake import Role, Wire
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 LADDER = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8, changes_data=True), Rung(9))), "halocline")
 TERMS = Terms(lease=100, margin=10, provides=frozenset())
@@ -442,7 +452,7 @@ def recording(state, event, *rest):
 @pytest.fixture(autouse=True)
 def _watched(monkeypatch):
     monkeypatch.setattr(coordinator_module, "step", recording)
-    monkeypatch.setattr("halocline.fleet.service._GATHER_S", 0)
+    monkeypatch.setattr("halocline.fleet.server.service._GATHER_S", 0)
     RECORDED.clear()
 
 

@@ -26,8 +26,8 @@ from halocline.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from halocline.formats.delta.history import history
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.snapshot.history import history
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.memory import MemoryStore
 
 EXPECTED_ERRORS = (MalformedError, NotFoundError, IncompatibleError, UnsupportedError, InputError)

@@ -19,11 +19,11 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from halocline.formats.delta import file_list
-from halocline.formats.delta.actions import Add, Metadata
-from halocline.formats.delta.predicate import Predicate
-from halocline.formats.delta.pruning import StatsPruner
-from halocline.formats.delta.schema import Schema
+from halocline.formats.delta.actions.action import Add, Metadata
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.log import live_files
+from halocline.formats.delta.snapshot.pruning import StatsPruner
+from halocline.formats.delta.stats.predicate import Predicate
 
 CUT = 3
 ZONES = ["UTC", "America/Los_Angeles", "Asia/Kolkata", "Pacific/Apia"]
@@ -181,7 +181,7 @@ def test_files_with_a_matching_row_are_kept(table, predicate, zone, zone_is_know
     )
     parsed = Predicate.parse(predicate, SCHEMA)
     pruner = StatsPruner(parsed, SCHEMA, metadata, timezone=zone if zone_is_known else None)
-    batch = file_list.from_adds([("f", add) for _, add in made], ("path", "partition_values", "stats"))
+    batch = live_files.from_adds([("f", add) for _, add in made], ("path", "partition_values", "stats"))
     keep = pruner.keep({"path": batch["path"], "partitionValues": batch["partition_values"], "stats": batch["stats"]})
     kept = set(range(len(made))) if keep is None else {n for n, each in enumerate(keep.to_pylist()) if each}
     matching = _matching([content for content, _ in made], predicate, zone)

@@ -62,7 +62,7 @@ class Lake:
         return pa.Table.from_pylist(self.rows, pa.schema(schema))
 
     def scan(self, spark: Any, schema: Mapping[str, Any], **arguments: Any) -> Any:
-        from halocline.spark.scan import scan
+        from halocline.spark.scan.scan import scan
 
         arguments = {"table_url": str(self.root), "deleted": self.deleted, **arguments}
         return scan(spark, self.files, schema=schema, **arguments)

@@ -11,7 +11,7 @@ from typing import Any
 import deltalake
 import pyarrow.parquet as pq
 
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.table import gatekeeper
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
-from halocline.spark.scan import RowColumns, scan
-from halocline.spark.write import write_files
+from halocline.spark.scan.scan import RowColumns, scan
+from halocline.spark.write.writer import write_files
 from halocline.storage import open_store
 
 

@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from halocline.errors import InputError, NotFoundError
-from halocline.formats.delta.actions import Add, CommitInfo, Remove, decode_commit, encode_commit
-from halocline.formats.delta.deletion_vectors import write_file
+from halocline.formats.delta.actions.action import Add, CommitInfo, Remove, decode_commit, encode_commit
+from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.table import Table

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from halocline.errors import MalformedError, UnsupportedError
-from halocline.spark.columns import Names, outputs, read_fields, sql_type, without_void
+from halocline.spark.types.columns import Names, outputs, read_fields, sql_type, without_void
 
 MODES = ["auto", "paths", "arrow"]
 
@@ -205,7 +205,7 @@ WIDENED = [
 
 @pytest.mark.parametrize(("source", "target"), [w[1:] for w in WIDENED], ids=[w[0] for w in WIDENED])
 def test_widened_type_is_read_from_old_and_new_files(spark, lake, types, mode, source, target):
-    from halocline.spark.arrow_scan import arrow_type
+    from halocline.spark.scan.arrow_scan import arrow_type
 
     lake.add("old.parquet", pa.table({"a": pa.array([1, 2, 3, None], source)}), row_group_size=1)
     lake.add("new.parquet", pa.table({"a": pa.array([4, 5]).cast(pa.float64()).cast(arrow_type(target))}))

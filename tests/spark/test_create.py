@@ -12,7 +12,7 @@ from halocline.errors import (
     SchemaError,
 )
 from halocline.table import Table, gatekeeper
-from halocline.table.new_table import Identity, column
+from halocline.table.delta.new_table import Identity, column
 
 from .tables import Untouched, actions, data_files, info, rows, their_rows
 

@@ -9,9 +9,10 @@ from msgspec import structs
 from pyspark.sql import functions as F
 
 from halocline.errors import ConflictError, InputError
-from halocline.formats.delta.actions import Add, decode_commit, encode_commit
+from halocline.formats.delta.actions.action import Add, decode_commit, encode_commit
 from halocline.formats.log.names import DELTA
-from halocline.table import Table, changing
+from halocline.table import Table
+from halocline.table.delta import row_verbs
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -122,7 +123,7 @@ def test_what_somebody_else_changed_meanwhile_is_a_conflict_only_where_it_matter
 
     def interrupt(row):
         """Lets somebody else commit between reading and committing."""
-        real = changing.begun
+        real = row_verbs.begun
 
         def begun(*given):
             monkeypatch.undo()
@@ -130,7 +131,7 @@ def test_what_somebody_else_changed_meanwhile_is_a_conflict_only_where_it_matter
             other.append(spark.createDataFrame([row], "id LONG, p INT, v LONG"))
             return transaction
 
-        monkeypatch.setattr(changing, "begun", begun)
+        monkeypatch.setattr(row_verbs, "begun", begun)
 
     interrupt((500, 2, 0))
     table.delete("p = 1 AND id < 50")

@@ -12,8 +12,8 @@ from pyroaring import BitMap64
 from pyspark.sql import functions as F
 
 from halocline.errors import InputError
-from halocline.spark import deletes
-from halocline.spark.scan import RowColumns
+from halocline.spark.scan import deleted_rows
+from halocline.spark.scan.scan import RowColumns
 
 ID = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 MODES = ["auto", "paths", "arrow"]
@@ -44,7 +44,7 @@ PATTERNS = {
 def bitmaps(request, monkeypatch) -> str:
     """How bitmaps reach the executors."""
     if request.param == "joined":
-        monkeypatch.setattr(deletes, "CONSTANT", 0)
+        monkeypatch.setattr(deleted_rows, "CONSTANT", 0)
     return request.param
 
 
@@ -162,7 +162,7 @@ def test_small_vectors_cost_no_join(spark, lake, capsys):
 
 def test_vectors_beyond_the_budget_are_applied_by_workers(spark, lake, conf, capsys, monkeypatch):
     conf("halocline.scan.maxBitmapBytes", "100")
-    monkeypatch.setattr(deletes, "CONSTANT", 0)
+    monkeypatch.setattr(deleted_rows, "CONSTANT", 0)
     lake.add("small.parquet", pa.table({"id": range(100)}), deleted=[3, 99])
     lake.add("large.parquet", pa.table({"id": range(100, 5000)}), deleted=[0, 4899])
 
@@ -186,17 +186,17 @@ def test_budget_that_is_no_number_is_refused(spark, lake, conf):
 def test_budget_is_spent_on_small_vectors_first():
     vectors = {0: BitMap64([10**6]), 1: BitMap64([63]), 2: BitMap64([64]), 3: BitMap64([0])}
 
-    assert deletes.within(vectors, 8 + 8 + 16) == {1, 2, 3}
-    assert deletes.within(vectors, 31) == {1, 3}
-    assert deletes.within(vectors, 0) == set()
-    assert deletes.within({}, 100) == set()
+    assert deleted_rows.within(vectors, 8 + 8 + 16) == {1, 2, 3}
+    assert deleted_rows.within(vectors, 31) == {1, 3}
+    assert deleted_rows.within(vectors, 0) == set()
+    assert deleted_rows.within({}, 100) == set()
 
 
 def test_words_hold_one_bit_per_position():
     positions = [0, 1, 63, 64, 1000]
 
-    words = deletes.words_of(BitMap64(positions)).astype(np.uint64).tolist()
+    words = deleted_rows.words_of(BitMap64(positions)).astype(np.uint64).tolist()
 
     assert [n for n in range(64 * len(words)) if words[n // 64] >> (63 - n % 64) & 1] == positions
-    column = deletes.words_column({4: BitMap64([1]), 9: BitMap64([64])}, [9, 4])
+    column = deleted_rows.words_column({4: BitMap64([1]), 9: BitMap64([64])}, [9, 4])
     assert column.to_pylist() == [[0, -(1 << 63)], [1 << 62]]

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import functions as F
 
+from halocline.delta.builders import DeltaMergeBuilder, DeltaOptimizeBuilder
+from halocline.delta.tables import DeltaTable, DeltaTableBuilder
 from halocline.errors import NotFoundError, UnsupportedError
-from halocline.table.delta_builders import DeltaMergeBuilder, DeltaOptimizeBuilder
-from halocline.table.delta_table import DeltaTable, DeltaTableBuilder
 
 
 def test_a_notebook_runs_with_one_import_changed(tmp_path, spark):

@@ -25,8 +25,8 @@ from deltalake import write_deltalake
 import halocline.table
 from halocline.cli.main import app, run
 from halocline.errors import HaloclineError
-from halocline.formats.delta.actions import CommitInfo, ProtocolAction, encode_commit
-from halocline.formats.delta.schema_edit import field
+from halocline.formats.delta.actions.action import CommitInfo, ProtocolAction, encode_commit
+from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.table import Table

@@ -11,9 +11,9 @@ import pytest
 
 import halocline as hc
 from halocline.errors import ConflictError, IncompatibleError
-from halocline.fleet.admin import AdminClient
-from halocline.fleet.hosting import Config, embedded
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.server.hosting import Config, embedded
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.table import gatekeeper as front
 from halocline.table.gatekeeper import ALONE
 

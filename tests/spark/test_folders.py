@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from halocline.spark import folders
-from halocline.spark.folders import folder_name, layouts, parse_folder
-from halocline.spark.partition_values import PartitionColumn, PartitionValues
+from halocline.spark.scan import folders
+from halocline.spark.scan.folders import folder_name, layouts, parse_folder
+from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 
 
 def values(*rows: dict[str, str | None], **types: str) -> PartitionValues:

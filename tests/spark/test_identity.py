@@ -4,7 +4,7 @@ import pytest
 
 from halocline.errors import ConstraintError, SchemaError
 from halocline.table import Table
-from halocline.table.new_table import Identity, column
+from halocline.table.delta.new_table import Identity, column
 
 from .tables import Untouched, actions, data_files, live_files, meanwhile, rows
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from halocline.errors import ConstraintError, InputError, SchemaError
 from halocline.table import Table
-from halocline.table.new_table import Identity, column
+from halocline.table.delta.new_table import Identity, column
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -127,9 +127,9 @@ def test_only_files_with_matches_are_read_and_rewritten(tmp_path, spark):
 
 
 def test_rows_keep_their_ids_and_changed_ones_their_new_version(tmp_path, spark):
-    from halocline.spark.frames import frame_of
+    from halocline.spark.scan.frames import frame_of
     from halocline.table.admission import state_of
-    from halocline.table.row_files import RowFiles
+    from halocline.table.delta.row_files import RowFiles
 
     table = Table.create(tmp_path / "t", spark.range(20), spark, properties={"delta.enableRowTracking": "true"})
 

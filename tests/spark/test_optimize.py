@@ -11,13 +11,13 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from halocline.errors import ConflictError, InputError
-from halocline.formats.delta.actions import decode_commit
+from halocline.formats.delta.actions.action import decode_commit
 from halocline.formats.log.names import DELTA
-from halocline.spark.bins import bins_of
-from halocline.spark.zorder import interleaved
 from halocline.storage import open_store
 from halocline.storage.faulty import CrashError, FaultyStore
 from halocline.table import Table
+from halocline.table.delta.bins import bins_of
+from halocline.table.delta.zorder import interleaved
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -32,9 +32,9 @@ def by_another_client(path):
 
 
 def ids_of(table, spark):
-    from halocline.spark.frames import frame_of
+    from halocline.spark.scan.frames import frame_of
     from halocline.table.admission import state_of
-    from halocline.table.row_files import RowFiles
+    from halocline.table.delta.row_files import RowFiles
 
     snapshot = table.snapshot()
     columns = RowFiles(table.store, state_of(snapshot)).identities()
@@ -110,7 +110,7 @@ def test_bits_are_taken_in_turns(spark):
 
 
 def test_rows_that_somebody_else_changes_meanwhile_stop_it(tmp_path, spark):
-    from halocline.table.optimizing import _Rearranging
+    from halocline.table.delta.optimize import _Rearranging
 
     table = Table.create(tmp_path / "t", spark.range(0, 40, 1, 4), spark)
     builder = table.optimize()

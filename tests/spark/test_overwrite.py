@@ -112,8 +112,8 @@ def test_change_feed_has_exactly_what_changed(spark, path):
 
 
 def test_rewritten_rows_keep_their_ids_where_rows_are_tracked(spark, path):
-    from halocline.spark.frames import frame_of
-    from halocline.spark.row_columns import RowColumns
+    from halocline.spark.scan.frames import frame_of
+    from halocline.spark.scan.row_columns import RowColumns
 
     table = made(spark, path, **{"delta.enableRowTracking": "true"})
 

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
-from halocline.spark import kept, manifest, session, sources
-from halocline.spark.file_system import spark_address
-from halocline.spark.scan import RowColumns, scan
+from halocline.spark.scan import manifest, sources
+from halocline.spark.scan.scan import RowColumns, scan
+from halocline.spark.session import pinning, session
+from halocline.spark.session.file_system import spark_address
 from halocline.storage import open_store
 
 MODES = ["auto", "paths", "arrow"]
@@ -207,7 +208,7 @@ def test_views_of_a_connect_session_go_with_their_frames(spark, lake, is_connect
 def test_rows_kept_by_a_connect_session_go_with_their_frames_and_not_while_they_are_collected(spark, is_connect):
     if not is_connect:
         pytest.skip("classic Spark has nobody to tell")
-    once = kept.computed_once(spark.sql("SELECT rand() AS r"))
+    once = pinning.computed_once(spark.sql("SELECT rand() AS r"))
     derived, name = once.where("r >= 0"), once._plan._relation_id
     assert once.collect() == derived.collect(), "computed once"
 
@@ -217,7 +218,7 @@ def test_rows_kept_by_a_connect_session_go_with_their_frames_and_not_while_they_
     assert derived._plan._child._spark_session is None, "the collector must not talk to the server"
     del derived
     gc.collect()
-    assert kept.computed_once(spark.range(1)).count() == 1
+    assert pinning.computed_once(spark.range(1)).count() == 1
     with pytest.raises(Exception, match=name):
         spark._create_remote_dataframe(name).count()
 
@@ -335,7 +336,7 @@ def test_values_only_the_log_knows_prune_files_natively(spark, lake, types, coll
 
 
 def test_few_large_groups_are_scanned_apart_with_constants(spark, lake, types, collected, monkeypatch, capsys):
-    monkeypatch.setattr("halocline.spark.branches.LARGE_GROUP", 1)
+    monkeypatch.setattr("halocline.spark.scan.branches.LARGE_GROUP", 1)
     for n in range(6):
         lake.add(f"{n}.parquet", pa.table({"id": [n]}), values={"p": str(n % 3)}, deleted=[0] if n == 5 else [])
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from halocline.errors import InputError, MissingExtraError, UnsupportedError
-from halocline.spark import session
+from halocline.spark.session import session
 
 
 def test_missing_pyspark_names_the_extra(monkeypatch):

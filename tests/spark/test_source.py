@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from halocline.formats.delta.actions import Add, CommitInfo, Metadata, ProtocolAction, Remove, encode_commit
-from halocline.formats.delta.deletion_vectors import write_file
-from halocline.formats.delta.schema_edit import dump, field
+from halocline.formats.delta.actions.action import Add, CommitInfo, Metadata, ProtocolAction, Remove, encode_commit
+from halocline.formats.delta.actions.deletion_vectors import write_file
+from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.log.names import DELTA
-from halocline.spark.source import register
+from halocline.source.data_source import register
 from halocline.storage import open_store
 from halocline.table import Table
 

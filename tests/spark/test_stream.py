@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from halocline.errors import ConstraintError, InputError
-from halocline.formats.delta.actions import Add, CommitInfo, Metadata, ProtocolAction, Remove, Txn, encode_commit
-from halocline.formats.delta.schema_edit import dump, field
+from halocline.formats.delta.actions.action import Add, CommitInfo, Metadata, ProtocolAction, Remove, Txn, encode_commit
+from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.table import Table
@@ -358,7 +358,7 @@ def test_a_table_with_rules_is_refused_before_anything_is_written(spark, source,
 def test_a_file_may_be_delivered_with_its_deletion_vector_kept(spark, tmp_path):
     path = str(tmp_path / "source")
     append(path, 1, 2, 3, configuration={"delta.enableDeletionVectors": "true"})
-    from halocline.formats.delta.deletion_vectors import write_file
+    from halocline.formats.delta.actions.deletion_vectors import write_file
 
     store = open_store(path)
     files = Table.for_path(path).snapshot().files()

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from halocline.errors import ConstraintError, InputError, SchemaError
 from halocline.table import Table
-from halocline.table.new_table import Identity, column
+from halocline.table.delta.new_table import Identity, column
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}

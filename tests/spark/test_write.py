@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import InputError, SchemaError
-from halocline.spark.file_stats import upper_bound
-from halocline.spark.write import WrittenFile, write_files
+from halocline.spark.write.file_stats import upper_bound
+from halocline.spark.write.writer import WrittenFile, write_files
 from halocline.storage import open_store
 
 
@@ -24,7 +24,7 @@ from halocline.storage import open_store
 def route(request, monkeypatch) -> str:
     """How files are written: by Spark, or by Python workers."""
     if request.param == "workers":
-        monkeypatch.setattr("halocline.spark.write.spark_address", lambda *_: None)
+        monkeypatch.setattr("halocline.spark.write.writer.spark_address", lambda *_: None)
     return request.param
 
 
@@ -203,7 +203,7 @@ def test_partition_value_is_text_that_reads_back(spark, tmp_path, types, conf, r
         "nullCount": {"id": 0},
     }
     assert pq.read_schema(tmp_path / file.path).names == ["id"]
-    from halocline.spark.scan import scan
+    from halocline.spark.scan.scan import scan
 
     values = pa.array([list(file.partition_values.items())], pa.map_(pa.string(), pa.string()))
     listed = pa.table({"path": [file.path], "size": [file.size], "partition_values": values})
@@ -390,7 +390,7 @@ def test_failure_while_describing_leaves_nothing(spark, tmp_path, types, monkeyp
     def broken(*_: object) -> str:
         raise RuntimeError("no statistics today")
 
-    monkeypatch.setattr("halocline.spark.write.stats_text", broken)
+    monkeypatch.setattr("halocline.spark.write.writer.stats_text", broken)
 
     with pytest.raises(RuntimeError, match="no statistics today"):
         written(spark.range(10), tmp_path, types.struct(id="long"))

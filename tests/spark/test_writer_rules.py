@@ -5,7 +5,7 @@ import pytest
 
 from halocline.errors import ConstraintError, InputError
 from halocline.table import Table
-from halocline.table.new_table import column
+from halocline.table.delta.new_table import column
 
 from .tables import Untouched, info, rows
 

@@ -13,13 +13,13 @@ from rich.text import Text
 from halocline.cli.inspect import TableArgument, age_text
 from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, columns, emit
 from halocline.compat.answer import Answer
+from halocline.compat.forecast import READING, WRITING, Client, Forecast, Outlook, forecast, next_step
 from halocline.compat.release import Release
 from halocline.compat.verdict import Verdict
 from halocline.errors import InputError
-from halocline.formats.delta.forecast import READING, WRITING, Client, Forecast, Outlook, forecast, next_step
 
 if TYPE_CHECKING:
-    from halocline.formats.delta.feature_support import Proposal
+    from halocline.formats.delta.features.support import Proposal
     from halocline.storage.base import Store
 
 _STYLES = {Answer.OK: "green", Answer.UNKNOWN: "yellow", Answer.REFUSED: "red", Answer.WRONG: "bold white on red"}
@@ -45,8 +45,8 @@ def show(
 ) -> int:
     """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
     # Imported here: every command loads this module, and most open no table.
-    from halocline.formats.delta.feature_support import propose
-    from halocline.formats.delta.header import read_header
+    from halocline.formats.delta.features.support import propose
+    from halocline.formats.delta.log.header import read_header
     from halocline.storage import open_store
 
     store = open_store(table)
@@ -75,7 +75,7 @@ def _clients(store: Store, table: str, given: Sequence[str], operation: str | No
     asked = (operation,) if operation else None
     if given:
         return [Client(Release.parse(each), asked or READING) for each in given]
-    from halocline.formats.delta.inspection import writers
+    from halocline.formats.delta.snapshot.inspection import writers
 
     seen = writers(store).clients
     if not seen:

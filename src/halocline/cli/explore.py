@@ -13,7 +13,7 @@ from halocline.cli.output import ERROR, FINE, Format, OutputOption, columns, emi
 from halocline.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from halocline.fleet.explorer import Exploration, Progress
+    from halocline.fleet.model.explorer import Exploration, Progress
     from halocline.fleet.model.scenario import Scenario
 
 
@@ -58,7 +58,7 @@ def _chosen(names: list[str] | None, members: int, lives: int | None) -> list[Sc
 
 
 def _scenarios(scenarios: list[Scenario], max_states: int | None, seconds: float | None, output: Format) -> int:
-    from halocline.fleet.explorer import explore as walk
+    from halocline.fleet.model.explorer import explore as walk
 
     table = columns("scenario", "worlds", "transitions", "steps", "seconds", "result")
     results = []
@@ -74,8 +74,8 @@ def _scenarios(scenarios: list[Scenario], max_states: int | None, seconds: float
 
 
 def _mutants(max_states: int | None, seconds: float | None, output: Format) -> int:
-    from halocline.fleet.explorer import explore as walk
-    from halocline.fleet.mutants import MUTANTS
+    from halocline.fleet.model.explorer import explore as walk
+    from halocline.fleet.model.mutants import MUTANTS
 
     shown: list[RenderableType] = []
     facts: list[dict[str, object]] = []

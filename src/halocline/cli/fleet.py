@@ -16,7 +16,7 @@ from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, emit
 from halocline.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from halocline.fleet.admin import AdminClient
+    from halocline.fleet.member.admin import AdminClient
 
 app = typer.Typer(name="fleet", help="Who is there, at which level, and what is in the way.", no_args_is_help=True)
 downgrade = typer.Typer(name="downgrade", help="Let a level fall, phase by phase.", no_args_is_help=True)
@@ -268,8 +268,8 @@ def declare_member(
 ) -> None:
     """Note somebody who never calls. What its release supports is looked up."""
     pb, _ = _parts()
-    from halocline.fleet.ladders import supported_by
-    from halocline.fleet.places import canonical
+    from halocline.fleet.core.ladders import supported_by
+    from halocline.fleet.usage.table_urls import canonical
 
     operations = [op for op, tables in (("read", reads or not writes), ("write", writes)) if tables]
     supported = supported_by(release, operations)
@@ -328,7 +328,7 @@ def restore(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Put a backup in the place of everything. Nobody may hold a lease meanwhile."""
-    from halocline.fleet.messages import plain
+    from halocline.fleet.wire.messages import plain
 
     try:
         document = file.read_bytes()
@@ -343,7 +343,7 @@ def _parts() -> tuple[Any, Any]:
     """The messages and the views; imported late because other commands do without them."""
     try:
         from halocline.cli import fleet_view
-        from halocline.fleet.proto.v1 import fleet_pb2
+        from halocline.fleet.wire.proto.v1 import fleet_pb2
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
     return fleet_pb2, fleet_view
@@ -351,8 +351,8 @@ def _parts() -> tuple[Any, Any]:
 
 def _client(context: typer.Context) -> AdminClient:
     _parts()
-    from halocline.fleet.admin import AdminClient
-    from halocline.fleet.endpoint import Endpoint
+    from halocline.fleet.member.admin import AdminClient
+    from halocline.fleet.wire.endpoint import Endpoint
 
     at, identity = context.obj
     return AdminClient(Endpoint.from_environment(at), identity)
@@ -361,7 +361,7 @@ def _client(context: typer.Context) -> AdminClient:
 def _ask(
     context: typer.Context, output: Format, call: str, request: Any, kind: Any, shown: Callable[[Any], list[Any]]
 ) -> Any:
-    from halocline.fleet.messages import plain
+    from halocline.fleet.wire.messages import plain
 
     with _client(context) as client:
         answer = client.ask(call, request, kind)
@@ -370,8 +370,8 @@ def _ask(
 
 
 def _do(context: typer.Context, output: Format, call: str, request: Any) -> None:
-    from halocline.fleet.messages import plain
-    from halocline.fleet.status import readable
+    from halocline.fleet.wire.messages import plain
+    from halocline.fleet.wire.status import readable
 
     with _client(context) as client:
         answer = client.command(call, request)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from rich.console import RenderableType
 
 from halocline.cli.output import columns
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.status import readable
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.status import readable
 
 _LIFE = re.compile(r"#\d+$")
 

@@ -11,7 +11,7 @@ import typer
 from halocline.cli.output import Format, OutputOption, emit
 
 if TYPE_CHECKING:
-    from halocline.formats.delta.inspection import Inspection, Observed
+    from halocline.formats.delta.snapshot.inspection import Inspection, Observed
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A path or URL of a table.")]
 
@@ -26,7 +26,7 @@ def show(
 ) -> None:
     """Show what a table is, what it requires, and who writes it."""
     # Imported here: every command loads this module, and most open no table.
-    from halocline.formats.delta.inspection import inspect
+    from halocline.formats.delta.snapshot.inspection import inspect
     from halocline.storage import open_store
 
     found = inspect(open_store(table), version)

@@ -11,7 +11,7 @@ from halocline.cli.inspect import TableArgument
 from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, emit
 
 if TYPE_CHECKING:
-    from halocline.formats.delta.lint import Fixed, LintFinding, LintReport
+    from halocline.formats.delta.maintain.lint import Fixed, LintFinding, LintReport
 
 
 def show(
@@ -25,11 +25,11 @@ def show(
 ) -> int:
     """Find what is wrong with a table's protocol. The exit code is 2 if something is, or still is after --fix."""
     # Imported here: every command loads this module, and most open no table.
+    from halocline.compat.forecast import Client
     from halocline.compat.protocol import Protocol
     from halocline.compat.release import Release
-    from halocline.formats.delta.forecast import Client
-    from halocline.formats.delta.lint import fix as repair
-    from halocline.formats.delta.lint import lint
+    from halocline.formats.delta.maintain.lint import fix as repair
+    from halocline.formats.delta.maintain.lint import lint
     from halocline.storage import open_store
     from halocline.table import gatekeeper
 

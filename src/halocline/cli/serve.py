@@ -16,7 +16,7 @@ import typer
 from halocline.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from halocline.fleet.hosting import Config, Hosting
+    from halocline.fleet.server.hosting import Config, Hosting
 
 
 class Rise(StrEnum):
@@ -55,11 +55,11 @@ def serve(
         import sqlalchemy  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("the fleet's service", "fleet") from error
-    from halocline.fleet.auth import Access
-    from halocline.fleet.hosting import Config
-    from halocline.fleet.server import Tls
-    from halocline.fleet.standing import Policy
-    from halocline.fleet.state import Terms
+    from halocline.fleet.core.ladder_state import Policy
+    from halocline.fleet.core.state import Terms
+    from halocline.fleet.server.auth import Access
+    from halocline.fleet.server.grpc_server import Tls
+    from halocline.fleet.server.hosting import Config
 
     if (tls_cert is None) != (tls_key is None):
         raise InputError("--tls-cert and --tls-key go together; only one was given")
@@ -84,7 +84,7 @@ def serve(
 
 def _http(asked: str, listen: str) -> str:
     """Where HTTP listens: as asked, or one port above gRPC on the same machine only."""
-    from halocline.fleet.hosting import address
+    from halocline.fleet.server.hosting import address
 
     if asked == "off":
         return ""
@@ -92,7 +92,7 @@ def _http(asked: str, listen: str) -> str:
 
 
 def _run(config: Config) -> None:
-    from halocline.fleet.hosting import Hosting
+    from halocline.fleet.server.hosting import Hosting
 
     # Almost everything lives long; looking through all of it again and again finds nothing.
     gc.collect()

@@ -13,10 +13,10 @@ from halocline.cli.output import Format, OutputOption, columns, emit
 from halocline.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from halocline.fleet.admin import AdminClient
-    from halocline.fleet.proto.v1 import fleet_pb2 as pb
-    from halocline.fleet.traces import Trace
-    from halocline.fleet.users import User
+    from halocline.fleet.member.admin import AdminClient
+    from halocline.fleet.usage.traces import Trace
+    from halocline.fleet.usage.users import User
+    from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 
 def show(
@@ -34,11 +34,11 @@ def show(
     Without a fleet only the history can tell, and readers leave nothing there.
     """
     try:
-        from halocline.fleet.admin import AdminClient
-        from halocline.fleet.endpoint import Endpoint
-        from halocline.fleet.observers import observed
-        from halocline.fleet.places import canonical
-        from halocline.fleet.users import everybody
+        from halocline.fleet.member.admin import AdminClient
+        from halocline.fleet.usage.observers import observed
+        from halocline.fleet.usage.table_urls import canonical
+        from halocline.fleet.usage.users import everybody
+        from halocline.fleet.wire.endpoint import Endpoint
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
     from halocline.storage import open_store
@@ -68,7 +68,7 @@ def show(
 
 
 def _asked(admin: AdminClient, place: str) -> pb.TableUsersResponse:
-    from halocline.fleet.proto.v1 import fleet_pb2 as pb
+    from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
     return admin.ask("TableUsers", pb.TableUsersRequest(table=place), pb.TableUsersResponse)
 

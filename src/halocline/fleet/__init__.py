@@ -25,10 +25,10 @@ If a gate for level n is open anywhere, every member whose lease is in force sup
 gone through all its phases. When level n is settled, nobody acts under an older one. A member that cannot say what it
 supports is refused and, if it is only observed, keeps the level where it is.
 
-The decisions are one pure function, `halocline.fleet.core.step`, and the member's half is another,
-`halocline.fleet.member_side.member_step`. The service, the tests and the explorer drive the same two. The rules that
-the promise rests on are written as invariants in `halocline.fleet.invariants`, and `halocline fleet explore` walks
-through every interleaving of a small fleet to check them.
+The decisions are one pure function, `halocline.fleet.core.step.step`, and the member's half is another,
+`halocline.fleet.core.member_step.member_step`. The service, the tests and the explorer drive the same two. The rules
+that the promise rests on are written as invariants in `halocline.fleet.model.invariants`, and `halocline fleet
+explore` walks through every interleaving of a small fleet to check them.
 
 Limits
 ------

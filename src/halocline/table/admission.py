@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import TableState
+from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.table import gatekeeper
 from halocline.table.gatekeeper import Change
 

@@ -26,7 +26,7 @@ from halocline.compat.protocol import Protocol
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from halocline.formats.delta.snapshot import Snapshot
+    from halocline.formats.delta.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Alone(Gatekeeper):
 
 
 ALONE: Final = Alone()
-_FLEET: Final = "halocline.fleet.connect"
+_FLEET: Final = "halocline.fleet.member.connect"
 """The part above that makes gatekeepers. It is found by name, because tables do not depend on it."""
 
 _lock = Lock()

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from halocline.errors import UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
-from halocline.formats.delta.drop_work import Rewriter
-from halocline.spark.settings import Settings
+from halocline.formats.delta.features.drop_work import Rewriter
+from halocline.spark.session.settings import Settings
 from halocline.storage import open_store
-from halocline.table.altering import Altering, Validator
-from halocline.table.changing import Changing
-from halocline.table.cloning import Cloning
-from halocline.table.converting import Converting
-from halocline.table.creating import Creating
-from halocline.table.reading import Reading
-from halocline.table.restoring import Restoring
-from halocline.table.streaming import Streaming
-from halocline.table.upkeep import Upkeep
-from halocline.table.writing import Writing
+from halocline.table.delta.alter import Altering, Validator
+from halocline.table.delta.append import Writing
+from halocline.table.delta.clone import Cloning
+from halocline.table.delta.convert import Converting
+from halocline.table.delta.create import Creating
+from halocline.table.delta.read import Reading
+from halocline.table.delta.restore import Restoring
+from halocline.table.delta.row_verbs import Changing
+from halocline.table.delta.stream import Streaming
+from halocline.table.delta.vacuum import Upkeep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Stream
         Args:
             path: A local path or a URL: file, s3, gs, abfss, memory.
             spark: The session for rows; not needed to inspect and check.
-            options: Settings (see `halocline.spark.settings`) and options of the store.
+            options: Settings (see `halocline.spark.session.settings`) and options of the store.
             release: Act as this release, e.g. `deltalake@1.0.2`: refuse what it would refuse.
 
         Raises:
@@ -85,14 +85,14 @@ class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Stream
     def _rewriter(self) -> Rewriter | None:
         if self._spark is None:
             return None
-        from halocline.table.rewriting import SparkRewriter
+        from halocline.table.delta.rewriting import SparkRewriter
 
         return SparkRewriter(self._spark)
 
     def _validator(self) -> Validator | None:
         if self._spark is None:
             return None
-        from halocline.spark.constraints import check_existing_rows
+        from halocline.table.delta.constraints import check_existing_rows
 
         spark = self._spark
         return lambda snapshot, name, condition: check_existing_rows(spark, snapshot, name, condition)

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from halocline.cli import main
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 
 SPARK, TRINO = "Apache-Spark/3.5.0 Delta-Lake/3.2.0", "trino-426-coordinator"

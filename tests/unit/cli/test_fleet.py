@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from halocline.cli.main import run
-from halocline.fleet.client import FleetClient
-from halocline.fleet.hosting import Config, embedded
-from halocline.fleet.ladders import supported_by
-from halocline.fleet.service import Settings
-from halocline.fleet.state import Range, Report, TableUse, Terms
+from halocline.fleet.core.ladders import supported_by
+from halocline.fleet.core.state import Range, Report, TableUse, Terms
+from halocline.fleet.member.client import FleetClient
+from halocline.fleet.server.hosting import Config, embedded
+from halocline.fleet.server.service import Settings
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from halocline.cli import main
-from halocline.formats.delta.actions import CommitInfo, Metadata, ProtocolAction, encode_commit
-from halocline.formats.delta.header import read_header
-from halocline.formats.delta.schema_edit import dump, field
+from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
+from halocline.formats.delta.configuration.schema_edit import dump, field
+from halocline.formats.delta.log.header import read_header
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 

@@ -1,13 +1,13 @@
 """Drives the core in tests, checking every invariant of a step as it goes."""
 
-from halocline.fleet.core import loaded, step
-from halocline.fleet.effects import Admit, Announce, Audit, Commit, Refuse, Renew
-from halocline.fleet.events import DeclareLadder, Event, Heartbeat, Join, TakeOver, Tick
-from halocline.fleet.invariants import check
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.standing import Policy, View
-from halocline.fleet.state import Fleet, Key, Range, Report, TableUse, Terms
-from halocline.fleet.world import Log, Moment
+from halocline.fleet.core.effects import Admit, Announce, Audit, Commit, Refuse, Renew
+from halocline.fleet.core.events import DeclareLadder, Event, Heartbeat, Join, TakeOver, Tick
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Policy, View
+from halocline.fleet.core.state import Fleet, Key, Range, Report, TableUse, Terms
+from halocline.fleet.core.step import loaded, step
+from halocline.fleet.model.ground_truth import Log, Moment
+from halocline.fleet.model.invariants import check
 
 LEASE, MARGIN, WINDOW = 10, 2, 100
 TERMS = Terms(LEASE, MARGIN, WINDOW)

@@ -7,7 +7,7 @@ import jwt
 import pytest
 
 from halocline.errors import DeniedError, InputError
-from halocline.fleet.auth import EVERYTHING, Access, Claims, Grant, Right, Tokens, digest, rights
+from halocline.fleet.server.auth import EVERYTHING, Access, Claims, Grant, Right, Tokens, digest, rights
 
 KEYS = {"k2": b"2" * 32, "k1": b"1" * 32}
 CLAIMS = Claims("etl", 7, "writer", "deltalake@1.6.6", 3, "drivers", rights(["join"]), 1_000_000)

@@ -9,17 +9,17 @@ import pytest
 
 from halocline.compat.history import History
 from halocline.errors import ConflictError, DeniedError, HaloclineError, IncompatibleError, InputError, UnavailableError
-from halocline.fleet.admin import AdminClient
-from halocline.fleet.auth import Access, Grant, digest, rights
-from halocline.fleet.client import FleetClient
-from halocline.fleet.clock import SystemClock
-from halocline.fleet.endpoint import Endpoint
-from halocline.fleet.handshake import Wire
-from halocline.fleet.hosting import Config, embedded
-from halocline.fleet.member_side import Status
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.service import Settings
-from halocline.fleet.state import Range, Report, Terms
+from halocline.fleet.core.clock import SystemClock
+from halocline.fleet.core.member_step import Status
+from halocline.fleet.core.state import Range, Report, Terms
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.member.client import FleetClient
+from halocline.fleet.server.auth import Access, Grant, digest, rights
+from halocline.fleet.server.hosting import Config, embedded
+from halocline.fleet.server.service import Settings
+from halocline.fleet.wire.endpoint import Endpoint
+from halocline.fleet.wire.handshake import Wire
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 SHORT = Terms(lease=900, margin=150)
 REPORT = Report("etl", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
@@ -173,7 +173,7 @@ def test_a_client_refuses_a_server_that_lacks_what_it_needs_and_hangs_up(make, a
 
 def test_the_client_checks_back_even_if_the_server_let_it_in(make, admin, monkeypatch):
     """A server that says yes to everybody, as one with a stale list would."""
-    monkeypatch.setattr("halocline.fleet.greeting.judge", lambda *_: ())
+    monkeypatch.setattr("halocline.fleet.server.greeting.judge", lambda *_: ())
     calls = _history("calls", ("handshake", "0.1.0", "0.1.0"), ("member/telepathy", "0.5.0", "0.5.0"))
     client = make(wire=emulated("0.5.0", calls))
     with pytest.raises(IncompatibleError, match="member/telepathy"):

@@ -10,9 +10,9 @@ import pytest
 
 import halocline as hc
 from halocline.errors import DeniedError, IncompatibleError, InputError
-from halocline.fleet.auth import Access, Grant, digest, rights
-from halocline.fleet.connect import join_once
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.member.connect import join_once
+from halocline.fleet.server.auth import Access, Grant, digest, rights
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.table import gatekeeper as front
 from halocline.table.gatekeeper import ALONE
 
@@ -222,7 +222,7 @@ def test_a_release_that_the_fleet_refuses_does_not_open_the_table(tmp_path):
 
 
 def test_a_fleet_that_is_not_there_does_not_keep_a_table_from_being_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("halocline.fleet.connect._WAIT_ON_OPENING_S", 0.2)
+    monkeypatch.setattr("halocline.fleet.member.connect._WAIT_ON_OPENING_S", 0.2)
     url = make_table(tmp_path / "orders")
     try:
         table = hc.Table.for_path(url, options={"halocline.fleet": "grpc://127.0.0.1:1"})

@@ -3,14 +3,14 @@
 import pytest
 
 from halocline.errors import CONDITIONS, InternalError
-from halocline.fleet.core import loaded, step
-from halocline.fleet.draft import Draft
-from halocline.fleet.effects import Admit, Announce, Commit, Refusal, Renew
-from halocline.fleet.events import DeclareLadder, Event, Raise, SetTerms, TakeOver, Tick
-from halocline.fleet.invariants import check
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.standing import Policy
-from halocline.fleet.state import Fleet, Range, Terms, applied
+from halocline.fleet.core.draft import Draft
+from halocline.fleet.core.effects import Admit, Announce, Commit, Refusal, Renew
+from halocline.fleet.core.events import DeclareLadder, Event, Raise, SetTerms, TakeOver, Tick
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.state import Fleet, Range, Terms, applied
+from halocline.fleet.core.step import loaded, step
+from halocline.fleet.model.invariants import check
 
 from .fleets import DELTA, HUDI, LEASE, MARGIN, Run, granted, key, refusal
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from halocline.fleet.downgrade import plan_downgrade
-from halocline.fleet.effects import Announce
-from halocline.fleet.events import (
+from halocline.fleet.core.downgrade import plan_downgrade
+from halocline.fleet.core.effects import Announce
+from halocline.fleet.core.events import (
     CancelDowngrade,
     CleanDowngrade,
     FinishDowngrade,
@@ -12,9 +12,9 @@ from halocline.fleet.events import (
     Raise,
     StartDowngrade,
 )
-from halocline.fleet.level import Kind
-from halocline.fleet.standing import Phase, Policy, View
-from halocline.fleet.state import Range
+from halocline.fleet.core.ladder_state import Phase, Policy, View
+from halocline.fleet.core.level import Kind
+from halocline.fleet.core.state import Range
 
 from .fleets import DELTA, HUDI, LEASE, MARGIN, Run, granted, refusal, uses
 

@@ -7,12 +7,12 @@ import typer
 from typer.testing import CliRunner
 
 from halocline.cli.explore import explore as command
-from halocline.fleet.explorer import explore
-from halocline.fleet.model.center import Centers
+from halocline.fleet.core.rules import RULES
+from halocline.fleet.model.coordinator import Centers
+from halocline.fleet.model.explorer import explore
+from halocline.fleet.model.mutants import MUTANTS
 from halocline.fleet.model.scenario import BRIEF, HELD, LADDER, NEW, OLD, ROLL, SCENARIOS, SILENT, STALL, STRAYS
 from halocline.fleet.model.worlds import Model
-from halocline.fleet.mutants import MUTANTS
-from halocline.fleet.rules import RULES
 
 
 def shown(result):
@@ -176,7 +176,7 @@ def test_the_command_knows_its_scenarios():
 
 def test_the_command_shows_what_breaks_without_each_rule(monkeypatch):
     quick = tuple(each for each in MUTANTS if each.name in ("unknown-passes", "hold-ignored", "everybody-counts"))
-    monkeypatch.setattr("halocline.fleet.mutants.MUTANTS", quick)
+    monkeypatch.setattr("halocline.fleet.model.mutants.MUTANTS", quick)
     result = run("--mutants")
     assert result.exit_code == 0, result.output
     assert "3 of 3 broken, as they should be." in result.stdout

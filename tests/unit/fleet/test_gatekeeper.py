@@ -11,14 +11,14 @@ import pytest
 import halocline as hc
 from halocline.compat.protocol import Protocol
 from halocline.errors import ConflictError, IncompatibleError, UnavailableError
-from halocline.fleet.gatekeeper import level_of, table_level
-from halocline.fleet.ladders import shipped
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.state import Provenance
-from halocline.fleet.users import User, would_break
-from halocline.formats.delta.actions import Add
-from halocline.formats.delta.transaction import Transaction
-from halocline.table.row_marks import LEVEL
+from halocline.fleet.core.ladders import shipped
+from halocline.fleet.core.state import Provenance
+from halocline.fleet.member.gatekeeper import level_of, table_level
+from halocline.fleet.usage.users import User, would_break
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.table.delta.row_marks import LEVEL
 
 sys.path.insert(0, str(Path(__file__).parent))
 from wired_tables import SCHEMA, SWITCH, make_table, raise_to, running, until, users_of

@@ -7,8 +7,8 @@ import pytest
 
 from halocline import __version__
 from halocline.compat.history import History
-from halocline.fleet.handshake import CALLS, PUSHES, Kind, Role, Side, Wire, judge, refusal
-from halocline.fleet.proto.v1 import fleet_pb2
+from halocline.fleet.wire.handshake import CALLS, PUSHES, Kind, Role, Side, Wire, judge, refusal
+from halocline.fleet.wire.proto.v1 import fleet_pb2
 
 CALLS_TOML = """
 format = 1

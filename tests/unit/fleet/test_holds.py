@@ -2,9 +2,9 @@
 
 import pytest
 
-from halocline.fleet.events import PlaceHold, Raise, ReleaseHold
-from halocline.fleet.level import Kind, effective_policy, plan_raise
-from halocline.fleet.standing import Policy
+from halocline.fleet.core.events import PlaceHold, Raise, ReleaseHold
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.level import Kind, effective_policy, plan_raise
 
 from .fleets import Run, refusal
 

@@ -14,14 +14,14 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from halocline.errors import IncompatibleError, InputError
-from halocline.fleet.auth import Access, Grant, Right, digest, rights
-from halocline.fleet.client import FleetClient
-from halocline.fleet.hosting import Config, address, embedded
-from halocline.fleet.http import body_of, require, service_of
-from halocline.fleet.ladders import shipped
-from halocline.fleet.service import Settings
-from halocline.fleet.standing import Policy
-from halocline.fleet.state import Range, Report, Terms
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.ladders import shipped
+from halocline.fleet.core.state import Range, Report, Terms
+from halocline.fleet.member.client import FleetClient
+from halocline.fleet.server.auth import Access, Grant, Right, digest, rights
+from halocline.fleet.server.hosting import Config, address, embedded
+from halocline.fleet.server.http import body_of, require, service_of
+from halocline.fleet.server.service import Settings
 
 ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anybody=rights(["observe"]))
 

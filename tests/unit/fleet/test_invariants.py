@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from halocline.compat.history import History
-from halocline.fleet.effects import Admit, Commit, Renew
-from halocline.fleet.events import (
+from halocline.fleet.core.effects import Admit, Commit, Renew
+from halocline.fleet.core.events import (
     Event,
     FinishDowngrade,
     Heartbeat,
@@ -18,11 +18,11 @@ from halocline.fleet.events import (
     StartDowngrade,
     Tick,
 )
-from halocline.fleet.invariants import INVARIANTS, check, checked
-from halocline.fleet.member_side import MemberState, Snapshot, Status
-from halocline.fleet.standing import Announcement, Downgrade, Phase, View
-from halocline.fleet.state import Change, Fleet, Member, Presence, Provenance, Range, Report, State
-from halocline.fleet.world import Log, MemberMoment, Moment, Process, Reach, Spec, World
+from halocline.fleet.core.ladder_state import Announcement, Downgrade, Phase, View
+from halocline.fleet.core.member_step import MemberState, Snapshot, Status
+from halocline.fleet.core.state import Change, Fleet, Member, Presence, Provenance, Range, Report, State
+from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Process, Reach, Spec, World
+from halocline.fleet.model.invariants import INVARIANTS, check, checked
 
 from .fleets import DELTA, HUDI, Run, key, uses
 

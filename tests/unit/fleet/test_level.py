@@ -3,12 +3,12 @@
 import pytest
 
 from halocline.errors import InputError
-from halocline.fleet.effects import Announce
-from halocline.fleet.events import Leave, MoveTable, Raise, SetPolicy, SetTerms, StartDowngrade
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.level import Kind, effective_policy, plan_raise
-from halocline.fleet.standing import Policy, View
-from halocline.fleet.state import Range, Terms
+from halocline.fleet.core.effects import Announce
+from halocline.fleet.core.events import Leave, MoveTable, Raise, SetPolicy, SetTerms, StartDowngrade
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Policy, View
+from halocline.fleet.core.level import Kind, effective_policy, plan_raise
+from halocline.fleet.core.state import Range, Terms
 
 from .fleets import DELTA, HUDI, LEASE, MARGIN, Run, granted, refusal, uses
 

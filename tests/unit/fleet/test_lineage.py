@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halocline.errors import HaloclineError, InputError
-from halocline.fleet.auth import Access, Grant, digest, rights
-from halocline.fleet.lineage import PATH, parse, understood
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.server.auth import Access, Grant, digest, rights
+from halocline.fleet.server.lineage import PATH, parse, understood
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 sys.path.insert(0, str(Path(__file__).parent))
 from wired_tables import running, users_of

@@ -2,10 +2,10 @@
 
 import pytest
 
-from halocline.fleet.effects import Admit, Announce, Refusal, Refuse, Renew
-from halocline.fleet.events import Heartbeat, Join, Leave
-from halocline.fleet.invariants import check
-from halocline.fleet.member_side import (
+from halocline.fleet.core.effects import Admit, Announce, Refusal, Refuse, Renew
+from halocline.fleet.core.events import Heartbeat, Join, Leave
+from halocline.fleet.core.ladder_state import Announcement, View
+from halocline.fleet.core.member_step import (
     AskToJoin,
     Beat,
     Begin,
@@ -18,9 +18,9 @@ from halocline.fleet.member_side import (
     member_step,
     snapshot,
 )
-from halocline.fleet.standing import Announcement, View
-from halocline.fleet.state import Range, Report
-from halocline.fleet.world import MemberMoment
+from halocline.fleet.core.state import Range, Report
+from halocline.fleet.model.ground_truth import MemberMoment
+from halocline.fleet.model.invariants import check
 
 from .fleets import uses
 

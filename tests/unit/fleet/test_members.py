@@ -3,12 +3,12 @@
 import pytest
 
 from halocline.errors import InputError
-from halocline.fleet.effects import Admit, Commit, Refuse, Renew
-from halocline.fleet.events import Join, Leave, MoveTable, Observe, Raise, RemoveMember, StartDowngrade
-from halocline.fleet.level import Kind, left_behind, plan_raise
-from halocline.fleet.members import who_lacks, who_needs, who_uses
-from halocline.fleet.standing import View
-from halocline.fleet.state import Provenance, Range, Report, Terms
+from halocline.fleet.core.effects import Admit, Commit, Refuse, Renew
+from halocline.fleet.core.events import Join, Leave, MoveTable, Observe, Raise, RemoveMember, StartDowngrade
+from halocline.fleet.core.ladder_state import View
+from halocline.fleet.core.level import Kind, left_behind, plan_raise
+from halocline.fleet.core.members import who_lacks, who_needs, who_uses
+from halocline.fleet.core.state import Provenance, Range, Report, Terms
 
 from .fleets import DELTA, HUDI, LEASE, MARGIN, WINDOW, Run, granted, key, refusal, uses
 

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halocline.errors import InputError
-from halocline.fleet import messages
-from halocline.fleet.events import Heartbeat
-from halocline.fleet.handshake import Side
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.standing import View
-from halocline.fleet.state import Range, Report, TableUse
+from halocline.fleet.core.events import Heartbeat
+from halocline.fleet.core.ladder_state import View
+from halocline.fleet.core.state import Range, Report, TableUse
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.handshake import Side
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 RANGES = st.tuples(st.integers(1, 50), st.integers(0, 50)).map(lambda pair: Range(pair[0], sum(pair)))

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from halocline.cli.main import run
-from halocline.fleet.observers import observed
-from halocline.fleet.places import canonical
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.state import Provenance, Range
-from halocline.fleet.traces import identity_of
-from halocline.formats.delta.actions import CommitInfo, encode_commit
+from halocline.fleet.core.state import Provenance, Range
+from halocline.fleet.usage.observers import observed
+from halocline.fleet.usage.table_urls import canonical
+from halocline.fleet.usage.traces import identity_of
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.formats.delta.actions.action import CommitInfo, encode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 

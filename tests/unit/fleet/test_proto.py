@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from halocline.fleet.proto import generate
-from halocline.fleet.proto.v1 import fleet_pb2
+from halocline.fleet.wire.proto import generate
+from halocline.fleet.wire.proto.v1 import fleet_pb2
 
 RELEASED = Path(__file__).with_name("wire_v1.txt")
 

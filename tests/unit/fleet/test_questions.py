@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 
 from halocline.errors import ConflictError, InputError, MalformedError, NotFoundError
-from halocline.fleet.admin import AdminClient, operator_name
-from halocline.fleet.client import FleetClient
-from halocline.fleet.hosting import Config, embedded
-from halocline.fleet.ladders import shipped, supported_by
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.service import Settings
-from halocline.fleet.state import Range, Report, TableUse, Terms
+from halocline.fleet.core.ladders import shipped, supported_by
+from halocline.fleet.core.state import Range, Report, TableUse, Terms
+from halocline.fleet.member.admin import AdminClient, operator_name
+from halocline.fleet.member.client import FleetClient
+from halocline.fleet.server.hosting import Config, embedded
+from halocline.fleet.server.service import Settings
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 SETTINGS = Settings(tick_s=0.05)
 CONFIG = Config(store=":memory:", listen="127.0.0.1:0", http="", settings=SETTINGS, terms=Terms(2000, 200))

@@ -20,18 +20,18 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
 from halocline.errors import DeniedError, UnavailableError
-from halocline.fleet import messages
-from halocline.fleet.admin import AdminClient
-from halocline.fleet.auth import Access, Claims, Grant, Right, Tokens, digest, rights
-from halocline.fleet.commands import RIGHTS
-from halocline.fleet.endpoint import Endpoint
-from halocline.fleet.handshake import Role, Wire
-from halocline.fleet.hosting import Config, embedded
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.server import Tls
-from halocline.fleet.service import Settings
-from halocline.fleet.state import Range, Report
+from halocline.fleet.core.state import Range, Report
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.server.auth import Access, Claims, Grant, Right, Tokens, digest, rights
+from halocline.fleet.server.commands import RIGHTS
+from halocline.fleet.server.grpc_server import Tls
+from halocline.fleet.server.hosting import Config, embedded
+from halocline.fleet.server.service import Settings
 from halocline.fleet.store import open_fleet_store
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.endpoint import Endpoint
+from halocline.fleet.wire.handshake import Role, Wire
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 SECRETS = {name: f"secret of {name}" for name in Right}
 ACCESS = Access({digest(SECRETS[name]): Grant(name, rights([name])) for name in Right})

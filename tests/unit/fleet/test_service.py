@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from halocline.errors import InputError, InternalError, UnavailableError
-from halocline.fleet.auth import Access
-from halocline.fleet.clock import ManualClock
-from halocline.fleet.coordinator import Coordinator
-from halocline.fleet.effects import Admit, Refusal, Refuse, Renew
-from halocline.fleet.events import DeclareLadder, Heartbeat, Join, Observe, Raise, Tick
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.service import FleetService, RejectedError, Settings
-from halocline.fleet.sessions import Session, Sessions
-from halocline.fleet.standing import Policy, View
-from halocline.fleet.state import Key, Provenance, Range, Report, Terms
+from halocline.fleet.core.clock import ManualClock
+from halocline.fleet.core.effects import Admit, Refusal, Refuse, Renew
+from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Observe, Raise, Tick
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Policy, View
+from halocline.fleet.core.state import Key, Provenance, Range, Report, Terms
+from halocline.fleet.server.auth import Access
+from halocline.fleet.server.coordinator import Coordinator
+from halocline.fleet.server.service import FleetService, RejectedError, Settings
+from halocline.fleet.server.sessions import Session, Sessions
 from halocline.fleet.store import Query, Sighting, StaleEpochError, open_fleet_store
 
 HUDI = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8))), "halocline")
@@ -145,7 +145,7 @@ def test_heartbeats_write_nothing(store, clock):
 
 
 def test_a_store_that_does_not_say_what_became_of_a_write_makes_us_step_down_and_read_again(store, clock, monkeypatch):
-    monkeypatch.setattr("halocline.fleet.service._RETRY_S", 0.02)
+    monkeypatch.setattr("halocline.fleet.server.service._RETRY_S", 0.02)
     counting = Counting(store)
 
     async def scenario(service):
@@ -166,7 +166,7 @@ def test_a_store_that_does_not_say_what_became_of_a_write_makes_us_step_down_and
 
 
 def test_a_coordinator_that_was_replaced_changes_nothing_and_answers_nobody(store, clock, monkeypatch):
-    monkeypatch.setattr("halocline.fleet.service._RETRY_S", 60)
+    monkeypatch.setattr("halocline.fleet.server.service._RETRY_S", 60)
 
     async def scenario(service):
         await service.submit(Join(report(), 0))
@@ -191,7 +191,7 @@ def test_a_coordinator_that_was_replaced_changes_nothing_and_answers_nobody(stor
 
 
 def test_a_standby_says_who_is_active_and_takes_over_when_that_one_resigns(store, clock, monkeypatch):
-    monkeypatch.setattr("halocline.fleet.service._RETRY_S", 0.02)
+    monkeypatch.setattr("halocline.fleet.server.service._RETRY_S", 0.02)
     first = coordinator(store, clock, "one")
     first.take_over()
     first.process(Join(report(), 0))

@@ -13,10 +13,10 @@ from halocline.errors import (
     InternalError,
     UnavailableError,
 )
-from halocline.fleet.effects import Refusal
-from halocline.fleet.endpoint import Endpoint
-from halocline.fleet.handshake import Kind, Objection
-from halocline.fleet.status import Rejection, readable, told
+from halocline.fleet.core.effects import Refusal
+from halocline.fleet.wire.endpoint import Endpoint
+from halocline.fleet.wire.handshake import Kind, Objection
+from halocline.fleet.wire.status import Rejection, readable, told
 
 
 class Failed(grpc.RpcError, grpc.Call):

@@ -10,10 +10,21 @@ from sqlalchemy import create_engine, inspect, text
 
 from halocline import __version__
 from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
-from halocline.fleet.effects import Audit
-from halocline.fleet.ladder import Ladder, Rung
-from halocline.fleet.standing import Downgrade, Hold, Phase, Policy, Standing, View
-from halocline.fleet.state import Change, Fleet, Key, Member, Provenance, Range, Report, TableLevel, TableUse, Terms
+from halocline.fleet.core.effects import Audit
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Downgrade, Hold, Phase, Policy, Standing, View
+from halocline.fleet.core.state import (
+    Change,
+    Fleet,
+    Key,
+    Member,
+    Provenance,
+    Range,
+    Report,
+    TableLevel,
+    TableUse,
+    Terms,
+)
 from halocline.fleet.store import Holder, Query, Sighting, StaleEpochError, Write, migrations, open_fleet_store, schema
 from halocline.fleet.store.codec import KINDS, assembled, decode, encode, taken_apart
 from halocline.fleet.store.sqlite import SqliteStore

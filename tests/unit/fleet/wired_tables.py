@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from halocline.fleet.admin import AdminClient
-from halocline.fleet.hosting import Config, Hosting, embedded
-from halocline.fleet.proto.v1 import fleet_pb2 as pb
-from halocline.formats.delta.actions import CommitInfo, Metadata, ProtocolAction, encode_commit
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.server.hosting import Config, Hosting, embedded
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 

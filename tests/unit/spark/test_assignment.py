@@ -1,7 +1,7 @@
 import pytest
 
 from halocline.errors import ConstraintError, SchemaError
-from halocline.spark.assignment import Assignment, always_fits, is_assignable, unfit_value
+from halocline.spark.types.assignment import Assignment, always_fits, is_assignable, unfit_value
 
 
 def field(name, type, nullable=True):

@@ -1,9 +1,9 @@
 import pytest
 
 from halocline.errors import InputError
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.table_state import new_table
-from halocline.spark.schema_merge import grown
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.table.delta.schema_merge import grown
 
 
 def struct(*fields):

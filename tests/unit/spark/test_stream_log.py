@@ -7,7 +7,7 @@ import random
 import pytest
 
 from halocline.errors import HaloclineError, InputError
-from halocline.formats.delta.actions import (
+from halocline.formats.delta.actions.action import (
     Add,
     CommitInfo,
     Metadata,
@@ -15,10 +15,10 @@ from halocline.formats.delta.actions import (
     Remove,
     encode_commit,
 )
-from halocline.formats.delta.schema_edit import dump, field
+from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.log.names import DELTA
-from halocline.spark.source_options import SourceOptions
-from halocline.spark.stream_log import OPERATION, Position, StreamLog
+from halocline.source.options import SourceOptions
+from halocline.source.stream_log import OPERATION, Position, StreamLog
 from halocline.storage import open_store
 
 

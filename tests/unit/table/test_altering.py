@@ -17,17 +17,17 @@ from halocline.errors import (
     NotYetError,
     SchemaError,
 )
-from halocline.formats.delta.actions import Add, Metadata, ProtocolAction, encode_commit
-from halocline.formats.delta.header import LegacyProtocolWarning, read_header
-from halocline.formats.delta.schema_edit import dump, field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction, encode_commit
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import dump, field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.log.header import LegacyProtocolWarning, read_header
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
-from halocline.spark.settings import Settings
+from halocline.spark.session.settings import Settings
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
-from halocline.table.altering import Altering
+from halocline.table.delta.alter import Altering
 from halocline.table.gatekeeper import Alone
 
 

@@ -4,14 +4,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import AlreadyExistsError, InputError
-from halocline.formats.delta.actions import Add, DeletionVector, DomainMetadata
-from halocline.formats.delta.deletion_vectors import read_positions, write_file
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.actions.action import Add, DeletionVector, DomainMetadata
+from halocline.formats.delta.actions.deletion_vectors import read_positions, write_file
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
-from halocline.table.cloning import Cloning
+from halocline.table.delta.clone import Cloning
 
 
 class Lake:

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import AlreadyExistsError, InputError, NotFoundError, SchemaError, UnsupportedError
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
-from halocline.table.converting import Converting
+from halocline.table.delta.convert import Converting
 
 DAY = [field("day", "date"), field("code", "integer")]
 

@@ -3,17 +3,17 @@ import time
 import pytest
 
 from halocline.errors import IncompatibleError, InputError, NotFoundError
-from halocline.formats.delta.actions import Add
-from halocline.formats.delta.alter import add_columns, set_properties
-from halocline.formats.delta.file_actions import removes_from
-from halocline.formats.delta.protocol_action import action_of
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import TableState, new_table
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.alter import add_columns, set_properties
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.log.file_actions import removes_from
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
-from halocline.table.restoring import Restoring
+from halocline.table.delta.restore import Restoring
 
 
 class Lake:

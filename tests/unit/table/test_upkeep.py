@@ -3,15 +3,15 @@ import os
 import pytest
 
 from halocline.errors import InputError
-from halocline.formats.delta.actions import Add
-from halocline.formats.delta.deletion_vectors import write_file
-from halocline.formats.delta.file_actions import removes_from
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.transaction import Transaction, system_clock
+from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.deletion_vectors import write_file
+from halocline.formats.delta.commit.transaction import Transaction, system_clock
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.log.file_actions import removes_from
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
-from halocline.table.upkeep import Upkeep
+from halocline.table.delta.vacuum import Upkeep
 
 DAY_MS = 86_400_000
 

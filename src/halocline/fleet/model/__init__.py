@@ -4,8 +4,8 @@ A *model world* has two kinds of parts. The *center* is the store, the coordinat
 older one that has not noticed, and how far the one table has been raised. A *side* is one member's process together
 with the message between it and the center, what is left of its former life, and how far its clock has fallen behind.
 Parts are numbered as they turn up, so a world is a few small numbers, and what follows from an event is computed once
-for each part, by the functions that the service runs: `halocline.fleet.core.step` and
-`halocline.fleet.member_side.member_step`.
+for each part, by the functions that the service runs: `halocline.fleet.core.step.step` and
+`halocline.fleet.core.member_step.member_step`.
 
 What can happen: a process starts with any binary, crashes, leaves; a message is sent, arrives at either coordinator at
 any later time, or never does (the next one takes its place); time passes, and a member's clock may not notice; a

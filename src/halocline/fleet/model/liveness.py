@@ -7,11 +7,11 @@ reached that way within a few leases, it never will be.
 
 from __future__ import annotations
 
-from halocline.fleet.invariants import Violation, check
+from halocline.fleet.model.ground_truth import Reach
+from halocline.fleet.model.invariants import Violation, check
+from halocline.fleet.model.member import Act
 from halocline.fleet.model.scenario import LADDER, NEW
-from halocline.fleet.model.side import Act
 from halocline.fleet.model.worlds import Model, ModelWorld, Step
-from halocline.fleet.world import Reach
 
 _PATIENCE = 200
 

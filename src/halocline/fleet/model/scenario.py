@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from halocline.fleet.events import (
+from halocline.fleet.core.events import (
     CancelDowngrade,
     CleanDowngrade,
     Command,
@@ -16,8 +16,8 @@ from halocline.fleet.events import (
     RemoveMember,
     StartDowngrade,
 )
-from halocline.fleet.standing import Policy
-from halocline.fleet.state import Range
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.state import Range
 
 LADDER: Final = "ladder"
 TABLE: Final = "table"

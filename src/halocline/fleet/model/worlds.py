@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from itertools import permutations, product
 from typing import NamedTuple
 
-from halocline.fleet.effects import Refuse
-from halocline.fleet.events import Heartbeat, Join, Leave, Message
-from halocline.fleet.invariants import Violation, check
-from halocline.fleet.model.center import Centers
+from halocline.fleet.core.effects import Refuse
+from halocline.fleet.core.events import Heartbeat, Join, Leave, Message
+from halocline.fleet.core.rules import RULES, Rules
+from halocline.fleet.model.coordinator import Centers
+from halocline.fleet.model.ground_truth import World
+from halocline.fleet.model.invariants import Violation, check
+from halocline.fleet.model.member import Act, Move, Sides
 from halocline.fleet.model.scenario import LADDER, NAMES, OLD, TABLE, Scenario
-from halocline.fleet.model.side import Act, Move, Sides
-from halocline.fleet.rules import RULES, Rules
-from halocline.fleet.world import World
 
 ModelWorld = tuple[int, ...]
 """The number of a center, followed by those of the sides."""

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from halocline.fleet.effects import Audit
-from halocline.fleet.state import Change, Fleet
+from halocline.fleet.core.effects import Audit
+from halocline.fleet.core.state import Change, Fleet
 
 State = TypeVar("State")
 

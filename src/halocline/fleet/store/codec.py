@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from halocline.errors import HaloclineError, MalformedError
-from halocline.fleet.ladder import Ladder
-from halocline.fleet.standing import Hold, Standing
-from halocline.fleet.state import SINGLE, Change, Fleet, Key, Member, TableLevel, Terms
+from halocline.fleet.core.ladder import Ladder
+from halocline.fleet.core.ladder_state import Hold, Standing
+from halocline.fleet.core.state import SINGLE, Change, Fleet, Key, Member, TableLevel, Terms
 
 KINDS: Final[dict[str, tuple[Any, Any]]] = {
     "terms": (tuple[()], Terms),

@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError
 
 from halocline._version import __version__
 from halocline.errors import StaleEpochError, UnavailableError
-from halocline.fleet.effects import Audit
-from halocline.fleet.state import Change, Fleet
+from halocline.fleet.core.effects import Audit
+from halocline.fleet.core.state import Change, Fleet
 from halocline.fleet.store import codec, migrations, schema
 from halocline.fleet.store.base import (
     MOST_AUDIT,

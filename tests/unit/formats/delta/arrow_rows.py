@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from halocline.formats.delta import deletion_vectors
-from halocline.formats.delta.actions import Add
-from halocline.formats.delta.file_list import vectors_in
-from halocline.formats.delta.schema import Schema
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.actions import deletion_vectors
+from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.log.live_files import vectors_in
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.base import Store
 
 TYPES = {

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from halocline.compat.protocol import Protocol
-from halocline.formats.delta.actions import Action, Add, Commit, CommitInfo, DeletionVector, Metadata, Remove
-from halocline.formats.delta.conflicts import Ground, Winner
-from halocline.formats.delta.intent import Intent, Reads, isolation_for
-from halocline.formats.delta.locations import Locations
-from halocline.formats.delta.schema_edit import dump, field
+from halocline.formats.delta.actions.action import Action, Add, Commit, CommitInfo, DeletionVector, Metadata, Remove
+from halocline.formats.delta.actions.locations import Locations
+from halocline.formats.delta.commit.conflicts import Ground, Winner
+from halocline.formats.delta.commit.intent import Intent, Reads, isolation_for
+from halocline.formats.delta.configuration.schema_edit import dump, field
 
 NO_METADATA = object()
 

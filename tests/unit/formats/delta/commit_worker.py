@@ -15,9 +15,9 @@ import pyarrow as pa
 def append_with_halocline(folder: str, name: str, commits: int) -> dict:
     import pyarrow.parquet as pq
 
-    from halocline.formats.delta.actions import Add
-    from halocline.formats.delta.snapshot import Snapshot
-    from halocline.formats.delta.transaction import Transaction
+    from halocline.formats.delta.actions.action import Add
+    from halocline.formats.delta.commit.transaction import Transaction
+    from halocline.formats.delta.snapshot.snapshot import Snapshot
     from halocline.storage.local import LocalStore
 
     store = LocalStore(folder, sync=False)

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from halocline.formats.delta.actions import (
+from halocline.formats.delta.actions.action import (
     Action,
     Add,
     CheckpointMetadata,

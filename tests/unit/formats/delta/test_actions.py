@@ -1,7 +1,7 @@
 import pytest
 
 from halocline.errors import MalformedError
-from halocline.formats.delta.actions import (
+from halocline.formats.delta.actions.action import (
     Add,
     CommitInfo,
     DomainMetadata,

@@ -6,12 +6,12 @@ import pytest
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import InputError, NotFoundError, SchemaError
-from halocline.formats.delta import alter
-from halocline.formats.delta.actions import Metadata, ProtocolAction
-from halocline.formats.delta.identity import IdentityColumn, identity_columns
-from halocline.formats.delta.properties import KNOWN, check, count, duration_ms, flag, parse_duration_ms
-from halocline.formats.delta.schema_edit import field, fields, find
-from halocline.formats.delta.table_state import TableState, new_table
+from halocline.formats.delta.actions.action import Metadata, ProtocolAction
+from halocline.formats.delta.configuration import alter
+from halocline.formats.delta.configuration.identity import IdentityColumn, identity_columns
+from halocline.formats.delta.configuration.properties import KNOWN, check, count, duration_ms, flag, parse_duration_ms
+from halocline.formats.delta.configuration.schema_edit import field, fields, find
+from halocline.formats.delta.configuration.table_state import TableState, new_table
 
 from .commit_builders import schema
 

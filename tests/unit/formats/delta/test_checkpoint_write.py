@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halocline.formats.delta.actions import (
+from halocline.formats.delta.actions.action import (
     DomainMetadata,
     Metadata,
     ProtocolAction,
@@ -23,11 +23,11 @@ from halocline.formats.delta.actions import (
     encode_action,
     encode_commit,
 )
-from halocline.formats.delta.checkpoint_write import SIDECAR_ROWS, classic_path, is_due, write_checkpoint
-from halocline.formats.delta.schema_edit import dump, field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import dump, field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.log.checkpoint_write import SIDECAR_ROWS, classic_path, is_due, write_checkpoint
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.pointer import decode_pointer
 from halocline.storage import open_store

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from halocline.formats.delta import checksum
-from halocline.formats.delta.actions import Add, Metadata, ProtocolAction, Remove, Txn, encode_commit
-from halocline.formats.delta.checksum import Step, decode_summary, path_of, read_summary
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.tally import BOUNDARIES, Movement, Tally, bin_of
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction, Remove, Txn, encode_commit
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.log import checksum
+from halocline.formats.delta.log.checksum import Step, decode_summary, path_of, read_summary
+from halocline.formats.delta.log.table_size import BOUNDARIES, Movement, Tally, bin_of
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.storage.memory import MemoryStore
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from halocline.compat.protocol import Protocol
-from halocline.formats.delta.actions import ProtocolAction, encode_commit
-from halocline.formats.delta.checkpoint_write import classic_path, write_checkpoint
-from halocline.formats.delta.cleanup import DAY_MS, boundary_at, clean_log, expired_files
-from halocline.formats.delta.protocol_action import action_of
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
+from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.log_cleanup import DAY_MS, boundary_at, clean_log, expired_files
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.log.checkpoint_write import classic_path, write_checkpoint
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files
 from halocline.storage.base import ObjectMeta

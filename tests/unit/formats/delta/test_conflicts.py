@@ -8,12 +8,12 @@ import pytest
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import ConflictError, IncompatibleError
-from halocline.formats.delta import row_tracking
-from halocline.formats.delta.actions import Add, DomainMetadata, Metadata, ProtocolAction, Txn
-from halocline.formats.delta.conflicts import rebased
-from halocline.formats.delta.intent import Reads
-from halocline.formats.delta.protocol_action import action_of
-from halocline.formats.delta.schema_edit import dump, field
+from halocline.formats.delta.actions.action import Add, DomainMetadata, Metadata, ProtocolAction, Txn
+from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.conflicts import rebased
+from halocline.formats.delta.commit.intent import Reads
+from halocline.formats.delta.configuration import row_tracking
+from halocline.formats.delta.configuration.schema_edit import dump, field
 
 from .commit_builders import add, ground, intent, metadata, remove, schema, vector, winner
 

@@ -7,14 +7,14 @@ from functools import cache
 
 import pytest
 
-from halocline.formats.delta.actions import encode_commit
-from halocline.formats.delta.checkpoint_write import write_checkpoint
-from halocline.formats.delta.checksum import read_summary
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.transaction import Transaction
-from halocline.formats.delta.vacuum import vacuum
+from halocline.formats.delta.actions.action import encode_commit
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.log.checkpoint_write import write_checkpoint
+from halocline.formats.delta.log.checksum import read_summary
+from halocline.formats.delta.maintain.vacuum import vacuum
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files, readable_versions
 from halocline.storage.faulty import WRITES, CrashError, FaultyStore

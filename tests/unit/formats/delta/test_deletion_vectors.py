@@ -8,9 +8,16 @@ from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
 from halocline.errors import InputError, MalformedError
-from halocline.formats.delta import z85
-from halocline.formats.delta.actions import DeletionVector
-from halocline.formats.delta.deletion_vectors import decode, encode, file_path, inline, read_positions, write_file
+from halocline.formats.delta.actions import z85
+from halocline.formats.delta.actions.action import DeletionVector
+from halocline.formats.delta.actions.deletion_vectors import (
+    decode,
+    encode,
+    file_path,
+    inline,
+    read_positions,
+    write_file,
+)
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
 

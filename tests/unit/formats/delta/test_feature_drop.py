@@ -12,19 +12,21 @@ from halocline.compat.features import features
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.errors import ConflictError, IncompatibleError, InputError, NotYetError, SchemaError
-from halocline.formats.delta import alter, deletion_vectors, row_ids
-from halocline.formats.delta.actions import DomainMetadata, encode_commit
-from halocline.formats.delta.checkpoint_write import write_checkpoint
-from halocline.formats.delta.drop_plan import plan_drop
-from halocline.formats.delta.drop_steps import EDITS, HANDLERS
-from halocline.formats.delta.feature_drop import drop_feature
-from halocline.formats.delta.file_actions import adds_from, removes_from
-from halocline.formats.delta.header import read_header
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import TableState, new_table
-from halocline.formats.delta.timestamps import text_of
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.actions import deletion_vectors
+from halocline.formats.delta.actions.action import DomainMetadata, encode_commit
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration import alter
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.features import row_ids
+from halocline.formats.delta.features.drop import drop_feature
+from halocline.formats.delta.features.drop_plan import plan_drop
+from halocline.formats.delta.features.drop_steps import EDITS, HANDLERS
+from halocline.formats.delta.log.checkpoint_write import write_checkpoint
+from halocline.formats.delta.log.file_actions import adds_from, removes_from
+from halocline.formats.delta.log.header import read_header
+from halocline.formats.delta.log.timestamps import text_of
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import complete_checkpoints, list_files, readable_versions
 from halocline.storage import open_store

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from halocline.errors import IncompatibleError, InputError, MalformedError, NotFoundError
-from halocline.formats.delta import alter
-from halocline.formats.delta.actions import ProtocolAction
-from halocline.formats.delta.drop_plan import plan_drop
-from halocline.formats.delta.feature_support import (
+from halocline.formats.delta.actions.action import ProtocolAction
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration import alter
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.features.drop_plan import plan_drop
+from halocline.formats.delta.features.support import (
     admitted,
     prepared_for,
     propose,
     with_feature,
     with_versions,
 )
-from halocline.formats.delta.header import TableHeader
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.table_state import TableState, new_table
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.log.header import TableHeader
 from halocline.storage.memory import MemoryStore
 
 from .commit_builders import metadata, schema

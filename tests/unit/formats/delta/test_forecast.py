@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from halocline.compat.forecast import READING, WRITING, Client, Terms, forecast, newest_known
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
-from halocline.formats.delta.forecast import READING, WRITING, Client, Terms, forecast, newest_known
 
 POWERBI = """
 product = "powerbi"

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.delta.actions import CommitInfo, Metadata, ProtocolAction, encode_commit
-from halocline.formats.delta.inspection import inspect, writers
+from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
+from halocline.formats.delta.snapshot.inspection import inspect, writers
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.storage.faulty import FaultyStore

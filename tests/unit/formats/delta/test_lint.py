@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 from halocline.compat.features import features
+from halocline.compat.forecast import WRITING, Client
 from halocline.compat.release import Release
 from halocline.errors import ConflictError, IncompatibleError
-from halocline.formats.delta.actions import CommitInfo, Metadata, ProtocolAction, encode_commit
-from halocline.formats.delta.forecast import WRITING, Client
-from halocline.formats.delta.header import read_header
-from halocline.formats.delta.lint import fix, lint
-from halocline.formats.delta.lint_rules import HURTS
-from halocline.formats.delta.schema_edit import dump, field
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
+from halocline.formats.delta.configuration.schema_edit import dump, field
+from halocline.formats.delta.log.header import read_header
+from halocline.formats.delta.maintain.lint import fix, lint
+from halocline.formats.delta.maintain.lint_rules import HURTS
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.storage.faulty import FaultyStore

@@ -1,7 +1,7 @@
 import pytest
 
 from halocline.errors import MalformedError
-from halocline.formats.delta.locations import Locations, is_absolute, locate
+from halocline.formats.delta.actions.locations import Locations, is_absolute, locate
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from halocline.formats.delta.actions import decode_commit
-from halocline.formats.delta.checkpoint_read import Checkpoint
-from halocline.formats.delta.checksum import read_summary
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.actions.action import decode_commit
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.log.checkpoint_read import Checkpoint
+from halocline.formats.delta.log.checksum import read_summary
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import complete_checkpoints, list_files
 from halocline.storage.local import LocalStore

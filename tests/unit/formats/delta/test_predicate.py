@@ -4,7 +4,8 @@ from decimal import Decimal
 import pytest
 
 from halocline.errors import InputError
-from halocline.formats.delta.predicate import (
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.stats.predicate import (
     All,
     AnyOf,
     Anything,
@@ -14,7 +15,6 @@ from halocline.formats.delta.predicate import (
     Predicate,
     StartsWith,
 )
-from halocline.formats.delta.schema import Schema
 
 STRUCT = {"type": "struct", "fields": [{"name": "x", "type": "long"}, {"name": "y", "type": "string"}]}
 TYPES = {

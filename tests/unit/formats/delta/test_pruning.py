@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from halocline.errors import InputError
-from halocline.formats.delta.actions import Add, Metadata, ProtocolAction
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 
 from .log_builder import ADD, LogBuilder, schema_of, written
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.delta.actions import (
+from halocline.formats.delta.actions.action import (
     Add,
     Cdc,
     CheckpointMetadata,
@@ -19,8 +19,8 @@ from halocline.formats.delta.actions import (
     UnknownAction,
     encode_commit,
 )
-from halocline.formats.delta.checkpoint_read import Checkpoint
-from halocline.formats.delta.replay import Replay
+from halocline.formats.delta.log.checkpoint_read import Checkpoint
+from halocline.formats.delta.log.replay import Replay
 from halocline.formats.log import parquet_object
 from halocline.storage.base import ObjectMeta
 from halocline.storage.local import LocalStore
@@ -122,7 +122,7 @@ class TestTail:
         assert paths(replay) == ["b", "c"]
 
     def test_a_long_tail_is_fetched_again_rather_than_kept(self, monkeypatch):
-        monkeypatch.setattr("halocline.formats.delta.tail._KEPT", 10)
+        monkeypatch.setattr("halocline.formats.delta.log.commits._KEPT", 10)
         assert paths(opened(LogBuilder().create(add("a")).commit(add("b")))) == ["a", "b"]
 
 

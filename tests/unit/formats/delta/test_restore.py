@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
-
-import deltalake
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
-from halocline.formats.delta import alter
-from halocline.formats.delta.actions import Add, DomainMetadata
-from halocline.formats.delta.clone import parameters as clone_parameters
-from halocline.formats.delta.clone import shallow_clone
-from halocline.formats.delta.deletion_vectors import read_positions, write_file
-from halocline.formats.delta.feature_drop import drop_feature
-from halocline.formats.delta.file_list import vectors_in
-from halocline.formats.delta.identity import identity_columns, with_marks
-from halocline.formats.delta.restore import parameters, restoration
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import TableState, new_table
-from halocline.formats.delta.transaction import Transaction
-from halocline.storage import open_store
+from halocline.formats.delta.actions.action import Add, DomainMetadata
+from halocline.formats.delta.actions.deletion_vectors import write_file
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration import alter
+from halocline.formats.delta.configuration.identity import identity_columns, with_marks
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.features.drop import drop_feature
+from halocline.formats.delta.log.live_files import vectors_in
+from halocline.formats.delta.maintain.restore import parameters, restoration
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.memory import MemoryStore
 
 from .commit_builders import add, remove, schema, vector
@@ -185,49 +177,3 @@ def test_any_change_in_between_is_a_conflict():
     transaction.read_whole_table()
     with pytest.raises(ConflictError):
         transaction.commit(back.actions, "RESTORE", parameters(1, None))
-
-
-# ---------------------------------------------------------------------- clones
-
-
-def test_clone_reads_the_sources_files_where_they_are(tmp_path):
-    source = created(
-        open_store(str(tmp_path / "the source")), columns=schema("id", field("day", "string")), partitions=("day",)
-    )
-    for number, day in enumerate(("mon", "a b")):
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.table({"id": [number]}), sink)
-        path = f"day={day}/{number}.parquet"
-        source.put(path, sink.getvalue().to_pybytes())
-        stats = json.dumps({"numRecords": 1})
-        file = Add(path.replace(" ", "%20"), {"day": day}, len(source.get(path)), 1, True, stats=stats)
-        Transaction(Snapshot.load(source)).commit([file], "WRITE")
-    snapshot = Snapshot.load(source)
-    target = open_store(str(tmp_path / "clone"))
-    Transaction.create(target).commit(shallow_clone(snapshot, now_ms=NOW), "CLONE", clone_parameters(snapshot))
-    read = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path / "clone")))
-    table = pa.table(read.execute("select * from t").read_all())
-    assert sorted(table["id"].to_pylist()) == [0, 1]
-    assert sorted(table["day"].to_pylist()) == ["a b", "mon"]
-    clone = Snapshot.load(target)
-    assert clone.metadata.id != snapshot.metadata.id
-    assert clone.metadata.schema_string == snapshot.metadata.schema_string
-    assert clone.commit_info.values["operationParameters"]["sourceVersion"] == 2
-
-
-def test_clone_keeps_deleted_rows_deleted_and_numbers_its_rows_anew():
-    source = MemoryStore("clone-source")
-    created(source, {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"})
-    (first,) = write_file(source, [[1, 3]])
-    commit(source, add("a"))
-    commit(source, remove("a", base_row_id=0), add("a", deletion_vector=first, base_row_id=0), operation="DELETE")
-    target = MemoryStore("clone-target")
-    snapshot = Snapshot.load(source)
-    Transaction.create(target).commit(shallow_clone(snapshot, now_ms=NOW), "CLONE", clone_parameters(snapshot))
-    files = Snapshot.load(target).files()
-    assert files["path"].to_pylist() == [f"{source.root}/a"]
-    assert files["base_row_id"].to_pylist() == [0]
-    (found,) = vectors_in(files["deletion_vector"])
-    assert found.storage_type == "p"
-    assert list(read_positions(target, found)) == [1, 3]
-    assert json.loads(Snapshot.load(target).domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"] == 9

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
-from halocline.formats.delta.schema import Schema, decimal_of
-from halocline.formats.delta.type_changes import can_widen
+from halocline.formats.delta.configuration.schema import Schema, decimal_of
+from halocline.formats.delta.configuration.type_changes import can_widen
 
 
 def field(name, type="long", metadata=None, **more):

@@ -3,11 +3,19 @@ import json
 import pytest
 
 from halocline.errors import IncompatibleError, InputError, MalformedError, NotFoundError, UnsupportedError
-from halocline.formats.delta.actions import Add, CommitInfo, DomainMetadata, Metadata, ProtocolAction, Remove, Txn
-from halocline.formats.delta.detail import checksum_finding, detail_of
-from halocline.formats.delta.header import LegacyProtocolWarning, read_header
-from halocline.formats.delta.history import history
-from halocline.formats.delta.snapshot import Snapshot, version_at
+from halocline.formats.delta.actions.action import (
+    Add,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    ProtocolAction,
+    Remove,
+    Txn,
+)
+from halocline.formats.delta.log.header import LegacyProtocolWarning, read_header
+from halocline.formats.delta.snapshot.detail import checksum_finding, detail_of
+from halocline.formats.delta.snapshot.history import history
+from halocline.formats.delta.snapshot.snapshot import Snapshot, version_at
 from halocline.formats.log.names import DELTA
 from halocline.storage.base import ObjectMeta
 from halocline.storage.memory import MemoryStore

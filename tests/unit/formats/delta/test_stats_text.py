@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from halocline.formats.delta.stats_text import of
+from halocline.formats.delta.stats.json_writer import of
 
 FULL = {
     "numRecords": 7,

@@ -12,8 +12,8 @@ import halocline
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.errors import ConflictError, DeniedError, IncompatibleError, InputError, InternalError, SchemaError
-from halocline.formats.delta import alter, domains
-from halocline.formats.delta.actions import (
+from halocline.formats.delta.actions import domains
+from halocline.formats.delta.actions.action import (
     Cdc,
     CommitInfo,
     DomainMetadata,
@@ -24,13 +24,14 @@ from halocline.formats.delta.actions import (
     decode_commit,
     encode_commit,
 )
-from halocline.formats.delta.file_actions import removes_from
-from halocline.formats.delta.identity import with_marks
-from halocline.formats.delta.protocol_action import action_of
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import TableState, new_table
-from halocline.formats.delta.transaction import Transaction
+from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration import alter
+from halocline.formats.delta.configuration.identity import with_marks
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.log.file_actions import removes_from
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.storage.faulty import FaultyStore
 from halocline.storage.local import LocalStore

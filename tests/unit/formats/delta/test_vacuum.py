@@ -7,13 +7,13 @@ import os
 import pytest
 
 from halocline.errors import IncompatibleError, InputError, UnavailableError
-from halocline.formats.delta.actions import ProtocolAction, encode_commit
-from halocline.formats.delta.deletion_vectors import file_path, write_file
-from halocline.formats.delta.schema_edit import field
-from halocline.formats.delta.snapshot import Snapshot
-from halocline.formats.delta.table_state import new_table
-from halocline.formats.delta.transaction import Transaction
-from halocline.formats.delta.vacuum import is_hidden, vacuum
+from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
+from halocline.formats.delta.actions.deletion_vectors import file_path, write_file
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.maintain.vacuum import is_hidden, vacuum
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.storage.faulty import FaultyStore
 from halocline.storage.local import LocalStore

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from halocline.formats.delta.snapshot import Snapshot
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.local import LocalStore
 
 PARTITIONS = ["plain", "with space", "sla/sh", "per%cent", "co:lon", "é", "a=b", None]

@@ -1,0 +1,384 @@
+"""`DeltaTable`: the names that notebooks written for delta-spark use, over `Table`.
+
+Every method says in camelCase what `Table` says in snake_case, takes the arguments in the order that notebooks give
+them, and returns a DataFrame where they expect one. There is nothing of its own here: a notebook changes one import.
+
+    from halocline.delta.tables import DeltaTable
+
+The limits: tables are found by path, not by name, since there is no catalog; `generate` and deep clones are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from halocline.delta.builders import DeltaMergeBuilder, DeltaOptimizeBuilder
+from halocline.errors import UnsupportedError
+from halocline.table.delta.clauses import TARGET_ALIAS
+from halocline.table.delta.new_table import Identity, column
+from halocline.table.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from halocline.table.delta.clauses import Expression
+
+_TEXTS: Final = "MAP<STRING, STRING>"
+_LIST: Final = "ARRAY<STRING>"
+_HISTORY: Final[Mapping[str, str]] = {
+    "version": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "userId": "STRING",
+    "userName": "STRING",
+    "operation": "STRING",
+    "operationParameters": _TEXTS,
+    "readVersion": "BIGINT",
+    "isolationLevel": "STRING",
+    "isBlindAppend": "BOOLEAN",
+    "operationMetrics": _TEXTS,
+    "userMetadata": "STRING",
+    "engineInfo": "STRING",
+}
+_DETAIL: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("format", "id", "name", "description", "location"), "STRING"),
+    **dict.fromkeys(("createdAt", "lastModified"), "TIMESTAMP"),
+    **dict.fromkeys(("partitionColumns", "clusteringColumns"), _LIST),
+    **dict.fromkeys(("numFiles", "sizeInBytes"), "BIGINT"),
+    "properties": _TEXTS,
+    **dict.fromkeys(("minReaderVersion", "minWriterVersion"), "INT"),
+    "tableFeatures": _LIST,
+}
+_RETENTION_CHECK: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+@dataclass(frozen=True)
+class DeltaTable:
+    """A table under the names of delta-spark.
+
+    Example:
+        >>> orders = DeltaTable.forPath(spark, "lake/orders")  # doctest: +SKIP
+        >>> orders.alias("t").merge(df.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()  # doctest: +SKIP
+    """
+
+    table: Table
+    name: str | None = None
+
+    # ------------------------------------------------------------------ opening
+
+    @staticmethod
+    def forPath(sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
+        """Opens the table at a path; `hadoopConf` holds options of the store."""
+        return DeltaTable(Table.for_path(path, sparkSession, options=hadoopConf))
+
+    @staticmethod
+    def forName(sparkSession: SparkSession, tableOrViewName: str) -> NoReturn:
+        """Refused: there is no catalog to look names up in.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            f"tables are opened by path, and {tableOrViewName!r} is a name",
+            sides={"given": tableOrViewName, "needed": "a path or URL"},
+            next_step="DeltaTable.forPath(spark, path); SHOW CREATE TABLE tells the path of a table in a catalog.",
+        )
+
+    @staticmethod
+    def isDeltaTable(sparkSession: SparkSession, identifier: str) -> bool:
+        """Whether there is a table at a path."""
+        return Table.is_table(_path(identifier))
+
+    @staticmethod
+    def convertToDelta(
+        sparkSession: SparkSession,
+        identifier: str,
+        partitionSchema: Any = None,
+    ) -> DeltaTable:
+        """Makes a table of a folder of Parquet files, given as its path or as parquet.`path`."""
+        partitions = () if partitionSchema is None else _columns(partitionSchema)
+        return DeltaTable(Table.convert_to_delta(_path(identifier), sparkSession, partition_by=partitions))
+
+    @staticmethod
+    def create(sparkSession: SparkSession) -> DeltaTableBuilder:
+        """Begins a table that must not be there yet."""
+        return DeltaTableBuilder(sparkSession, "create")
+
+    @staticmethod
+    def createIfNotExists(sparkSession: SparkSession) -> DeltaTableBuilder:
+        """Begins a table, or opens the one that is there."""
+        return DeltaTableBuilder(sparkSession, "create if not exists")
+
+    @staticmethod
+    def replace(sparkSession: SparkSession) -> DeltaTableBuilder:
+        """Begins a table in place of one that must be there."""
+        return DeltaTableBuilder(sparkSession, "replace")
+
+    @staticmethod
+    def createOrReplace(sparkSession: SparkSession) -> DeltaTableBuilder:
+        """Begins a table, in place of another if there is one."""
+        return DeltaTableBuilder(sparkSession, "create or replace")
+
+    # ------------------------------------------------------------------ reading
+
+    def toDF(self) -> DataFrame:
+        """The rows of the newest version."""
+        df = self.table.to_df()
+        return df if self.name is None else df.alias(self.name)
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table under a name for expressions."""
+        return replace(self, name=aliasName)
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """Who did what, newest version first."""
+        rows = []
+        for entry in self.table.history(limit):
+            said = {} if entry.info is None else dict(entry.info.values)
+            said |= {"version": entry.version, "timestamp": datetime.fromtimestamp(entry.timestamp_ms / 1000, UTC)}
+            rows.append(tuple(_text_map(said.get(name)) for name in _HISTORY))
+        return self._frame(rows, _HISTORY)
+
+    def detail(self) -> DataFrame:
+        """What the table is, in one row."""
+        found = self.table.detail()
+        row = tuple(_moment(found[name]) if type == "TIMESTAMP" else found[name] for name, type in _DETAIL.items())
+        return self._frame([row], _DETAIL)
+
+    def _frame(self, rows: Sequence[tuple[Any, ...]], columns: Mapping[str, str]) -> DataFrame:
+        schema = ", ".join(f"{name} {type}" for name, type in columns.items())
+        return self.table.spark.createDataFrame(rows, schema)
+
+    def generate(self, mode: str) -> NoReturn:
+        """Refused: manifests for other engines are not written.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            f"manifests of kind {mode!r} are not written here",
+            sides={"asked for": mode, "possible": "reading the table itself"},
+        )
+
+    # ------------------------------------------------------------------ changing rows
+
+    def delete(self, condition: Expression | None = None) -> DataFrame:
+        """Deletes rows; see `Table.delete`."""
+        return self._affected(self.table.delete(condition).metrics.get("numDeletedRows"))
+
+    def update(self, condition: Expression | None = None, set: Mapping[str, Any] | None = None) -> DataFrame:
+        """Updates rows; see `Table.update`."""
+        return self._affected(self.table.update(set or {}, condition).metrics.get("numUpdatedRows"))
+
+    def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
+        """Begins a merge; see `Table.merge`."""
+        return DeltaMergeBuilder(self.table.merge(source, condition, target_alias=self.name or TARGET_ALIAS))
+
+    def _affected(self, count: int | None) -> DataFrame:
+        return self._frame([(count,)], {"num_affected_rows": "BIGINT"})
+
+    # ------------------------------------------------------------------ upkeep
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Begins a rearrangement; see `Table.optimize`."""
+        return DeltaOptimizeBuilder(self.table.optimize())
+
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Deletes files that nobody needs any more, for real, as delta-spark does; the table's path comes back."""
+        checked = str(self.table.spark.conf.get(_RETENTION_CHECK, "true")).lower() != "false"
+        self.table.vacuum(retentionHours, dry_run=False, enforce_retention=checked)
+        return self.table.spark.createDataFrame([(self.table.url,)], "path STRING")
+
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Goes back to a version; see `Table.restore`."""
+        return self._restored(version=version)
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Goes back to the version that held at a time; see `Table.restore`."""
+        return self._restored(timestamp=timestamp)
+
+    def _restored(self, **target: Any) -> DataFrame:
+        done = self.table.restore(**target)
+        figures = {
+            "table_size_after_restore": done.bytes,
+            "num_of_files_after_restore": done.files,
+            "num_removed_files": done.removed_files,
+            "num_restored_files": done.restored_files,
+            "removed_files_size": done.removed_bytes,
+            "restored_files_size": done.restored_bytes,
+        }
+        return self._frame([tuple(figures.values())], dict.fromkeys(figures, "BIGINT"))
+
+    def clone(
+        self,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Makes a shallow clone; see `Table.shallow_clone`."""
+        return self._cloned(target, isShallow, replace, properties)
+
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Makes a shallow clone of a version."""
+        return self._cloned(target, isShallow, replace, properties, version=version)
+
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Makes a shallow clone of the version that held at a time."""
+        return self._cloned(target, isShallow, replace, properties, timestamp=timestamp)
+
+    def _cloned(
+        self, target: str, shallow: bool, anew: bool, properties: Mapping[str, str] | None, **when: Any
+    ) -> DeltaTable:
+        if not shallow or anew:
+            raise UnsupportedError(
+                "only shallow clones into new places are made",
+                sides={"asked for": f"isShallow={shallow}, replace={anew}", "possible": "isShallow=True"},
+                next_step="To copy rows, create a table from toDF().",
+            )
+        return DeltaTable(self.table.shallow_clone(_path(target), properties=properties, **when))
+
+    # ------------------------------------------------------------------ the protocol
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Raises the table's protocol; see `Table.upgrade_table_protocol`."""
+        self.table.upgrade_table_protocol(readerVersion, writerVersion)
+
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Adds a feature; see `Table.add_feature_support`."""
+        self.table.add_feature_support(featureName)
+
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Takes a feature out; see `Table.drop_feature_support`."""
+        self.table.drop_feature_support(featureName, truncate_history=bool(truncateHistory))
+
+
+@dataclass(frozen=True)
+class DeltaTableBuilder:
+    """A table to be created, under the names of delta-spark; see `Table.create`."""
+
+    spark: SparkSession
+    how: str
+    place: str | None = None
+    columns: tuple[Mapping[str, Any], ...] = ()
+    partitions: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    description: str | None = None
+
+    def tableName(self, identifier: str) -> DeltaTableBuilder:
+        """The place, if the name is delta.`path`; other names are refused, since there is no catalog."""
+        if not identifier.lower().startswith("delta."):
+            DeltaTable.forName(self.spark, identifier)
+        return replace(self, place=_path(identifier))
+
+    def location(self, location: str) -> DeltaTableBuilder:
+        """The place."""
+        return replace(self, place=location)
+
+    def comment(self, comment: str) -> DeltaTableBuilder:
+        """A description for people."""
+        return replace(self, description=comment)
+
+    def addColumn(
+        self,
+        colName: str,
+        dataType: Any,
+        nullable: bool = True,
+        generatedAlwaysAs: Any = None,
+        generatedByDefaultAs: Any = None,
+        comment: str | None = None,
+    ) -> DeltaTableBuilder:
+        """Adds a column. What generates it is SQL, or something with `start` and `step` for numbers."""
+        by_table = generatedAlwaysAs if generatedAlwaysAs is not None else generatedByDefaultAs
+        expression = by_table if isinstance(by_table, str) else None
+        sequence = None
+        if by_table is not None and expression is None:
+            always = generatedAlwaysAs is not None
+            sequence = Identity(int(getattr(by_table, "start", 1)), int(getattr(by_table, "step", 1)), always)
+        added = column(colName, dataType, nullable=nullable, comment=comment, generated=expression, identity=sequence)
+        return replace(self, columns=(*self.columns, added))
+
+    def addColumns(self, cols: Any) -> DeltaTableBuilder:
+        """Adds all columns of a schema."""
+        return replace(self, columns=(*self.columns, *_columns(cols)))
+
+    def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
+        """Names the partition columns."""
+        return replace(self, partitions=_flat(cols))
+
+    def clusterBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
+        """Names the clustering columns."""
+        return replace(self, clusters=_flat(cols))
+
+    def property(self, key: str, value: str) -> DeltaTableBuilder:
+        """Sets a property."""
+        return replace(self, properties=(*self.properties, (key, value)))
+
+    def execute(self) -> DeltaTable:
+        """Creates the table.
+
+        Raises:
+            UnsupportedError: No place was given.
+        """
+        if self.place is None:
+            DeltaTable.forName(self.spark, "")
+        declared: dict[str, Any] = {
+            "partition_by": self.partitions,
+            "cluster_by": self.clusters,
+            "properties": dict(self.properties),
+            "comment": self.description,
+        }
+        columns = list(self.columns)
+        if self.how.startswith("create") and "replace" not in self.how:
+            exists = self.how.endswith("exists")
+            return DeltaTable(Table.create(self.place, columns, self.spark, exist_ok=exists, **declared))
+        either = self.how.startswith("create")
+        return DeltaTable(Table.replace(self.place, columns, self.spark, or_create=either, **declared))
+
+
+def _path(identifier: str) -> str:
+    """The path in delta.`path`, parquet.`path`, or a plain path."""
+    text = identifier.strip()
+    for kind in ("delta.`", "parquet.`"):
+        if text.lower().startswith(kind) and text.endswith("`"):
+            return text[len(kind) : -1]
+    return text
+
+
+def _columns(schema: Any) -> list[Any]:
+    if isinstance(schema, str):
+        from pyspark.sql.types import StructType
+
+        schema = StructType.fromDDL(schema)
+    if hasattr(schema, "fields"):
+        return [field.jsonValue() for field in schema.fields]
+    return [each.jsonValue() if hasattr(each, "jsonValue") else each for each in schema]
+
+
+def _flat(names: Sequence[str | Sequence[str]]) -> tuple[str, ...]:
+    return tuple(name for each in names for name in ([each] if isinstance(each, str) else each))
+
+
+def _text_map(value: Any) -> Any:
+    return {key: str(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _moment(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) else None

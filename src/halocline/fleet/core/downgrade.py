@@ -1,0 +1,229 @@
+"""Downgrades: the only way for a level to fall.
+
+Three phases, and none is skipped:
+
+    closing    gates above the target are closed; every live member must say that nothing of it acts above any more
+    closed     everybody has. Until here it can be cancelled, which opens the gates again
+    cleaning   tables are rewritten for the target level: past the point of no return, the only way is on
+
+and then the level falls. If no level in between changes stored data the downgrade is *free*: there is nothing to clean,
+and it can be cancelled until the level has fallen. Whoever joins meanwhile must support both the level and the target.
+
+A downgrade turns the policy to manual, or the fleet would climb up again at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from halocline.fleet.core.draft import Draft
+from halocline.fleet.core.effects import Refusal
+from halocline.fleet.core.events import CancelDowngrade, CleanDowngrade, FinishDowngrade, StartDowngrade
+from halocline.fleet.core.ladder_state import Downgrade, Phase, Policy, Standing
+from halocline.fleet.core.level import Blocker, Kind, no_such_ladder
+from halocline.fleet.core.state import Fleet, State, TableLevel
+
+
+@dataclass(frozen=True, slots=True)
+class DowngradePlan:
+    """What a downgrade would take.
+
+    Args:
+        ladder: The ladder it is on.
+        level: Where the fleet stands.
+        target: Where it would stand.
+        blockers: What is in the way.
+        free: Whether no data needs cleaning.
+        tables: The tables that are above the target and need cleaning.
+        waiting: The members that have not closed their gates yet; all of them before it has started.
+    """
+
+    ladder: str
+    level: int
+    target: int
+    blockers: tuple[Blocker, ...]
+    free: bool
+    tables: tuple[TableLevel, ...]
+    waiting: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is in the way."""
+        return not self.blockers
+
+
+def plan_downgrade(state: State, ladder: str, target: int, at: int) -> DowngradePlan:
+    """Whether a level could fall to `target`, what would have to be cleaned and who is waited for; changes nothing."""
+    fleet = state.fleet
+    standing = fleet.standings.get(ladder)
+    level = standing.level if standing else 0
+    running = standing.downgrade if standing and standing.downgrade and standing.downgrade.target == target else None
+    waiting = [key for key, view in state.views(ladder) if running is None or view.revision < running.revision]
+    return DowngradePlan(
+        ladder,
+        level,
+        target,
+        () if running else tuple(_blockers(fleet, ladder, target, at)),
+        ladder in fleet.ladders and fleet.ladders[ladder].free(level, target),
+        tuple(_above(fleet, ladder, target)),
+        tuple(str(key) for key in sorted(waiting)),
+    )
+
+
+def start(draft: Draft, command: StartDowngrade) -> None:
+    """Closes the gates."""
+    ladder, target = command.ladder, command.target
+    blockers = list(_blockers(draft.fleet, ladder, target, draft.at))
+    if not command.reason:
+        blockers.append(Blocker(Kind.UNKNOWN, command.actor, "a downgrade needs a reason"))
+    if blockers:
+        refusal = Refusal(
+            "DOWNGRADE_BLOCKED",
+            f"{ladder} cannot go down to level {target}: {len(blockers)} in the way",
+            subject=f"{ladder}={target}",
+            sides=tuple((blocker.who, blocker.text) for blocker in blockers),
+            next_step=blockers[0].fix,
+        )
+        draft.refuse(command.actor, "downgrade", refusal)
+        return
+    standing = draft.fleet.standings[ladder]
+    free = draft.fleet.ladders[ladder].free(standing.level, target)
+    revision = standing.revision + 1
+    downgrade = Downgrade(target, Phase.CLOSING, revision, free, draft.at, command.actor, command.reason)
+    settled = min(standing.settled, target)
+    draft.stand(ladder, downgrade=downgrade, closed=revision, settled=settled, policy=Policy.MANUAL)
+    way = "free" if free else "data needs cleaning"
+    draft.audit(command.actor, "downgrade", f"{ladder}={target}", f"gates are closing, {way}: {command.reason}")
+
+
+def advance(draft: Draft) -> None:
+    """Notes, per ladder on its way down, that everybody has closed the gates."""
+    for ladder, standing in sorted(draft.fleet.standings.items()):
+        downgrade = standing.downgrade
+        if downgrade is None or downgrade.phase is not Phase.CLOSING:
+            continue
+        if draft.rules.acknowledged(downgrade, (view for _, view in draft.state.views(ladder))):
+            draft.put("standings", ladder, _in_phase(standing, Phase.CLOSED))
+            draft.audit("fleet", "downgrade", f"{ladder}={downgrade.target}", "everybody has closed the gates")
+
+
+def clean(draft: Draft, command: CleanDowngrade) -> None:
+    """Passes the point of no return."""
+    standing = _expect(draft, command, Phase.CLOSED)
+    if standing is not None and standing.downgrade is not None:
+        draft.put("standings", command.ladder, _in_phase(standing, Phase.CLEANING))
+        subject = f"{command.ladder}={standing.downgrade.target}"
+        draft.audit(command.actor, "downgrade", subject, f"past the point of no return {command.reason}".rstrip())
+
+
+def finish(draft: Draft, command: FinishDowngrade) -> None:
+    """Lets the level fall."""
+    ladder = command.ladder
+    standing = draft.fleet.standings.get(ladder)
+    free = standing is not None and standing.downgrade is not None and standing.downgrade.free
+    standing = _expect(draft, command, *((Phase.CLOSED, Phase.CLEANING) if free else (Phase.CLEANING,)))
+    if standing is None or standing.downgrade is None:
+        return
+    target = standing.downgrade.target
+    left = list(_above(draft.fleet, ladder, target))
+    if left:
+        refusal = Refusal(
+            "DOWNGRADE_BLOCKED",
+            f"{len(left)} tables are still above level {target} of {ladder}",
+            subject=f"{ladder}={target}",
+            sides=tuple((each.table, f"level {each.level}") for each in left),
+            next_step="Move them down, then finish.",
+        )
+        draft.refuse(command.actor, "downgrade", refusal)
+        return
+    draft.stand(ladder, level=target, settled=min(standing.settled, target), downgrade=None)
+    detail = f"{ladder} {standing.level} to {target} {command.reason}".rstrip()
+    draft.audit(command.actor, "downgrade", f"{ladder}={target}", f"done: {detail}")
+
+
+def cancel(draft: Draft, command: CancelDowngrade) -> None:
+    """Opens the gates again, unless the point of no return is past."""
+    standing = _expect(draft, command, Phase.CLOSING, Phase.CLOSED)
+    if standing is not None and standing.downgrade is not None:
+        draft.stand(command.ladder, downgrade=None)
+        subject = f"{command.ladder}={standing.downgrade.target}"
+        draft.audit(command.actor, "downgrade", subject, f"cancelled {command.reason}".rstrip())
+
+
+def _expect(
+    draft: Draft, command: CleanDowngrade | FinishDowngrade | CancelDowngrade, *phases: Phase
+) -> Standing | None:
+    """The standing, if its downgrade is in one of the phases; otherwise refuses the command."""
+    ladder = command.ladder
+    standing = draft.fleet.standings.get(ladder)
+    if standing is None:
+        draft.refuse(command.actor, "downgrade", no_such_ladder(draft.fleet, ladder))
+        return None
+    downgrade = standing.downgrade
+    if downgrade is not None and downgrade.phase in phases:
+        return standing
+    wanted = " or ".join(phases)
+    if downgrade is None:
+        refusal = Refusal(
+            "NOT_FOUND",
+            f"{ladder} is not on its way down",
+            subject=ladder,
+            next_step=f"halocline fleet downgrade validate {ladder}=…",
+        )
+    elif downgrade.past_return:
+        refusal = Refusal(
+            "POINT_OF_NO_RETURN",
+            f"{ladder} is past the point of no return on its way down to level {downgrade.target}",
+            subject=f"{ladder}={downgrade.target}",
+            sides=(("phase", downgrade.phase), ("needed", wanted)),
+            next_step=f"halocline fleet downgrade finish {ladder}",
+        )
+    else:
+        refusal = Refusal(
+            "DOWNGRADE_BLOCKED",
+            f"{ladder} is {downgrade.phase}, not {wanted}",
+            subject=f"{ladder}={downgrade.target}",
+            sides=(("phase", downgrade.phase), ("needed", wanted)),
+            next_step=f"See who is waited for: halocline fleet downgrade validate {ladder}={downgrade.target}",
+        )
+    draft.refuse(command.actor, "downgrade", refusal)
+    return None
+
+
+def _blockers(fleet: Fleet, ladder: str, target: int, at: int) -> Iterator[Blocker]:
+    standing = fleet.standings.get(ladder)
+    if standing is None:
+        yield Blocker(Kind.NO_SUCH_LEVEL, ladder, no_such_ladder(fleet, ladder).message)
+        return
+    steps = fleet.ladders[ladder]
+    if steps.rung(target) is None or target >= standing.level:
+        below = ", ".join(str(level) for level in steps.levels if level < standing.level) or "none"
+        yield Blocker(Kind.NO_SUCH_LEVEL, ladder, f"levels of {ladder} below {standing.level}: {below}")
+        return
+    if standing.downgrade:
+        running = standing.downgrade.target
+        fix = f"halocline fleet downgrade cancel {ladder}"
+        yield Blocker(Kind.DOWNGRADE, ladder, f"{ladder} is on its way down to level {running} already", fix)
+    for name, other in sorted(fleet.standings.items()):
+        for rung in fleet.ladders[name].up_to(other.level):
+            if name != ladder and any(needs == ladder and level > target for needs, level in rung.requires):
+                text = f"level {rung.level} of {name} requires a higher level of {ladder}"
+                yield Blocker(Kind.DEPENDENCY, name, text, f"bring {name} below level {rung.level} first")
+    for member in fleet.live(at):
+        supported = member.report.supported.get(ladder)
+        if supported is not None and supported.lo > target:
+            text = f"{member.report.release} supports {ladder} only from {supported.lo}"
+            fix = "replace it by an older release first"
+            yield Blocker(Kind.TOO_NEW, str(member.report.key), text, fix, member.speaks)
+
+
+def _above(fleet: Fleet, ladder: str, target: int) -> Iterator[TableLevel]:
+    for _, table in sorted(fleet.tables.items()):
+        if table.ladder == ladder and table.level > target:
+            yield table
+
+
+def _in_phase(standing: Standing, phase: Phase) -> Standing:
+    assert standing.downgrade is not None
+    return replace(standing, downgrade=replace(standing.downgrade, phase=phase))

@@ -1,0 +1,112 @@
+"""One step under construction.
+
+A handler reads the fleet, puts records and adds effects; `finish` turns that into the next state and the list of
+effects. The state that the step began with is never touched: a collection is copied when its first record changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from halocline.fleet.core.effects import Announce, Audit, Commit, Effect, Refusal, Refuse
+from halocline.fleet.core.ladder_state import Standing
+from halocline.fleet.core.rules import RULES, Rules
+from halocline.fleet.core.state import SINGLE, Change, Fleet, Key, Presence, State
+
+
+class Draft:
+    """The state as changed so far, and what is to be done about it.
+
+    Attributes:
+        at: The time of the event.
+        rules: The decisions to follow.
+        fleet: The durable part as changed so far.
+    """
+
+    def __init__(self, state: State, at: int, rules: Rules = RULES) -> None:
+        self.at = at
+        self.rules = rules
+        self.fleet: Fleet = state.fleet
+        self._before = state
+        self._epoch = state.epoch
+        self._presences: Mapping[Key, Presence] = state.presences
+        self._changes: dict[tuple[str, Any], Change] = {}
+        self._copied: set[str] = set()
+        self._announced: dict[str, None] = {}
+        self._effects: list[Effect] = []
+
+    @property
+    def state(self) -> State:
+        """The state as changed so far."""
+        return State(self._epoch, self.fleet, self._presences)
+
+    def put(self, kind: str, key: Any, value: Any) -> None:
+        """Writes a record of the fleet; None deletes it."""
+        if kind in SINGLE:
+            self.fleet = replace(self.fleet, **{kind: value})
+        else:
+            if kind not in self._copied:
+                self._copied.add(kind)
+                copy: Any = dict(getattr(self.fleet, kind))
+                self.fleet = replace(self.fleet, **{kind: copy})
+            records = getattr(self.fleet, kind)
+            if value is None:
+                records.pop(key, None)
+            else:
+                records[key] = value
+        self._changes[kind, key] = Change(kind, key, value)
+
+    def presence(self, key: Key) -> Presence:
+        """What is remembered of a member; of one that was just registered, only what it was admitted with."""
+        return self._presences.get(key) or Presence(self.at, 0, self.fleet.members[key].admitted)
+
+    def remember(self, key: Key, presence: Presence | None) -> None:
+        """Keeps in memory what a member last said; None forgets it."""
+        if "presences" not in self._copied:
+            self._copied.add("presences")
+            self._presences = dict(self._presences)
+        presences: dict[Key, Presence] = self._presences  # type: ignore[assignment]
+        if presence is None:
+            presences.pop(key, None)
+        else:
+            presences[key] = presence
+
+    def stand(self, ladder: str, **fields: Any) -> Standing:
+        """Changes where the fleet stands on a ladder; members will be told."""
+        before = self.fleet.standings[ladder]
+        after = replace(before, revision=before.revision + 1, **fields)
+        self.put("standings", ladder, after)
+        self._announced[ladder] = None
+        return after
+
+    def take_over(self, epoch: int) -> None:
+        """Acts under a new epoch from now on; the store must still have the old one."""
+        self.put("epoch", (), epoch)
+        self._epoch = epoch
+
+    def add(self, effect: Effect) -> None:
+        """Asks for an effect."""
+        self._effects.append(effect)
+
+    def audit(self, actor: str, action: str, subject: str, detail: str = "") -> None:
+        """Records a decision."""
+        self.add(Audit(self.at, actor, action, subject, detail))
+
+    def refuse(self, to: str, action: str, refusal: Refusal, incarnation: int | None = None) -> None:
+        """Says no, and records that."""
+        self.add(Refuse(to, refusal, incarnation))
+        self.add(Audit(self.at, to, action, refusal.subject, refusal.message, refused=refusal.condition))
+
+    def finish(self) -> tuple[State, tuple[Effect, ...]]:
+        """The next state, and the effects in the order in which to carry them out."""
+        if self._announced:
+            standings = self.fleet.standings
+            self.add(Announce(tuple(standings[ladder].announced(ladder) for ladder in self._announced)))
+        effects = tuple(self._effects)
+        if self._changes or self.rules.confirms(effects):
+            # A coordinator that has not taken over acts under no epoch that a store would accept.
+            epoch = self._before.fleet.epoch if self._epoch != self._before.epoch else self._epoch
+            effects = (Commit(epoch, tuple(self._changes.values())), *effects)
+        return self.state, effects

@@ -1,0 +1,145 @@
+"""What a step asks its surroundings to do.
+
+Effects are carried out in order, and the first one that fails stops the rest. A step that changes or grants anything
+begins with a `Commit`: the store accepts it only from the newest epoch, in one transaction with the audit entries. If
+it is refused, the coordinator has been replaced: it drops the new state, sends nothing and stops. Only then are members
+answered, so nobody is told what was not written.
+
+A `Commit` without changes asks the store only to confirm the epoch. A heartbeat needs that too: a coordinator that was
+replaced must not prolong leases that its successor does not know of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from halocline.errors import ConflictError, HaloclineError, IncompatibleError, InputError, NotFoundError
+from halocline.fleet.core.ladder_state import Announcement
+from halocline.fleet.core.state import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why something was refused, for programs and for people.
+
+    Args:
+        condition: A code from `halocline.errors.CONDITIONS`.
+        message: One sentence with what is wrong.
+        subject: The feature, or `ladder=level`, that it is about.
+        sides: What each party has or wants, as (label, text).
+        fix: The release that would do, if one is known.
+        next_step: What gets the caller further.
+    """
+
+    condition: str
+    message: str
+    subject: str = ""
+    sides: tuple[tuple[str, str], ...] = ()
+    fix: str = ""
+    next_step: str = ""
+
+    def error(self) -> HaloclineError:
+        """The same as an error to raise.
+
+        Example:
+            >>> print(Refusal("HELD", "hudi is held at 6", next_step="halocline fleet release hudi").error())
+            HELD: hudi is held at 6
+            halocline fleet release hudi
+        """
+        kind = _ERRORS.get(self.condition, ConflictError)
+        return kind(self.message, condition=self.condition, sides=dict(self.sides), next_step=self.next_step or None)
+
+
+_ERRORS: dict[str, type[HaloclineError]] = {
+    "ARGUMENT_INVALID": InputError,
+    "FEATURE_DEPENDENCY": IncompatibleError,
+    "INCOMPATIBLE_VERSION": IncompatibleError,
+    "LEVEL_BLOCKED": IncompatibleError,
+    "NOT_FOUND": NotFoundError,
+    "VERSION_UNKNOWN": IncompatibleError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Write these records if the store's epoch is still this one; all or nothing."""
+
+    epoch: int
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Answer a join: the member is in.
+
+    Args:
+        identity: Who joined.
+        incarnation: In which life.
+        sent: When the join was sent, by the member's clock.
+        epoch: The coordinator's.
+        lease: How long the member may act, counted from `sent`.
+        announcements: Where the fleet stands.
+    """
+
+    identity: str
+    incarnation: int
+    sent: int
+    epoch: int
+    lease: int
+    announcements: tuple[Announcement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Answer a heartbeat: the lease is counted from `sent`. Announcements only if the member lags behind."""
+
+    identity: str
+    incarnation: int
+    seq: int
+    sent: int
+    epoch: int
+    lease: int
+    announcements: tuple[Announcement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Push to every member that is connected. A push prolongs no lease."""
+
+    announcements: tuple[Announcement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Tell somebody no. For a member, `incarnation` is the life that is refused; it must stop acting in it."""
+
+    to: str
+    refusal: Refusal
+    incarnation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Record a decision. Written in the transaction of the step's commit, if it has one.
+
+    Args:
+        at: When, by the coordinator's clock.
+        actor: Who asked, or `fleet` if nobody did.
+        action: What was decided, e.g. `raise`.
+        subject: About whom or what.
+        detail: Numbers and reasons, in words.
+        refused: The condition code if it was refused.
+    """
+
+    at: int
+    actor: str
+    action: str
+    subject: str
+    detail: str = ""
+    refused: str = ""
+
+
+Reply = Admit | Renew | Announce | Refuse
+"""What members hear."""
+
+Effect = Commit | Reply | Audit

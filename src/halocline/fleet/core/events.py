@@ -1,0 +1,251 @@
+"""What happens to a fleet: messages of members, commands of operators, and the passing of time.
+
+An `Event` is one of these together with the time at which the coordinator takes it up, by the coordinator's own clock.
+The core has no other clock, so a log of events replays to the same state. Times inside a message are the sender's; they
+are sent back to it and never compared with the coordinator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from halocline.fleet.core.ladder import Ladder
+from halocline.fleet.core.ladder_state import Policy, View
+from halocline.fleet.core.state import Provenance, Range, Report, TableUse, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A member wants to be admitted. Sending it again with the same report is harmless."""
+
+    report: Report
+    sent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A member is alive.
+
+    Args:
+        identity: Who sends it.
+        incarnation: In which life.
+        seq: Grows with every heartbeat of that life.
+        sent: When it was sent, by the member's clock.
+        views: Per ladder, the oldest view that any of its operations still acts under.
+        tables: The tables it uses now; None if they are as before.
+    """
+
+    identity: str
+    incarnation: int
+    seq: int
+    sent: int
+    views: Mapping[str, View] = field(default_factory=dict)
+    tables: frozenset[TableUse] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A member has stopped acting and goes."""
+
+    identity: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed: leases and holds end, downgrades advance, levels settle and rise."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """This coordinator takes over. The fleet it takes over is the one in its state, just read from the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """An operator raises a level.
+
+    With `force` and a reason it goes over the heads of members that do not speak; never over those that do.
+    """
+
+    ladder: str
+    level: int
+    actor: str
+    reason: str = ""
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetPolicy:
+    """An operator decides whether a level rises by itself."""
+
+    ladder: str
+    policy: Policy
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceHold:
+    """An operator keeps a level from rising; without `level`, above where it stands now."""
+
+    ladder: str
+    name: str
+    reason: str
+    actor: str
+    level: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseHold:
+    """An operator ends a hold."""
+
+    ladder: str
+    name: str
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartDowngrade:
+    """An operator closes the gates above `target` and waits for everybody to follow."""
+
+    ladder: str
+    target: int
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanDowngrade:
+    """An operator passes the point of no return: data is rewritten for the lower level."""
+
+    ladder: str
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishDowngrade:
+    """An operator lets the level fall, everything having been cleaned."""
+
+    ladder: str
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelDowngrade:
+    """An operator opens the gates again."""
+
+    ladder: str
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareLadder:
+    """An operator adds a ladder, or rungs on top of one.
+
+    Args:
+        ladder: The ladder with all its rungs.
+        actor: Who declares it.
+        level: Where a new one begins; its lowest rung if not said.
+        policy: What makes the level of a new one rise.
+    """
+
+    ladder: Ladder
+    actor: str
+    level: int | None = None
+    policy: Policy = Policy.MANUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """Somebody who does not speak was declared, or was seen using tables.
+
+    Args:
+        identity: Names it, e.g. by product and place.
+        release: What it runs, as far as known.
+        provenance: How we know; anything but `reported`.
+        actor: Who says so: an operator, or the observer of a table's history.
+        seen: When it was seen; None for a declaration.
+        supported: The ranges that its release is known to support.
+        tables: The tables it was seen with.
+        role: What it does.
+    """
+
+    identity: str
+    release: str
+    provenance: Provenance
+    actor: str
+    seen: int | None = None
+    supported: Mapping[str, Range] = field(default_factory=dict)
+    tables: frozenset[TableUse] = frozenset()
+    role: str = "reader"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """An operator takes a member out.
+
+    One that speaks counts until its lease has run out, because it may still be acting. With `force` the operator
+    vouches that it is not.
+    """
+
+    identity: str
+    actor: str
+    reason: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTable:
+    """A table's migration is done, and from now on it requires this level."""
+
+    table: str
+    ladder: str
+    level: int
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetTerms:
+    """An operator changes what the fleet agrees on."""
+
+    terms: Terms
+    actor: str
+    reason: str = ""
+
+
+Message = Join | Heartbeat | Leave
+"""What members send."""
+
+Command = (
+    Raise
+    | SetPolicy
+    | PlaceHold
+    | ReleaseHold
+    | StartDowngrade
+    | CleanDowngrade
+    | FinishDowngrade
+    | CancelDowngrade
+    | DeclareLadder
+    | Observe
+    | RemoveMember
+    | MoveTable
+    | SetTerms
+)
+"""What operators and observers ask for."""
+
+What = Message | Command | Tick | TakeOver
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens, and when the coordinator takes it up."""
+
+    at: int
+    what: What

@@ -1,0 +1,191 @@
+"""Members come, stay, go, and are seen.
+
+A member that speaks is registered by its key until it leaves, is forgotten by force, or a tick finds its lease run out.
+Every life of it counts by itself: a new one does not make the old one harmless, which may still be acting. A lease that
+has run out but was not yet acted upon can be renewed, since nobody has been told that the member is gone; once a tick
+has ended it, it cannot.
+
+A member that does not speak has one record under its identity. It counts while it was seen recently, and one that was
+declared until somebody removes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from halocline.fleet.core.admission import misused
+from halocline.fleet.core.draft import Draft
+from halocline.fleet.core.effects import Admit, Refusal, Refuse, Renew
+from halocline.fleet.core.events import Heartbeat, Join, Leave, Observe, RemoveMember
+from halocline.fleet.core.ladder_state import UNHEARD
+from halocline.fleet.core.state import Key, Member, Presence, Provenance, Report, State
+
+
+def join(draft: Draft, message: Join) -> None:
+    """Admits a member, or says why not."""
+    report = message.report
+    refusal = draft.rules.admissible(draft.fleet, report)
+    if refusal is not None:
+        draft.refuse(report.identity, "join", refusal, report.incarnation)
+        return
+    key = report.key
+    if key not in draft.fleet.members:
+        _register(draft, report)
+    elif report.tables != draft.fleet.members[key].report.tables:
+        draft.put("members", key, replace(draft.fleet.members[key], report=report))
+    # A join that is sent again says nothing about what the member has heard: the first answer may still be on its way.
+    _renew(draft, key, draft.presence(key))
+    epoch, lease, standings = draft.state.epoch, draft.fleet.terms.lease, draft.fleet.announcements()
+    draft.add(Admit(report.identity, report.incarnation, message.sent, epoch, lease, standings))
+
+
+def _register(draft: Draft, report: Report) -> None:
+    for replaced in draft.rules.replaces(draft.fleet, report):
+        _forget(draft, replaced)
+    standings = draft.fleet.standings
+    admitted = {ladder: standings[ladder].announced(ladder).view for ladder in report.supported if ladder in standings}
+    draft.put("members", report.key, Member(report, Provenance.REPORTED, draft.at, admitted=admitted))
+    draft.put("incarnations", report.identity, report.incarnation)
+    draft.audit(report.identity, "join", str(report.key), f"{report.release} as {report.role}")
+
+
+def heartbeat(draft: Draft, message: Heartbeat) -> None:
+    """Renews a lease and learns what the member acts under."""
+    key = Key(message.identity, message.incarnation)
+    refusal = draft.rules.renewable(draft.fleet, key)
+    member = draft.fleet.members.get(key)
+    if refusal is None and member is not None and message.tables is not None:
+        refusal = next(misused(draft.fleet, member.report, message.tables), None)
+    if refusal is not None or member is None:
+        if refusal is not None:
+            draft.add(Refuse(message.identity, refusal, message.incarnation))
+        return
+    presence = draft.presence(key)
+    if message.seq <= presence.seq:
+        return
+    if message.tables is not None and message.tables != member.report.tables:
+        draft.put("members", key, replace(member, report=replace(member.report, tables=message.tables)))
+    standings = draft.fleet.standings
+    views = dict(presence.views)
+    for ladder, view in message.views.items():
+        known = views.get(ladder, UNHEARD)
+        if ladder in standings and known.revision < view.revision <= standings[ladder].revision:
+            views[ladder] = view
+    _renew(draft, key, replace(presence, seq=message.seq, views=views))
+    lagging = tuple(
+        standings[ladder].announced(ladder)
+        for ladder in member.report.supported
+        if ladder in standings and message.views.get(ladder, UNHEARD).revision < standings[ladder].revision
+    )
+    epoch, lease = draft.state.epoch, draft.fleet.terms.lease
+    draft.add(Renew(message.identity, message.incarnation, message.seq, message.sent, epoch, lease, lagging))
+
+
+def leave(draft: Draft, message: Leave) -> None:
+    """Forgets a member that has stopped acting. One that is not known, or no longer, is gone already."""
+    key = Key(message.identity, message.incarnation)
+    if key in draft.fleet.members and draft.fleet.members[key].speaks:
+        _forget(draft, key)
+        draft.audit(message.identity, "leave", str(key))
+
+
+def expire(draft: Draft) -> None:
+    """Ends the members whose lease has run out: from now on nobody waits for them, and they cannot come back."""
+    over = [key for key, presence in draft.state.presences.items() if draft.rules.run_out(presence.until, draft.at)]
+    for key in over:
+        draft.put("members", key, draft.rules.remains(draft.fleet.members[key]))
+        draft.remember(key, None)
+        draft.audit("fleet", "expire", str(key), "its lease has run out")
+
+
+def remove(draft: Draft, command: RemoveMember) -> None:
+    """Takes every life of a member out."""
+    keys = [key for key in draft.fleet.members if key.identity == command.identity]
+    if not keys or not command.reason:
+        draft.refuse(command.actor, "remove", _cannot_remove(command, bool(keys)))
+        return
+    for key in keys:
+        member = draft.fleet.members[key]
+        if not member.speaks or draft.rules.forgets(command):
+            _forget(draft, key)
+        elif not member.removed:
+            draft.put("members", key, replace(member, removed=True))
+        if member.speaks:
+            refusal = Refusal("INCARNATION_ENDED", f"{key} was removed: {command.reason}", subject=key.identity)
+            draft.add(Refuse(key.identity, refusal, key.incarnation))
+    how = "by force, vouched to be gone" if command.force else "counts until its lease has run out"
+    draft.audit(command.actor, "remove", command.identity, f"{command.reason} ({how})")
+
+
+def observe(draft: Draft, command: Observe) -> None:
+    """Notes a member that does not speak."""
+    key = Key(command.identity, 0)
+    before = draft.fleet.members.get(key)
+    if command.provenance is Provenance.REPORTED:
+        refusal = Refusal("ARGUMENT_INVALID", f"{command.identity} did not report: only a member itself can")
+        draft.refuse(command.actor, "observe", refusal)
+        return
+    report = Report(command.identity, 0, command.release, command.role, command.supported, tables=command.tables)
+    seen = command.seen
+    if before is None:
+        draft.put("members", key, Member(report, command.provenance, draft.at, last_seen=seen))
+        draft.audit(command.actor, "observe", command.identity, f"{command.release}, {command.provenance}")
+        return
+    if before.last_seen is not None and (seen is None or seen < before.last_seen):
+        # An older trace tells which other tables it uses, but not what it runs now.
+        report = replace(before.report, tables=before.report.tables | report.tables)
+        seen = before.last_seen
+    else:
+        report = replace(report, tables=before.report.tables | report.tables)
+    # A trace of a declared member does not make it forgettable.
+    declared = Provenance.DECLARED in (before.provenance, command.provenance)
+    provenance = Provenance.DECLARED if declared else min(before.provenance, command.provenance, key=_certainty)
+    after = replace(before, report=report, last_seen=seen, provenance=provenance)
+    if after != before:
+        draft.put("members", key, after)
+
+
+_RANK = {provenance: rank for rank, provenance in enumerate(Provenance)}
+
+
+def _certainty(provenance: Provenance) -> int:
+    return _RANK[provenance]
+
+
+def who_uses(state: State, table: str, at: int) -> tuple[Member, ...]:
+    """The live members that use a table, in the order of their keys."""
+    using = (member for member in state.fleet.live(at) if any(use.table == table for use in member.report.tables))
+    return tuple(sorted(using, key=lambda member: member.report.key))
+
+
+def who_lacks(state: State, feature: str, at: int) -> tuple[Member, ...]:
+    """The live members that do not provide a feature; those of whom nothing is known are among them."""
+    lacking = (member for member in state.fleet.live(at) if feature not in member.report.features)
+    return tuple(sorted(lacking, key=lambda member: member.report.key))
+
+
+def who_needs(state: State, feature: str, at: int) -> tuple[Member, ...]:
+    """The live members that would break if the fleet's services stopped providing a feature."""
+    needing = (member for member in state.fleet.live(at) if feature in member.report.needs)
+    return tuple(sorted(needing, key=lambda member: member.report.key))
+
+
+def _renew(draft: Draft, key: Key, presence: Presence) -> None:
+    until = draft.rules.coordinator_lease(draft.at, draft.fleet.terms)
+    draft.remember(key, replace(presence, until=max(presence.until, until)))
+
+
+def _forget(draft: Draft, key: Key) -> None:
+    draft.put("members", key, None)
+    draft.remember(key, None)
+
+
+def _cannot_remove(command: RemoveMember, known: bool) -> Refusal:
+    if known:
+        return Refusal("ARGUMENT_INVALID", f"removing {command.identity} needs a reason", subject=command.identity)
+    return Refusal(
+        "NOT_FOUND",
+        f"no member is called {command.identity}",
+        subject=command.identity,
+        next_step="See who is there: halocline fleet members",
+    )

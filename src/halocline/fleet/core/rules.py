@@ -1,0 +1,119 @@
+"""The decisions that safety rests on, each by name.
+
+The core asks a `Rules` value wherever the promise of the package hangs on one small decision: from when a lease is
+counted, who is admitted, what counts as an acknowledgement. `RULES` is the design. The explorer replaces one rule at a
+time to show that each is needed: what breaks without it, in the fewest steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from halocline.fleet.core.admission import admissible, renewable
+from halocline.fleet.core.effects import Audit, Effect, Refusal, Refuse
+from halocline.fleet.core.events import RemoveMember
+from halocline.fleet.core.ladder_state import Announcement, Downgrade, Hold, Standing, View
+from halocline.fleet.core.state import Fleet, Key, Member, Range, Report, Terms, known_release
+
+
+def counted_from_sending(sent: int, heard: int, lease: int) -> int:
+    """When a member's lease ends: counted from when it sent what was answered, not from the answer's arrival."""
+    return sent + lease
+
+
+def with_margin(at: int, terms: Terms) -> int:
+    """When a coordinator may consider a lease over: the margin covers a slow clock from sending to the end."""
+    return at + terms.lease + terms.margin
+
+
+def at_its_end(until: int, at: int) -> bool:
+    """Whether a member's lease has run out as the coordinator sees it."""
+    return until <= at
+
+
+def nothing(member: Member) -> Member | None:
+    """What remains of a member whose lease has run out: nothing, so that it cannot be renewed."""
+    return None
+
+
+def what_is_known(report: Report, ladder: str) -> Range | None:
+    """The levels that a member can be relied on to support; None if its release or its range is unknown."""
+    return report.supported.get(ladder) if known_release(report.release) else None
+
+
+def nobody(fleet: Fleet, report: Report) -> tuple[Key, ...]:
+    """Whose place a joining member takes: nobody's, its former life may still be acting until its lease is over."""
+    return ()
+
+
+def only_by_force(command: RemoveMember) -> bool:
+    """Whether a removed member is forgotten at once: only if the operator vouches that it no longer acts."""
+    return command.force
+
+
+def lowest_view(standing: Standing, views: Iterable[View]) -> int:
+    """The level that everybody acts under, or above, judged by what each has said.
+
+    What was said before gates were last closed says nothing: the member may have heard of it since, and not of what
+    came after.
+    """
+    return min((view.level if view.revision >= standing.closed else 0 for view in views), default=standing.level)
+
+
+def until_its_end(hold: Hold, at: int) -> bool:
+    """Whether a hold is in force."""
+    return not hold.expired(at)
+
+
+def everybody(downgrade: Downgrade, views: Iterable[View]) -> bool:
+    """Whether the gates are closed everywhere: every member acts under the revision that closed them, or a newer."""
+    return all(view.revision >= downgrade.revision for view in views)
+
+
+def same_epoch(store: int, commit: int) -> bool:
+    """Whether a store accepts a commit."""
+    return store == commit
+
+
+def whatever_grants(effects: Sequence[Effect]) -> bool:
+    """Whether a step needs the store's confirmation although it writes nothing: whenever it tells anybody yes."""
+    return any(not isinstance(effect, Refuse | Audit) for effect in effects)
+
+
+def newer(heard: View, announcement: Announcement) -> bool:
+    """Whether a member believes an announcement: only one that is newer than what it has heard."""
+    return announcement.revision > heard.revision
+
+
+def oldest_in_use(heard: View, operations: Iterable[View]) -> View:
+    """What a member says it acts under: the oldest view that an operation in flight still has."""
+    return min((heard, *operations), key=lambda view: view.revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """One function per decision; see each function for what it decides and why."""
+
+    member_lease: Callable[[int, int, int], int] = counted_from_sending
+    coordinator_lease: Callable[[int, Terms], int] = with_margin
+    grace: Callable[[int, Terms], int] = with_margin
+    run_out: Callable[[int, int], bool] = at_its_end
+    remains: Callable[[Member], Member | None] = nothing
+    supports: Callable[[Report, str], Range | None] = what_is_known
+    admissible: Callable[[Fleet, Report], Refusal | None] = admissible
+    renewable: Callable[[Fleet, Key], Refusal | None] = renewable
+    replaces: Callable[[Fleet, Report], tuple[Key, ...]] = nobody
+    forgets: Callable[[RemoveMember], bool] = only_by_force
+    settled: Callable[[Standing, Iterable[View]], int] = lowest_view
+    in_force: Callable[[Hold, int], bool] = until_its_end
+    acknowledged: Callable[[Downgrade, Iterable[View]], bool] = everybody
+    accepts: Callable[[int, int], bool] = same_epoch
+    confirms: Callable[[Sequence[Effect]], bool] = whatever_grants
+    believes: Callable[[View, Announcement], bool] = newer
+    in_use: Callable[[View, Iterable[View]], View] = oldest_in_use
+
+
+RULES: Final = Rules()
+"""The design."""

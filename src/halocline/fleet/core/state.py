@@ -1,0 +1,324 @@
+"""What a coordinator knows: the durable truth about a fleet, and what it remembers of members in between.
+
+A `Fleet` is what the store holds: members, levels, holds, tables, the epoch. A `State` is a fleet as one coordinator
+knows it, together with a `Presence` per member: when its lease runs out and what it last said it acts under. Presences
+are not durable, because heartbeats are too frequent; a coordinator that takes over gives everybody a full lease.
+
+All values are immutable; the mappings inside them are never changed in place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from halocline.compat.release import Release
+from halocline.errors import InputError
+from halocline.fleet.core.ladder import Ladder
+from halocline.fleet.core.ladder_state import UNHEARD, Announcement, Hold, Standing, View
+
+_IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The levels of a ladder that a release supports, both ends included.
+
+    Example:
+        >>> 6 in Range(6, 8), 9 in Range(6, 8), str(Range(6, 8))
+        (True, False, '6 to 8')
+    """
+
+    lo: int
+    hi: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lo <= self.hi:
+            raise InputError(f"{self.lo} to {self.hi} is no range of levels", sides={"expected": "1 <= lo <= hi"})
+
+    def __contains__(self, level: int) -> bool:
+        return self.lo <= level <= self.hi
+
+    def __str__(self) -> str:
+        return f"{self.lo} to {self.hi}"
+
+
+class Provenance(StrEnum):
+    """How we know of a member, the most certain first. Only one that reports has a lease."""
+
+    REPORTED = "reported"
+    OBSERVED = "observed"
+    INFERRED = "inferred"
+    DECLARED = "declared"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableUse:
+    """A table that a member uses, the ladder it is on, and the operation."""
+
+    table: str
+    ladder: str
+    operation: str = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a member says, or is known, about itself.
+
+    Args:
+        identity: Names it across restarts.
+        incarnation: Grows with every start, e.g. the start time; 0 for members that do not speak.
+        release: `product@version`. Text that names no known version is kept, and never passes a check.
+        role: What it does in the fleet, e.g. `reader`, `writer`, `maintenance`.
+        supported: The range per ladder it uses. A ladder that is absent is one it does not use.
+        features: What it provides.
+        needs: What it requires the fleet to provide.
+        development: Whether it is a build that was not released.
+        tables: The tables it uses.
+
+    Raises:
+        InputError: The identity or the incarnation cannot be one.
+    """
+
+    identity: str
+    incarnation: int
+    release: str
+    role: str = "reader"
+    supported: Mapping[str, Range] = field(default_factory=dict)
+    features: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
+    development: bool = False
+    tables: frozenset[TableUse] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not _IDENTITY.fullmatch(self.identity):
+            raise InputError(
+                f"{self.identity[:200]!r} cannot identify a member",
+                sides={"expected": "a letter or digit, then at most 127 letters, digits, . _ : @ -"},
+            )
+        if self.incarnation < 0:
+            raise InputError(f"incarnation {self.incarnation} of {self.identity} is negative")
+
+    @property
+    def key(self) -> Key:
+        """Which member this is about."""
+        return Key(self.identity, self.incarnation)
+
+    @property
+    def product(self) -> str:
+        """The product it names, or nothing."""
+        release = known_release(self.release)
+        return release.product if release else ""
+
+
+class Key(NamedTuple):
+    """One life of a member: the same identity started again is another key."""
+
+    identity: str
+    incarnation: int
+
+    def __str__(self) -> str:
+        return f"{self.identity}#{self.incarnation}" if self.incarnation else self.identity
+
+
+def known_release(text: str) -> Release | None:
+    """The release that `text` names; None if it names none, or one whose version is unknown or zero.
+
+    Example:
+        >>> str(known_release("deltalake@1.6.6")), known_release("deltalake@0.0.0"), known_release("nightly")
+        ('deltalake@1.6.6', None, None)
+    """
+    try:
+        release = Release.parse(text)
+    except InputError:
+        return None
+    return release if release.version.known and not release.version.is_zero else None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The durable record of a member.
+
+    Args:
+        report: What it said when it joined, or what is known of it.
+        provenance: How we know of it.
+        since: When it joined or was first noted.
+        last_seen: When a member that does not speak was last seen; None for one that speaks, and for one that was
+            declared and never seen.
+        admitted: The view that a joining member was given, per ladder. It acts under these or newer ones.
+        removed: An operator took it out: its lease is not renewed, and it counts until that has run out.
+        excused: Levels, per ladder, that were raised over its head by force.
+    """
+
+    report: Report
+    provenance: Provenance
+    since: int
+    last_seen: int | None = None
+    admitted: Mapping[str, View] = field(default_factory=dict)
+    removed: bool = False
+    excused: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it joined by itself and so has a lease."""
+        return self.provenance is Provenance.REPORTED
+
+    def live(self, at: int, window: int) -> bool:
+        """Whether it counts: one that speaks while it is registered, any other by when it was last seen."""
+        return self.speaks or self.provenance is Provenance.DECLARED or (self.last_seen or 0) + window > at
+
+    def uses(self, ladder: str) -> bool:
+        """Whether it counts on that ladder.
+
+        A member that speaks uses the ladders it reports a range for. Any other uses those of the tables it was seen
+        with, and every ladder if nothing is known about it.
+        """
+        known = self.report.supported
+        if ladder in known or self.speaks:
+            return ladder in known
+        tables = self.report.tables
+        return any(use.ladder == ladder for use in tables) if tables else not known
+
+
+@dataclass(frozen=True, slots=True)
+class TableLevel:
+    """The level that a table requires on its ladder."""
+
+    table: str
+    ladder: str
+    level: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a fleet agrees on. Times are in milliseconds, or whatever unit the events use.
+
+    Args:
+        lease: How long a member may act after it sent a heartbeat that was answered.
+        margin: By how much a member's clock may fall behind within one lease.
+        window: How long a member that does not speak counts after it was last seen.
+        development: Whether builds that were not released may raise a level.
+        provides: The features that the fleet's services provide to members.
+    """
+
+    lease: int = 15_000
+    margin: int = 3_000
+    window: int = 30 * 24 * 3_600_000
+    development: bool = False
+    provides: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.lease < 1 or self.margin < 0 or self.window < 0:
+            raise InputError(f"a lease of {self.lease} with margin {self.margin} and window {self.window} cannot be")
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The durable truth.
+
+    Args:
+        epoch: The newest coordinator's; the store refuses commits of any other.
+        terms: What the fleet agrees on.
+        ladders: By name.
+        standings: By ladder.
+        members: By key.
+        incarnations: The highest one ever admitted, by identity: an older one never comes back.
+        holds: By (ladder, name).
+        tables: By (table, ladder).
+    """
+
+    epoch: int = 0
+    terms: Terms = field(default_factory=Terms)
+    ladders: Mapping[str, Ladder] = field(default_factory=dict)
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    members: Mapping[Key, Member] = field(default_factory=dict)
+    incarnations: Mapping[str, int] = field(default_factory=dict)
+    holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
+    tables: Mapping[tuple[str, str], TableLevel] = field(default_factory=dict)
+
+    def live(self, at: int) -> Iterator[Member]:
+        """The members that count."""
+        return (member for member in self.members.values() if member.live(at, self.terms.window))
+
+    def speaking(self) -> Iterator[tuple[Key, Member]]:
+        """The members that hold a lease."""
+        return ((key, member) for key, member in self.members.items() if member.speaks)
+
+    def announcements(self) -> tuple[Announcement, ...]:
+        """What a member is told when it joins."""
+        return tuple(standing.announced(ladder) for ladder, standing in self.standings.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One record of a fleet to be written: its kind, its key, and the value, or None to delete it.
+
+    The kind is a field of `Fleet`; `epoch` and `terms` are single records with an empty key.
+    """
+
+    kind: str
+    key: tuple[Any, ...] | str
+    value: Any
+
+
+SINGLE = frozenset({"epoch", "terms"})
+
+
+def applied(fleet: Fleet, changes: Iterable[Change]) -> Fleet:
+    """The fleet after a commit; what a store does, in one line of thought.
+
+    Example:
+        >>> applied(Fleet(), [Change("epoch", (), 1), Change("incarnations", "etl", 7)]).incarnations
+        {'etl': 7}
+    """
+    fields: dict[str, Any] = {}
+    for change in changes:
+        if change.kind in SINGLE:
+            fields[change.kind] = change.value
+            continue
+        records = fields.setdefault(change.kind, dict(getattr(fleet, change.kind)))
+        if change.value is None:
+            records.pop(change.key, None)
+        else:
+            records[change.key] = change.value
+    return replace(fleet, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What a coordinator remembers of a member between two of its heartbeats.
+
+    Args:
+        until: When its lease has surely run out, by the coordinator's clock.
+        seq: The number of the last heartbeat; one that is not higher is a duplicate.
+        views: The oldest view, per ladder, that it said it acts under.
+    """
+
+    until: int
+    seq: int
+    views: Mapping[str, View]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A fleet as one coordinator knows it.
+
+    Args:
+        epoch: Under which this coordinator acts; 0 until it has taken over.
+        fleet: The durable truth as of its last commit.
+        presences: One per member that speaks.
+    """
+
+    epoch: int = 0
+    fleet: Fleet = field(default_factory=Fleet)
+    presences: Mapping[Key, Presence] = field(default_factory=dict)
+
+    def views(self, ladder: str) -> Iterator[tuple[Key, View]]:
+        """What each member that speaks and uses the ladder is known to act under."""
+        for key, member in self.fleet.speaking():
+            if member.uses(ladder):
+                yield key, self.presences[key].views.get(ladder, UNHEARD)

@@ -1,0 +1,287 @@
+"""A fleet as the gatekeeper of this process's tables.
+
+Before a table requires more of others, three questions are put, in this order:
+
+1. *Is the fleet there?* Without a lease nobody can be asked, so nothing new is switched on; the error says since when.
+   Everything else goes on.
+2. *Who would break?* Everybody who uses the table is judged: members that speak, members that were declared, and those
+   observed in the table's own history, which is read at that moment. If anybody would break, the change is refused and
+   the error names each, and what to upgrade to.
+3. *Is the gate open?* The features that the table gains belong to a level of the format's ladder, and the fleet must
+   stand at it.
+
+The level of a table is what the table itself requires, as its protocol says. It is told to the fleet after a table was
+opened at its newest version, so that it follows every migration, whoever did it. What goes with a snapshot is that
+level, but never more than the gate allows at that moment.
+
+Limits: who begins to use a table between the questions and the commit is not asked. A writer is stopped by the commit
+itself, which changes the protocol; a reader by the protocol, which it must check.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Final
+
+from halocline.compat.forecast import next_step
+from halocline.compat.protocol import Protocol
+from halocline.compat.verdict import Verdict
+from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
+from halocline.fleet.core.ladders import shipped
+from halocline.fleet.core.state import Provenance
+from halocline.fleet.member.client import FleetClient
+from halocline.fleet.usage import observers
+from halocline.fleet.usage.table_urls import canonical
+from halocline.fleet.usage.traces import Trace
+from halocline.fleet.usage.users import Broken, User, everybody, would_break
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.storage.base import Store
+from halocline.table.gatekeeper import Change, Gatekeeper
+from halocline.versions import Version
+
+_log = logging.getLogger(__name__)
+_MOST_TABLES: Final = 512
+_MOST_SHOWN: Final = 10
+_RETRY_S: Final = 10.0
+
+
+class FleetGatekeeper(Gatekeeper):
+    """Asks a fleet on behalf of a member of it.
+
+    Args:
+        client: The member.
+        address: Where its fleet is, for messages.
+        release: What it runs.
+    """
+
+    def __init__(self, client: FleetClient, address: str, release: str) -> None:
+        self.client = client
+        self.address = address
+        self._self = User(client.identity, release, ("write",), Provenance.REPORTED)
+        self._lock = Lock()
+        self._stores: OrderedDict[str, Store] = OrderedDict()
+        self._levels: dict[str, int] = {}
+        self._told: dict[str, int] = {}
+        self._refused: dict[str, float] = {}
+        self._errands: SimpleQueue[tuple[str, str, int] | None] = SimpleQueue()
+        self._runner: Thread | None = None
+
+    # What tables ask.
+
+    def admit(self, change: Change) -> str:
+        """Agrees to a change if nobody would break and the gate is open; see the module."""
+        table, ladder = canonical(change.table), change.after.format
+        gained = ", ".join(sorted(change.gained)) or "no feature"
+        open_up_to = self._heard(ladder, table, gained)
+        users = self._users(table)
+        broken = would_break(users, change.before, change.after, change.enabled)
+        if broken:
+            raise _would_break(change.table, gained, users, broken)
+        needed = level_of(ladder, change.gained)
+        if needed > open_up_to:
+            raise IncompatibleError(
+                f"{change.table} cannot gain {gained} yet: the fleet does not allow level {needed} of {ladder}",
+                condition="GATE_CLOSED",
+                sides={
+                    "table": f"would require level {needed} of {ladder}",
+                    "fleet": f"gates are open up to level {open_up_to}",
+                    "checked": _listed(users),
+                },
+                next_step=f"See who is in the way: halocline fleet raise {ladder}={needed} --dry-run",
+            )
+        return f"{_listed(users)}; {ladder} is at level {open_up_to}"
+
+    def note_use(self, table: str, operation: str, ladder: str = "delta") -> None:
+        """Tells the fleet with the next heartbeat."""
+        try:
+            self.client.note_use(canonical(table), ladder, operation)
+        except HaloclineError as error:
+            _log.info("the fleet is not told of %s: %s", table, error.message)
+
+    def level(self, ladder: str) -> int | None:
+        """The level that gates are open up to; None before it was heard, and without a lease."""
+        return self.client.level(ladder)
+
+    def opened(self, snapshot: Snapshot, operation: str, *, newest: bool) -> int | None:
+        """Learns of the table, has the fleet told its level, and gives the level to use it at."""
+        url, ladder = snapshot.store.root, snapshot.protocol.format
+        self.note_use(url, operation, ladder)
+        table = canonical(url)
+        own = table_level(snapshot.protocol)
+        with self._lock:
+            self._stores[table] = snapshot.store
+            self._stores.move_to_end(table)
+            while len(self._stores) > _MOST_TABLES:
+                self._forget(self._stores.popitem(last=False)[0])
+            if newest:
+                self._levels[table] = own
+            level = self._levels.get(table, own)
+            due = time.monotonic() - self._refused.get(table, math.inf) > _RETRY_S
+            news = newest and (due or self._told.get(table) != own)
+            if news:
+                self._told[table] = own
+                self._refused.pop(table, None)
+        if news:
+            self._send(table, ladder, own)
+        return min(level, self.client.level(ladder) or 0)
+
+    def observe(self, table: str) -> tuple[Trace, ...]:
+        """Reads who wrote a table that this process has opened, and tells the fleet.
+
+        Raises:
+            MalformedError: A commit cannot be read.
+            UnavailableError: The fleet was not reached.
+        """
+        with self._lock:
+            store = self._stores.get(canonical(table))
+        traces = observers.observed(store).traces if store is not None else ()
+        for trace in traces:
+            self.client.observe(trace.request())
+        return traces
+
+    def forget_refusals(self) -> None:
+        """Tells levels again that the fleet did not take: it stands elsewhere now."""
+        with self._lock:
+            for table in self._refused:
+                self._told.pop(table, None)
+            self._refused.clear()
+
+    def close(self) -> None:
+        """Stops telling levels."""
+        self._errands.put(None)
+        if self._runner is not None:
+            self._runner.join(timeout=2)
+
+    # Asking.
+
+    def _heard(self, ladder: str, table: str, gained: str) -> int:
+        level = self.client.level(ladder)
+        if level is not None:
+            return level
+        contact = self.client.contact
+        if ladder in self.client.heard() and contact.error is None and contact.status == "joined":
+            raise InputError(f"{self.client.identity} reports no range for {ladder}, so it cannot change {table}")
+        raise self._unreached(table, gained, contact.error)
+
+    def _unreached(self, table: str, gained: str, error: HaloclineError | None) -> UnavailableError:
+        since = (error.sides.get("since") if error else None) or _moment(self.client.contact.since)
+        return UnavailableError(
+            f"the fleet cannot be asked, so {table} does not gain {gained}",
+            sides={
+                "fleet": f"{self.address}, not reached since {since}",
+                "why": error.message if error else "the lease has run out",
+            },
+            next_step="Reads and writes go on. Try again when the fleet is back: halocline fleet describe",
+        )
+
+    def _users(self, table: str) -> tuple[User, ...]:
+        try:
+            # The fleet is told of those in the history first, and then tells which of them still count.
+            self.observe(table)
+            known = everybody(self.client.table_users(table).members, (), table)
+        except UnavailableError as error:
+            raise self._unreached(table, "anything new", error) from None
+        # The fleet may not have heard yet that the one who asks uses the table.
+        heard = any(each.name == self._self.name for each in known)
+        return known if heard else (*known, self._self)
+
+    # Telling the fleet, in the background.
+
+    def _send(self, table: str, ladder: str, level: int) -> None:
+        with self._lock:
+            if self._runner is None:
+                self._runner = Thread(target=self._run_errands, name="halocline-tables", daemon=True)
+                self._runner.start()
+        self._errands.put((table, ladder, level))
+
+    def _run_errands(self) -> None:
+        while (errand := self._errands.get()) is not None:
+            table, ladder, level = errand
+            with self._lock:
+                if self._levels.get(table) != level:
+                    continue
+            try:
+                if self.client.table_users(table).levels.get(ladder) != level:
+                    self.client.move_table(table, ladder, level)
+            except HaloclineError as error:
+                # The fleet has not got there yet, or is not reached: a change of level, or time, brings another try.
+                _log.info("%s stays where the fleet knows it: %s", table, error.message)
+                with self._lock:
+                    self._refused[table] = time.monotonic()
+
+    def _forget(self, table: str) -> None:
+        self._levels.pop(table, None)
+        self._told.pop(table, None)
+        self._refused.pop(table, None)
+
+
+def level_of(ladder: str, features: Iterable[str]) -> int:
+    """The level of a format that these features belong to: the highest that any of them comes with.
+
+    Features that come with no level do not count; whether others have them is asked of each user.
+
+    Example:
+        >>> level_of("delta", ["deletionVectors", "checkpointProtection"]), level_of("delta", [])
+        (4, 1)
+    """
+    known = shipped().get(ladder)
+    if known is None:
+        return 0
+    wanted = frozenset(features)
+    lowest = known.ladder.levels[0]
+    return max((level for level, names in known.features.items() if names & wanted), default=lowest)
+
+
+def table_level(protocol: Protocol) -> int:
+    """The level that a table requires by its own protocol.
+
+    Example:
+        >>> table_level(Protocol.delta(1, 2)), table_level(Protocol.delta(2, 5))
+        (1, 5)
+    """
+    return level_of(protocol.format, protocol.features)
+
+
+def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple[Broken, ...]) -> IncompatibleError:
+    sides = {
+        each.user.name: f"{each.user.release} {each.user.verbs} it ({each.user.provenance}): {each.why}"
+        for each in broken[:_MOST_SHOWN]
+    }
+    if len(broken) > _MOST_SHOWN:
+        sides["and"] = f"{len(broken) - _MOST_SHOWN} more"
+    # Of two releases that a product would need, the later one is named.
+    verdicts = sorted((each.verdict for each in broken if each.verdict is not None), key=_upgrade)
+    steps = [next_step(verdicts)]
+    steps += [f"find out what {each.user.name} runs" for each in broken if each.verdict is None][:_MOST_SHOWN]
+    advice = "; ".join(step for step in steps if step)
+    return IncompatibleError(
+        f"{table} cannot gain {gained}: {len(broken)} of {len(users)} who use it would break",
+        condition="WOULD_BREAK_USERS",
+        sides=sides,
+        next_step=f"{advice[:1].upper()}{advice[1:]}, then try again.",
+    )
+
+
+def _upgrade(verdict: Verdict) -> tuple[bool, Version]:
+    fix = verdict.fix
+    known = fix is not None and fix.upgrade is not None
+    return known, fix.upgrade.version if fix is not None and fix.upgrade is not None else verdict.release.version
+
+
+def _listed(users: tuple[User, ...]) -> str:
+    if not users:
+        return "nobody else is known to use it"
+    shown = ", ".join(f"{each.name} ({each.release})" for each in users[:_MOST_SHOWN])
+    more = f" and {len(users) - _MOST_SHOWN} more" if len(users) > _MOST_SHOWN else ""
+    return f"{len(users)} who use it: {shown}{more}"
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,394 @@
+"""The middle of a model world: the store, the coordinators, and how far the table has been raised.
+
+Times are by the coordinators' clock and relative to now. The newest epoch is always `NEWEST`, an older one `STALE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+from halocline.fleet.core.effects import Admit, Announce, Commit, Effect, Refuse, Renew, Reply
+from halocline.fleet.core.events import (
+    CancelDowngrade,
+    CleanDowngrade,
+    Command,
+    DeclareLadder,
+    Event,
+    FinishDowngrade,
+    Heartbeat,
+    Join,
+    Leave,
+    Message,
+    Observe,
+    PlaceHold,
+    Raise,
+    ReleaseHold,
+    RemoveMember,
+    StartDowngrade,
+    TakeOver,
+    Tick,
+    What,
+)
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Standing
+from halocline.fleet.core.rules import Rules
+from halocline.fleet.core.state import Fleet, Key, Member, Presence, Provenance, State, TableUse, Terms, applied
+from halocline.fleet.core.step import loaded, step
+from halocline.fleet.model.ground_truth import Moment
+from halocline.fleet.model.invariants import Violation, check
+from halocline.fleet.model.member import FAR, LIFE, REFUSED, SOMEBODY, Act, message_key, report_of
+from halocline.fleet.model.scenario import LADDER, NAMES, TABLE, Scenario
+
+STALE: Final = 1
+NEWEST: Final = 2
+_T = TypeVar("_T")
+
+
+class Center(NamedTuple):
+    """The middle, by the numbers of its parts; `stale` is -1 if there is none."""
+
+    store: int
+    leader: int
+    stale: int
+    used: int
+
+
+class Outcome(NamedTuple):
+    """What follows from an event at a coordinator: the new center, and the answer."""
+
+    center: int
+    reply: Reply | None = None
+    violations: tuple[Violation, ...] = ()
+
+
+class _Stepped(NamedTuple):
+    """What a coordinator makes of an event, before anybody has carried it out."""
+
+    state: int
+    commit: Commit | None
+    reply: Reply | None
+    violations: tuple[Violation, ...]
+
+
+class Centers:
+    """The centers that have turned up, by number, and what follows from each."""
+
+    def __init__(self, scenario: Scenario, rules: Rules) -> None:
+        self.scenario = scenario
+        self.rules = rules
+        self.values: list[Center] = []
+        self.states: list[State] = []
+        self.fleets: list[Fleet] = []
+        self._center_numbers: dict[Center, int] = {}
+        self._state_numbers: dict[object, int] = {}
+        self._fleet_numbers: dict[object, int] = {}
+        self._memory: dict[Any, Any] = {}
+        self.first = self._begin()
+
+    def _begin(self) -> int:
+        scenario = self.scenario
+        terms = Terms(scenario.lease, scenario.margin, window=0)
+        ladder = Ladder(LADDER, (Rung(1), Rung(2, changes_data=True)))
+        whats: list[What] = [TakeOver(), DeclareLadder(ladder, "operator", scenario.level, scenario.policy)]
+        if scenario.silent:
+            use = frozenset({TableUse(TABLE, LADDER)})
+            whats.append(Observe("nobody", "mystery@?", Provenance.DECLARED, "operator", tables=use))
+        state = loaded(Fleet(NEWEST - 1, terms))
+        for what in (*whats, Tick()):
+            state, _ = step(state, Event(0, what), self.rules)
+        leader = self._state(state)
+        return self._number(Center(self._fleet_of(leader), leader, -1, scenario.level))
+
+    # What follows from an event. Each is computed once.
+
+    def deliver(self, number: int, who: int, message: Message, *, stale: bool = False) -> Outcome:
+        """A message arrives at a coordinator."""
+        key = ("deliver", number, who, message_key(message), stale)
+        return self._once(key, lambda: self._happens(number, stale, _from(NAMES[who], message)))
+
+    def timer(self, number: int, *, stale: bool = False) -> Outcome:
+        """A coordinator's timer goes off."""
+        return self._once(("timer", number, stale), lambda: self._happens(number, stale, Tick()))
+
+    def moves(self, number: int) -> tuple[tuple[Act, str, Outcome], ...]:
+        """What coordinators and operators may do by themselves, without what changes nothing."""
+        return self._once(("moves", number), lambda: tuple(self._find_moves(number)))
+
+    def _find_moves(self, number: int) -> Iterator[tuple[Act, str, Outcome]]:
+        moves = [(Act.TIMER, "the coordinator's timer goes off", self.timer(number))]
+        moves += [(Act.OPERATOR, text, outcome) for text, outcome in self._commands(number)]
+        if self.values[number].stale >= 0:
+            moves.append((Act.ARRIVE_LATE, "the stale coordinator's timer goes off", self.timer(number, stale=True)))
+        if self.scenario.take_over:
+            moves.append((Act.TAKE_OVER, "another coordinator takes over", self._take_over(number)))
+        return (move for move in moves if move[2].center != number or move[2].violations)
+
+    def tick(self, number: int) -> int:
+        """Time passes."""
+        return self._once(("tick", number), lambda: self._each_state(number, _later))
+
+    def restart(self, number: int, who: int) -> int:
+        """A new life of a member begins, so its former ones count down."""
+        name, strays = NAMES[who], self.scenario.strays
+        return self._once(
+            ("restart", number, who), lambda: self._each_state(number, lambda s: _outlived(s, name, strays))
+        )
+
+    def write(self, number: int, level: int) -> int:
+        """Somebody acts under a level and so raises the table."""
+        center = self.values[number]
+        return number if level <= center.used else self._number(center._replace(used=level))
+
+    def permute(self, number: int, order: tuple[int, ...]) -> int:
+        """The same center with members called differently: the one at `order[i]` is called by the i-th name."""
+        key = (number, order)
+        known: int | None = self._memory.get(key)
+        if known is None:
+            names = {NAMES[old]: NAMES[new] for new, old in enumerate(order)}
+            known = self._memory[key] = self._each_state(number, lambda state: _called(state, names))
+        return known
+
+    # What a world asks.
+
+    def standing(self, number: int) -> Standing:
+        """Where the fleet stands."""
+        return self.states[self.values[number].leader].fleet.standings[LADDER]
+
+    def news(self, number: int) -> Announce:
+        """What the coordinator keeps pushing."""
+        return self._once(("news", number), lambda: Announce((self.standing(number).announced(LADDER),)))
+
+    def former_lives(self, number: int, who: int) -> int:
+        """How many former lives, of all members together, will be registered if a new one of this member begins."""
+        return self._once(("former", number, who), lambda: self._former_lives(number, NAMES[who]))
+
+    def _former_lives(self, number: int, name: str) -> int:
+        speaking = self.states[self.values[number].leader].fleet.speaking()
+        return sum(key.identity == name or key.incarnation < LIFE for key, _ in speaking)
+
+    def _once(self, key: object, compute: Callable[[], _T]) -> _T:
+        memory = self._memory
+        if key not in memory:
+            memory[key] = compute()
+        known: _T = memory[key]
+        return known
+
+    def _happens(self, number: int, stale: bool, what: What) -> Outcome:
+        center = self.values[number]
+        stepped = self._step(center.stale if stale else center.leader, what)
+        store = center.store
+        if stepped.commit is not None:
+            if not self.rules.accepts(self.fleets[store].epoch, stepped.commit.epoch):
+                # Refused by the store: the coordinator has learnt that it was replaced, and stops.
+                return Outcome(self._number(center._replace(stale=-1)))
+            in_step = not stale and store == self._fleet_of(center.leader)
+            after = self._fleet_of(stepped.state) if in_step else None
+            store = after if after is not None else self._fleet(applied(self.fleets[store], stepped.commit.changes))
+        part = {"stale" if stale else "leader": stepped.state}
+        moved = center._replace(store=store, **part)
+        if isinstance(what, FinishDowngrade):
+            moved = moved._replace(used=min(moved.used, self.states[moved.leader].fleet.standings[LADDER].level))
+        return Outcome(self._number(moved), stepped.reply, stepped.violations)
+
+    def _step(self, state: int, what: What) -> _Stepped:
+        key = ("step", state, _what_key(what))
+        return self._once(key, lambda: self._find_step(state, what))
+
+    def _find_step(self, state: int, what: What) -> _Stepped:
+        before, event = self.states[state], Event(0, what)
+        after, effects = step(before, event, self.rules)
+        violations = tuple(check(Moment(before, event, after, effects)))
+        commit = next((effect for effect in effects if isinstance(effect, Commit)), None)
+        return _Stepped(self._state(after), commit, _reply(what, effects), violations)
+
+    def _commands(self, number: int) -> Iterator[tuple[str, Outcome]]:
+        standing, used = self.standing(number), self.values[number].used
+        if standing.downgrade and standing.downgrade.past_return and used > standing.downgrade.target:
+            cleaned = self.values[number]._replace(used=standing.downgrade.target)
+            yield "the table is cleaned", Outcome(self._number(cleaned))
+        for command in self.scenario.commands:
+            if isinstance(command, FinishDowngrade) and used > standing.limit:
+                continue
+            if standing.revision > self.scenario.revisions:
+                continue
+            yield _spoken(command), self._happens(number, False, command)
+
+    def _take_over(self, number: int) -> Outcome:
+        center = self.values[number]
+        event, before = Event(0, TakeOver()), loaded(self.fleets[center.store])
+        after, effects = step(before, event, self.rules)
+        violations = tuple(check(Moment(before, event, after, effects)))
+        fleet = replace(after.fleet, epoch=NEWEST)
+        leader = self._state(replace(after, epoch=NEWEST, fleet=fleet))
+        former = self.states[center.leader]
+        stale = self._state(replace(former, epoch=STALE, fleet=replace(former.fleet, epoch=STALE)))
+        moved = Center(self._fleet(fleet), leader, -1 if self._inert(stale) else stale, center.used)
+        return Outcome(self._number(moved), violations=violations)
+
+    def _inert(self, stale: int) -> bool:
+        """Whether nothing that a stale coordinator could do gets past the store."""
+        return self._once(("inert", stale), lambda: all(map(self._in_vain, self._everything(stale))))
+
+    def _in_vain(self, tried: tuple[int, What]) -> bool:
+        state, what = tried
+        _, effects = step(self.states[state], Event(0, what), self.rules)
+        first = effects[0] if effects else None
+        refused = isinstance(first, Commit) and not self.rules.accepts(NEWEST, first.epoch)
+        return refused or not any(isinstance(effect, Commit | Admit | Renew | Announce) for effect in effects)
+
+    def _everything(self, stale: int) -> Iterator[tuple[int, What]]:
+        state = self.states[stale]
+        over = {key: replace(presence, until=0) for key, presence in state.presences.items()}
+        yield stale, Tick()
+        yield self._state(replace(state, presences=over)), Tick()
+        yield from ((stale, command) for command in self.scenario.commands)
+        for name in NAMES[: self.scenario.members]:
+            lives = {key.incarnation for key in state.fleet.members if key.identity == name} | {LIFE, LIFE - 1}
+            for life in lives:
+                yield stale, Heartbeat(name, life, 1, 0)
+                yield stale, Leave(name, life)
+                for binary in self.scenario.binaries:
+                    yield stale, Join(replace(report_of(binary), identity=name, incarnation=life), 0)
+
+    # Numbers of parts.
+
+    def _each_state(self, number: int, change: Callable[[State], State]) -> int:
+        center = self.values[number]
+        leader = self._state(change(self.states[center.leader]))
+        stale = center.stale if center.stale < 0 else self._state(change(self.states[center.stale]))
+        if center.store == self._fleet_of(center.leader):
+            store = self._fleet_of(leader)
+        else:
+            store = self._fleet(change(State(NEWEST, self.fleets[center.store])).fleet)
+        return self._number(Center(store, leader, stale, center.used))
+
+    def _number(self, center: Center) -> int:
+        return _number(self._center_numbers, self.values, center, center)
+
+    def _state(self, state: State) -> int:
+        presences = {
+            key: replace(presence, until=max(presence.until, 0), seq=0) for key, presence in state.presences.items()
+        }
+        key = (_fleet_key(state.fleet), state.epoch, tuple(sorted(map(_presence_key, presences.items()))))
+        return _number(self._state_numbers, self.states, key, replace(state, presences=presences))
+
+    def _fleet(self, fleet: Fleet) -> int:
+        return _number(self._fleet_numbers, self.fleets, _fleet_key(fleet), fleet)
+
+    def _fleet_of(self, state: int) -> int:
+        return self._once(("fleet", state), lambda: self._fleet(self.states[state].fleet))
+
+
+def _number(numbers: dict[Any, int], values: list[_T], key: object, value: _T) -> int:
+    known = numbers.get(key)
+    if known is None:
+        known = numbers[key] = len(values)
+        values.append(value)
+    return known
+
+
+def _fleet_key(fleet: Fleet) -> object:
+    members = tuple(sorted(map(_record_key, fleet.members.items())))
+    return fleet.epoch, fleet.standings[LADDER], members, tuple(sorted(fleet.incarnations.items())), tuple(fleet.holds)
+
+
+def _record_key(item: tuple[Key, Member]) -> tuple[Any, ...]:
+    key, member = item
+    supported, admitted = member.report.supported.get(LADDER), member.admitted.get(LADDER)
+    levels = (supported.lo, supported.hi) if supported else ()
+    view = (admitted.revision, admitted.level) if admitted else ()
+    return *key, levels, view, member.removed, member.provenance
+
+
+def _presence_key(item: tuple[Key, Presence]) -> tuple[Any, ...]:
+    key, presence = item
+    view = presence.views.get(LADDER)
+    return *key, presence.until, (view.revision, view.level) if view else ()
+
+
+def _what_key(what: What) -> object:
+    if isinstance(what, Join):
+        return what.report.identity, message_key(what)
+    return (what.identity, message_key(what)) if isinstance(what, Heartbeat) else what
+
+
+def _from(name: str, message: Message) -> Message:
+    """The message under the sender's real name."""
+    if isinstance(message, Join):
+        return replace(message, report=replace(message.report, identity=name))
+    return replace(message, identity=name)
+
+
+def _reply(what: What, effects: tuple[Effect, ...]) -> Reply | None:
+    """What the sender of a message is told; what it does not look at is made equal."""
+    if not isinstance(what, Message):
+        return None
+    for effect in effects:
+        if isinstance(effect, Admit):
+            return replace(effect, identity=SOMEBODY, epoch=0)
+        if isinstance(effect, Renew):
+            return replace(effect, identity=SOMEBODY, epoch=0, seq=0)
+        if isinstance(effect, Refuse):
+            return replace(REFUSED, incarnation=effect.incarnation)
+    return None
+
+
+def _later(state: State) -> State:
+    presences = {
+        key: presence if presence.until > FAR else replace(presence, until=presence.until - 1)
+        for key, presence in state.presences.items()
+    }
+    return replace(state, presences=presences)
+
+
+def _renamed(state: State, keys: dict[Key, Key], incarnations: dict[str, int]) -> State:
+    members = {}
+    for key, member in state.fleet.members.items():
+        new = keys.get(key, key)
+        report = replace(member.report, identity=new.identity, incarnation=new.incarnation)
+        members[new] = replace(member, report=report)
+    fleet = replace(state.fleet, members=members, incarnations=incarnations)
+    return replace(state, fleet=fleet, presences={keys.get(key, key): each for key, each in state.presences.items()})
+
+
+def _called(state: State, names: dict[str, str]) -> State:
+    """Members are called differently."""
+    keys = {key: Key(names[key.identity], key.incarnation) for key in state.fleet.members if key.identity in names}
+    return _renamed(state, keys, {names.get(name, name): life for name, life in state.fleet.incarnations.items()})
+
+
+def _outlived(state: State, name: str, strays: bool) -> State:
+    """A new life of one member begins: what was its life is now its last one, and others lie before that.
+
+    Of those before, only the order matters; and of the highest that was ever admitted, only whether a life that can
+    still speak is higher.
+    """
+    lives = sorted((key for key in state.fleet.members if key.identity == name), reverse=True)
+    before = [key for key in lives if key.incarnation < LIFE]
+    keys = {key: Key(name, LIFE - 2 - rank) for rank, key in enumerate(before)}
+    if len(before) < len(lives):
+        keys[Key(name, LIFE)] = Key(name, LIFE - 1)
+    incarnations = {**state.fleet.incarnations}
+    highest = max(incarnations.pop(name, 0) - 1, LIFE - 2)
+    if lives or (strays and highest == LIFE - 1):
+        incarnations[name] = highest
+    return _renamed(state, keys, incarnations)
+
+
+_SPOKEN: Final = {
+    CancelDowngrade: "an operator cancels the downgrade, and gates may open again",
+    CleanDowngrade: "an operator passes the point of no return",
+    FinishDowngrade: "an operator lets the level fall",
+    PlaceHold: "an operator places a hold",
+    Raise: "an operator raises the level",
+    ReleaseHold: "an operator releases the hold",
+    StartDowngrade: "an operator starts a downgrade, and gates are to close",
+}
+
+
+def _spoken(command: Command) -> str:
+    if isinstance(command, RemoveMember):
+        return f"an operator removes {command.identity}"
+    return _SPOKEN.get(type(command), f"an operator gives {command}")

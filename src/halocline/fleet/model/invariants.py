@@ -1,0 +1,370 @@
+"""What must always hold, each as a check that can be run.
+
+Seventeen invariants, numbered as in docs/fleet-model.md. A check looks at one kind of evidence from
+`halocline.fleet.model.ground_truth`: a step of a coordinator or of a member, a world, a log, a history, or whether a
+level can be reached. `check(evidence)` runs those that apply and gives back what is violated, with the values that
+violate it.
+
+The checks do not ask the core whether it is right; each recomputes what it needs from the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from halocline.compat.history import Rule
+from halocline.fleet.core.effects import Admit, Announce, Commit, Renew
+from halocline.fleet.core.events import FinishDowngrade, Join, ReleaseHold, TakeOver
+from halocline.fleet.core.ladder_state import Phase
+from halocline.fleet.core.member_step import Status
+from halocline.fleet.core.state import Key, applied, known_release
+from halocline.fleet.core.step import step
+from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Reach, Spec, World
+
+INVARIANTS: Final[dict[int, tuple[str, str]]] = {
+    1: ("Monotone", "a level falls only by a completed downgrade; within one life a member's view never gets older"),
+    2: ("Cover", "the fleet's level is in the range of every member that holds a lease"),
+    3: ("No early use", "if anybody acts under a level, everybody who is active supports it, then and later"),
+    4: ("Format safety", "everybody who is active can use every table as it is"),
+    5: ("Settled", "nobody who is active acts under a level below the settled one, which is not above the level"),
+    6: ("Admission", "a member is admitted only if it fits, and its record is written under the level it fits"),
+    7: ("Lease order", "a member's own lease is over before the coordinator stops counting it"),
+    8: ("No resurrection", "a life that has ended is never renewed or admitted again"),
+    9: ("One writer of truth", "whatever changes or grants something is committed first, under the newest epoch"),
+    10: ("Restart", "what was acknowledged is in the store; a member that starts has closed gates"),
+    11: ("Unknown is old", "a member whose version is unknown is not admitted and keeps levels from rising"),
+    12: ("Hold", "a level does not rise above a hold in force, which ends only by its release or its stated end"),
+    13: (
+        "Downgrade",
+        "gates close everywhere, then data is cleaned, then the level falls; once cleaning, only on",
+    ),
+    14: ("Dependencies", "every level in use has the levels of other ladders that it requires"),
+    15: ("Determinism", "the same events lead to the same state"),
+    16: ("Spec", "servers provide a feature before clients require it, and keep it until they have stopped"),
+    17: ("Liveness", "a level that every live member supports can be reached without an operator"),
+}
+"""Name and statement of each, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An invariant that does not hold, and the values that show it."""
+
+    number: int
+    message: str
+
+    @property
+    def name(self) -> str:
+        """The invariant's name."""
+        return INVARIANTS[self.number][0]
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.name}: {self.message}"
+
+
+Evidence = Moment | MemberMoment | World | Log | Spec | Reach
+_CHECKS: dict[type, list[tuple[int, Callable[[Any], Iterator[str]]]]] = {}
+
+
+def check(evidence: Evidence, *numbers: int) -> list[Violation]:
+    """What the evidence violates; all that apply to it, or only those with the given numbers.
+
+    Example:
+        >>> [str(each) for each in check(Reach("hudi", 8, False, "all members support it"))]
+        ['17 Liveness: level 8 of hudi cannot be reached although all members support it']
+    """
+    return [
+        Violation(number, message)
+        for number, applies in _CHECKS[type(evidence)]
+        if not numbers or number in numbers
+        for message in applies(evidence)
+    ]
+
+
+def checked() -> frozenset[int]:
+    """The numbers that have a check."""
+    return frozenset(number for checks in _CHECKS.values() for number, _ in checks)
+
+
+_E = TypeVar("_E")
+_Check = Callable[[_E], Iterator[str]]
+
+
+def _looks_at(number: int, evidence: type[_E]) -> Callable[[_Check[_E]], _Check[_E]]:
+    def register(function: _Check[_E]) -> _Check[_E]:
+        _CHECKS.setdefault(evidence, []).append((number, function))
+        return function
+
+    return register
+
+
+@_looks_at(1, Moment)
+def _levels_fall_by_downgrade_only(moment: Moment) -> Iterator[str]:
+    what = moment.event.what
+    for ladder, before in moment.before.fleet.standings.items():
+        after = moment.after.fleet.standings[ladder]
+        finished = isinstance(what, FinishDowngrade) and what.ladder == ladder and before.downgrade is not None
+        if after.level < before.level and not finished:
+            yield f"{ladder} fell from {before.level} to {after.level} by {what}"
+        if after.revision < before.revision:
+            yield f"{ladder} went back from revision {before.revision} to {after.revision}"
+    for key, presence in moment.before.presences.items():
+        later = moment.after.presences.get(key, presence)
+        if later is not presence:
+            for ladder, view in presence.views.items():
+                if later.views[ladder].revision < view.revision:
+                    yield f"the view of {key} on {ladder} went from {view} back to {later.views[ladder]}"
+
+
+@_looks_at(1, MemberMoment)
+def _views_never_get_older(moment: MemberMoment) -> Iterator[str]:
+    before, after = moment.before, moment.after
+    if before.report.incarnation == after.report.incarnation and after.status is Status.JOINED:
+        for ladder, heard in before.heard.items():
+            if after.heard[ladder].revision < heard.revision:
+                yield f"{after.report.key} heard {heard} and then believed {after.heard[ladder]}"
+
+
+@_looks_at(2, Moment)
+def _levels_are_covered(moment: Moment) -> Iterator[str]:
+    fleet = moment.after.fleet
+    if fleet is moment.before.fleet:
+        return
+    for key, member in fleet.speaking():
+        for ladder, supported in member.report.supported.items():
+            standing = fleet.standings.get(ladder)
+            if standing and not (supported.lo <= standing.limit and standing.level <= supported.hi):
+                yield f"{key} supports {ladder} {supported}, the fleet stands at {standing.level}"
+
+
+@_looks_at(3, World)
+def _nobody_acts_too_early(world: World) -> Iterator[str]:
+    acting = {ladder: (level, "somebody before") for ladder, level in world.used.items()}
+    for process in world.processes:
+        for ladder in process.member.heard:
+            level = process.acting(ladder)
+            if level and level >= acting.get(ladder, (0, ""))[0]:
+                acting[ladder] = level, str(process.member.report.key)
+    for ladder, (level, by) in acting.items():
+        for who, runs in world.acting():
+            if ladder in runs and runs[ladder].hi < level:
+                yield f"level {level} of {ladder} is used by {by} while {who} is active and runs {runs[ladder]}"
+
+
+@_looks_at(4, World)
+def _everybody_can_use_the_tables(world: World) -> Iterator[str]:
+    for (table, ladder), level in world.formats.items():
+        for who, runs in world.acting():
+            if ladder in runs and level not in runs[ladder]:
+                yield f"{table} requires level {level} of {ladder} while {who} is active and runs {runs[ladder]}"
+
+
+@_looks_at(5, Moment)
+def _settled_is_what_all_have_said(moment: Moment) -> Iterator[str]:
+    for ladder, standing in moment.after.fleet.standings.items():
+        if standing.settled > standing.level:
+            yield f"{ladder} is settled at {standing.settled}, above its level {standing.level}"
+        before = moment.before.fleet.standings.get(ladder)
+        if before is not None and standing.settled > before.settled:
+            for key, view in moment.after.views(ladder):
+                if view.level < standing.settled:
+                    yield f"{ladder} is settled at {standing.settled} while {key} last said {view}"
+
+
+@_looks_at(5, World)
+def _nobody_acts_below_settled(world: World) -> Iterator[str]:
+    for ladder, standing in world.store.standings.items():
+        for process in world.processes:
+            if process.active and ladder in process.member.report.supported:
+                lowest = process.lowest(ladder)
+                if lowest < standing.settled:
+                    who = process.member.report.key
+                    yield f"{ladder} is settled at {standing.settled} while {who} acts under level {lowest}"
+
+
+@_looks_at(6, Moment)
+def _admitted_fits(moment: Moment) -> Iterator[str]:
+    fleet, what = moment.before.fleet, moment.event.what
+    admitted = [effect for effect in moment.effects if isinstance(effect, Admit)]
+    if not admitted or not isinstance(what, Join):
+        yield from (f"{effect} answers {what}" for effect in admitted)
+        return
+    report = what.report
+    first = moment.effects[0]
+    written = isinstance(first, Commit) and any(each.key == report.key for each in first.changes)
+    if report.key not in fleet.members and not written:
+        yield f"{report.key} was admitted without a record"
+    if moment.after.fleet.standings is not fleet.standings:
+        yield f"{report.key} was admitted while levels changed"
+    for ladder, supported in report.supported.items():
+        standing = fleet.standings.get(ladder)
+        if standing is None:
+            continue
+        missing = fleet.ladders[ladder].features_at(standing.level) - report.features
+        if standing.level not in supported or missing:
+            missed = f" and lacks {', '.join(sorted(missing))}" if missing else ""
+            yield f"{report.key} supports {ladder} {supported}{missed}, was admitted at level {standing.level}"
+    if unmet := report.needs - fleet.terms.provides:
+        yield f"{report.key} needs {', '.join(sorted(unmet))}, which the fleet does not provide"
+
+
+@_looks_at(7, World)
+def _member_leases_end_first(world: World) -> Iterator[str]:
+    for process in world.processes:
+        key = process.member.report.key
+        presence = world.coordinator.presences.get(key)
+        if process.active and (presence is None or presence.until <= world.now):
+            left = (process.member.until or 0) - process.now
+            waits = "no longer counts it" if presence is None else f"waits only until {presence.until}"
+            yield f"{key} acts for another {left} by its own clock, the coordinator {waits} at {world.now}"
+
+
+@_looks_at(8, Moment)
+def _ended_lives_stay_ended(moment: Moment) -> Iterator[str]:
+    before, after = moment.before.fleet, moment.after.fleet
+    if before.members is not after.members:
+        for key in after.members.keys() - before.members.keys():
+            latest = before.incarnations.get(key.identity, 0)
+            if after.members[key].speaks and key.incarnation <= latest:
+                yield f"{key} was registered although incarnation {latest} was here before"
+    for effect in moment.effects:
+        if isinstance(effect, Renew):
+            member = before.members.get(Key(effect.identity, effect.incarnation))
+            if member is None or not member.speaks or member.removed:
+                yield f"{effect.identity}#{effect.incarnation} was renewed, though it is {member or 'not registered'}"
+
+
+@_looks_at(9, Moment)
+def _committed_first(moment: Moment) -> Iterator[str]:
+    before, effects = moment.before, moment.effects
+    grants = [effect for effect in effects if isinstance(effect, Admit | Renew | Announce)]
+    if not grants and moment.after.fleet is before.fleet:
+        return
+    epoch = before.fleet.epoch if isinstance(moment.event.what, TakeOver) else before.epoch
+    first = effects[0] if effects else None
+    if not isinstance(first, Commit) or first.epoch != epoch:
+        yield f"{grants or 'a change'} was not preceded by a commit under epoch {epoch} but by {first}"
+
+
+@_looks_at(9, World)
+def _newest_epoch_leads(world: World) -> Iterator[str]:
+    if world.store.epoch != world.coordinator.epoch:
+        yield f"the store is at epoch {world.store.epoch}, the newest coordinator at {world.coordinator.epoch}"
+
+
+@_looks_at(10, Moment)
+def _changes_are_the_difference(moment: Moment) -> Iterator[str]:
+    changes = next((effect.changes for effect in moment.effects if isinstance(effect, Commit)), ())
+    if moment.after.fleet is moment.before.fleet and not changes:
+        return
+    stored = applied(moment.before.fleet, changes)
+    if stored != moment.after.fleet:
+        yield f"a store would have {stored}, the coordinator has {moment.after.fleet}"
+
+
+@_looks_at(10, World)
+def _acknowledged_is_stored(world: World) -> Iterator[str]:
+    if world.store is not world.coordinator.fleet and world.store != world.coordinator.fleet:
+        yield f"the store has {world.store}, the coordinator has {world.coordinator.fleet}"
+
+
+@_looks_at(10, MemberMoment)
+def _outsiders_have_closed_gates(moment: MemberMoment) -> Iterator[str]:
+    member = moment.after
+    if member.status is not Status.JOINED and (member.heard or member.operations or member.until is not None):
+        yield f"{member.report.key} is {member.status} and has {member.heard}, {member.operations}, {member.until}"
+
+
+@_looks_at(11, Moment)
+def _unknown_never_passes(moment: Moment) -> Iterator[str]:
+    what, before, fleet = moment.event.what, moment.before.fleet, moment.after.fleet
+    admitted = any(isinstance(effect, Admit) for effect in moment.effects)
+    if admitted and isinstance(what, Join) and not known_release(what.report.release):
+        yield f"{what.report.key} was admitted as {what.report.release!r}"
+    for ladder, standing in before.standings.items():
+        level = fleet.standings[ladder].level
+        if level <= standing.level:
+            continue
+        for member in fleet.live(moment.event.at):
+            report = member.report
+            known = known_release(report.release) and ladder in report.supported
+            if member.uses(ladder) and not known and member.excused.get(ladder, 0) < level:
+                yield f"{ladder} rose to {level} past {report.key}, which is {report.release!r}"
+
+
+@_looks_at(12, Moment)
+def _holds_hold(moment: Moment) -> Iterator[str]:
+    what, at = moment.event.what, moment.event.at
+    for key, hold in moment.before.fleet.holds.items():
+        released = isinstance(what, ReleaseHold) and (what.ladder, what.name) == key
+        if released or hold.expired(at):
+            continue
+        level = moment.after.fleet.standings[hold.ladder].level
+        if level > hold.level:
+            yield f"{hold.ladder} stands at {level} at {at}, above {hold}"
+        if key not in moment.after.fleet.holds:
+            yield f"{hold} ended at {at} by {what}"
+
+
+@_looks_at(13, Moment)
+def _downgrades_keep_their_order(moment: Moment) -> Iterator[str]:
+    after_fleet = moment.after.fleet
+    if after_fleet.standings is moment.before.fleet.standings:
+        return
+    for ladder, before in moment.before.fleet.standings.items():
+        after = after_fleet.standings[ladder]
+        was, now = before.downgrade, after.downgrade
+        if was is None:
+            if now is not None and now.phase is not Phase.CLOSING:
+                yield f"{ladder} began with {now.phase}"
+            continue
+        if after.level > before.level:
+            yield f"{ladder} rose to {after.level} on its way down to {was.target}"
+        fallen = after.level < before.level
+        if fallen and not (was.phase is Phase.CLEANING or (was.phase is Phase.CLOSED and was.free)):
+            yield f"{ladder} fell to {after.level} while it was {was.phase}"
+        if fallen:
+            left = [each for each in after_fleet.tables.values() if each.ladder == ladder and each.level > after.level]
+            yield from (f"{ladder} fell to {after.level} while {each.table} requires {each.level}" for each in left)
+        if was.past_return and not fallen and (now is None or now.phase is not Phase.CLEANING):
+            yield f"{ladder} turned back to {now} after the point of no return"
+        if was.phase is Phase.CLOSING and now is not None and now.phase is not Phase.CLOSING:
+            for key, view in moment.after.views(ladder):
+                if view.revision < was.revision:
+                    yield f"{ladder} is {now.phase} while {key} last said {view}, before revision {was.revision}"
+
+
+@_looks_at(14, Moment)
+def _dependencies_are_met(moment: Moment) -> Iterator[str]:
+    fleet = moment.after.fleet
+    if fleet.standings is moment.before.fleet.standings:
+        return
+    for ladder, standing in fleet.standings.items():
+        for rung in fleet.ladders[ladder].up_to(standing.limit):
+            for other, needed in rung.requires:
+                if other not in fleet.standings or fleet.standings[other].limit < needed:
+                    yield f"level {rung.level} of {ladder} is in use without level {needed} of {other}"
+
+
+@_looks_at(15, Log)
+def _replays_to_the_same(log: Log) -> Iterator[str]:
+    state = log.initial
+    for event in log.events:
+        state, _ = step(state, event)
+    if state != log.final:
+        yield f"{len(log.events)} events lead to {state}, not to {log.final}"
+
+
+@_looks_at(16, Spec)
+def _histories_are_in_order(spec: Spec) -> Iterator[str]:
+    for finding in spec.history.lint():
+        if finding.rule not in (Rule.CONSTANT_TOO_LOW, Rule.CONSTANT_TOO_HIGH):
+            yield f"{spec.history.name}: {finding.text}"
+
+
+@_looks_at(17, Reach)
+def _levels_can_be_reached(reach: Reach) -> Iterator[str]:
+    if not reach.reached:
+        yield f"level {reach.level} of {reach.ladder} cannot be reached although {reach.described}"

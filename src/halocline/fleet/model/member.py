@@ -1,0 +1,377 @@
+"""One member of a model world: its process, its messages and its clock.
+
+Times are by the member's own clock and relative to now, so a lease that ends at 1 has one tick left. The process that
+runs lives in life `LIFE`, whatever came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from halocline.fleet.core.effects import Admit, Announce, Refusal, Refuse, Renew, Reply
+from halocline.fleet.core.events import Heartbeat, Join, Leave, Message
+from halocline.fleet.core.ladder_state import Announcement
+from halocline.fleet.core.member_step import (
+    AskToJoin,
+    Beat,
+    Begin,
+    End,
+    Goodbye,
+    Hear,
+    MemberEvent,
+    MemberState,
+    Status,
+    member_step,
+)
+from halocline.fleet.core.rules import Rules
+from halocline.fleet.core.state import Range, Report
+from halocline.fleet.model.ground_truth import MemberMoment, Process
+from halocline.fleet.model.invariants import Violation, check
+from halocline.fleet.model.scenario import LADDER, Scenario
+
+LIFE: Final = 9
+"""The life of the process that runs; former ones count down from it."""
+
+FAR: Final = 1000
+"""A lease that ends so late never ends."""
+
+SOMEBODY: Final = "somebody"
+REFUSED: Final = Refuse(SOMEBODY, Refusal("INCARNATION_ENDED", "refused"), LIFE)
+_Timed = Join | Heartbeat | Admit | Renew
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One member.
+
+    Args:
+        member: Its process; None if nothing runs.
+        message: What is on its way between it and the center.
+        stray: What its last life sent and has not arrived; what lives before that sent is lost.
+        zombie: The process of its last life, which goes on until its lease is over.
+        news: What was pushed to it and may be overtaken.
+        base: How far the table was raised when its operation in flight began.
+        lag: How much its clock has lost since it asked for the lease it has.
+        message_lag: How much it has lost since it sent the message, or what the message answers.
+    """
+
+    member: MemberState | None = None
+    message: Message | Reply | None = None
+    stray: Message | None = None
+    zombie: MemberState | None = None
+    news: Announce | None = None
+    base: int = 0
+    lag: int = 0
+    message_lag: int = 0
+
+
+class Act(Enum):
+    """What kind of thing happens."""
+
+    START = auto()
+    CRASH = auto()
+    SEND = auto()
+    LEAVE = auto()
+    BEGIN = auto()
+    END = auto()
+    HEAR = auto()
+    ARRIVE = auto()
+    ARRIVE_LATE = auto()
+    TIMER = auto()
+    OPERATOR = auto()
+    TAKE_OVER = auto()
+    TIME = auto()
+    LAG = auto()
+
+
+class Move(NamedTuple):
+    """Something that a member does by itself."""
+
+    act: Act
+    text: str
+    side: int
+    violations: tuple[Violation, ...] = ()
+
+
+class Sides:
+    """The sides that have turned up, by number, and what follows from each. Everything is computed once."""
+
+    def __init__(self, scenario: Scenario, rules: Rules) -> None:
+        self.scenario = scenario
+        self.rules = rules
+        self.values: list[Side] = []
+        self.levels: list[int] = []
+        """The highest level that each may be acting under."""
+        self._numbers: dict[object, int] = {}
+        self._moves: dict[int, tuple[Move, ...]] = {}
+        self._ticks: dict[int, tuple[tuple[int, bool], ...]] = {}
+        self._memory: dict[Any, Any] = {}
+        self.nothing = self.number(Side())
+
+    def number(self, side: Side) -> int:
+        """The number of a side, in its normal form."""
+        side = self._normal(side)
+        messages = message_key(side.message), message_key(side.stray), side.news
+        key = (_member_key(side.member), _member_key(side.zombie), messages, side.base, side.lag, side.message_lag)
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = len(self.values)
+            self.values.append(side)
+            self.levels.append(max((each.acting(LADDER) for each in self._processes(side, SOMEBODY, True)), default=0))
+        return known
+
+    def _normal(self, side: Side) -> Side:
+        """Makes equal what no longer makes a difference."""
+        lease, member, message, zombie, news = self.scenario.lease, side.member, side.message, side.zombie, side.news
+        if member is not None and member.status is Status.OUTSIDE:
+            member = None
+        if member is None:
+            news = None
+            keeps = isinstance(message, Leave) or (self.scenario.strays and isinstance(message, Message))
+            message = message if keeps else None
+        elif member.until is not None and member.until < 0:
+            member = replace(member, until=0)
+        if isinstance(message, _Timed):
+            message = replace(message, sent=max(message.sent, -lease))
+        if zombie is not None and not zombie.active(0):
+            zombie = None
+        base = side.base if member is not None and member.operations else 0
+        lag = side.lag if member is not None and member.active(0) else 0
+        message_lag = side.message_lag if self._fresh(message) else 0
+        return Side(member, message, side.stray, zombie, news, base, lag, message_lag)
+
+    def _fresh(self, message: Message | Reply | None) -> bool:
+        """Whether a lease counted from this message would still run, so that the clock matters to it."""
+        return isinstance(message, _Timed) and message.sent > -self.scenario.lease
+
+    def moves(self, number: int) -> tuple[Move, ...]:
+        """What this member may do by itself."""
+        known = self._moves.get(number)
+        if known is None:
+            known = self._moves[number] = tuple(self._find_moves(self.values[number]))
+        return known
+
+    def _find_moves(self, side: Side) -> Iterator[Move]:
+        member, message = side.member, side.message
+        if member is None:
+            yield from self._starts(side, None)
+            return
+        if self.scenario.zombies and member.active(0):
+            yield from self._starts(side, replace(member, report=replace(member.report, incarnation=LIFE - 1)))
+        yield Move(Act.CRASH, "crashes", self.number(replace(side, member=None)))
+        if isinstance(message, Reply):
+            yield self._hears(replace(side, message=None, message_lag=0), message, side.message_lag)
+        if side.news is not None:
+            yield self._hears(replace(side, news=None), side.news, 0)
+        if member.status is Status.JOINING:
+            yield self._sends(Act.SEND, side, AskToJoin(0, LIFE), "asks to join again")
+            return
+        yield self._sends(Act.SEND, side, Beat(0), "sends a heartbeat")
+        if self.scenario.leave:
+            yield self._sends(Act.LEAVE, side, Goodbye(0), "leaves")
+        if member.operations:
+            yield self._stepped(Act.END, side, End("job"), "ends its operation")[0]
+
+    def _starts(self, side: Side, zombie: MemberState | None) -> Iterator[Move]:
+        if side.zombie is not None:
+            return
+        message = side.message
+        stray = _of_former_life(message) if self.scenario.strays and isinstance(message, Message) else None
+        goes_on = ", while the former process goes on" if zombie else ""
+        for binary in self.scenario.binaries:
+            fresh = Side(MemberState(report_of(binary)), stray=stray, zombie=zombie)
+            text = f"starts the {'new' if binary.hi > 1 else 'old'} binary and asks to join{goes_on}"
+            yield self._sends(Act.START, fresh, AskToJoin(0, LIFE), text)
+
+    def begins(self, number: int, base: int) -> Move | None:
+        """What follows if an operation begins while the table stands at `base`."""
+        side = self.values[number]
+        if not self.scenario.operations or side.member is None or side.member.operations or not side.member.active(0):
+            return None
+        moved = replace(side, base=base if self.scenario.stalls else 0)
+        return self._stepped(Act.BEGIN, moved, Begin(0, "job"), "begins an operation")[0]
+
+    def _sends(self, act: Act, side: Side, event: MemberEvent, text: str) -> Move:
+        move, sent = self._stepped(act, side, event, text)
+        message = replace(sent, seq=1) if isinstance(sent, Heartbeat) else sent
+        return move._replace(side=self.number(replace(self.values[move.side], message=message, message_lag=0)))
+
+    def _hears(self, side: Side, reply: Reply, lost: int) -> Move:
+        before = side.member.until if side.member else None
+        move, _ = self._stepped(Act.HEAR, side, Hear(0, reply), f"hears {_told(reply)}")
+        after = self.values[move.side].member
+        longer = after is not None and (after.until or 0) > (before or 0)
+        if not longer or not isinstance(reply, Admit | Renew):
+            return move
+        lag = 0 if self.scenario.late_allowance else lost
+        return move._replace(side=self.number(replace(self.values[move.side], lag=lag)))
+
+    def _stepped(self, act: Act, side: Side, event: MemberEvent, text: str) -> tuple[Move, Message | None]:
+        """What the member's half of the protocol makes of an event."""
+        assert side.member is not None
+        after, sent = member_step(side.member, event, self.rules)
+        violations = tuple(check(MemberMoment(side.member, after)))
+        return Move(act, text, self.number(replace(side, member=after)), violations), sent[0] if sent else None
+
+    def ticks(self, number: int) -> tuple[tuple[int, bool], ...]:
+        """The sides after one tick of true time, and whether its own clock missed it."""
+        known = self._ticks.get(number)
+        if known is None:
+            known = self._ticks[number] = tuple(self._find_ticks(self.values[number]))
+        return known
+
+    def _find_ticks(self, side: Side) -> Iterator[tuple[int, bool]]:
+        message, margin = side.message, self.scenario.margin
+        aged = replace(message, sent=message.sent - 1) if isinstance(message, _Timed) else message
+        later = replace(side, member=_later(side.member), zombie=_later(side.zombie), message=aged)
+        yield self.number(later), False
+        timed = side.member is not None and side.member.active(0)
+        waits = self._fresh(message)
+        if not self.scenario.lag or not (timed or waits):
+            return
+        if (not timed or side.lag < margin) and (not waits or side.message_lag < margin):
+            missed = replace(side, lag=side.lag + timed, message_lag=side.message_lag + waits)
+            yield self.number(replace(missed, zombie=later.zombie)), True
+
+    def put(self, number: int, reply: Reply) -> int:
+        """The side after an answer was sent to it, which takes the place of what it answers."""
+        return self._with(number, "message", reply)
+
+    def pushed(self, number: int, news: Announce) -> int:
+        """The side after news were sent to it that may be overtaken."""
+        return self._with(number, "news", news)
+
+    def taken(self, number: int, *, stray: bool) -> int:
+        """The side after its message, or its stray one, has arrived."""
+        return self._with(number, "stray" if stray else "message", None)
+
+    def _with(self, number: int, part: str, message: Message | Reply | None) -> int:
+        key = (number, part, message_key(message))
+        if key not in self._memory:
+            changed: Any = {part: message}
+            self._memory[key] = self.number(replace(self.values[number], **changed))
+        known: int = self._memory[key]
+        return known
+
+    def hears(self, number: int, reply: Reply) -> Move:
+        """What follows if the member hears news or a refusal at once, whatever else is on its way."""
+        key = (number, "hears", message_key(reply))
+        if key not in self._memory:
+            self._memory[key] = self._hears(self.values[number], reply, 0)
+        known: Move = self._memory[key]
+        return known
+
+    def revision(self, number: int) -> int:
+        """The newest revision that a member that is in has heard; -1 if it is not in."""
+        member = self.values[number].member
+        if member is None or member.status is not Status.JOINED:
+            return -1
+        return member.heard[LADDER].revision
+
+    def acting(self, number: int, used: int) -> int:
+        """The highest level that anybody of this side can act under while the table stands at `used`."""
+        key = ("acting", number, used)
+        if key not in self._memory:
+            processes = self.processes(number, SOMEBODY, used)
+            self._memory[key] = max((each.acting(LADDER) for each in processes), default=0)
+        known: int = self._memory[key]
+        return known
+
+    def processes(self, number: int, name: str, used: int) -> tuple[Process, ...]:
+        """The processes that run, under their real name, while the table stands at `used`."""
+        key = ("processes", number, name, used)
+        if key not in self._memory:
+            side = self.values[number]
+            # The table refuses the commit of an operation that began before it was changed.
+            goes_through = not self.scenario.fenced or side.base == used
+            self._memory[key] = self._processes(side, name, goes_through)
+        known: tuple[Process, ...] = self._memory[key]
+        return known
+
+    def _processes(self, side: Side, name: str, goes_through: bool) -> tuple[Process, ...]:
+        stalls = self.scenario.stalls and goes_through
+        return tuple(
+            Process(
+                replace(member, report=replace(member.report, identity=name)),
+                member.report.supported,
+                now=0,
+                stalled=stalls and bool(member.operations),
+            )
+            for member in (side.member, side.zombie)
+            if member is not None
+        )
+
+    def facet(self, number: int) -> object:
+        """What tells sides apart whose processes act differently now."""
+        side = self.values[number]
+        return tuple(
+            (each.active(0), _member_key(replace(each, until=None)), side.base) if each else None
+            for each in (side.member, side.zombie)
+        )
+
+
+@cache
+def _report(lo: int, hi: int) -> Report:
+    return Report(SOMEBODY, 0, f"engine@{hi}.0", supported={LADDER: Range(lo, hi)})
+
+
+def report_of(binary: Range) -> Report:
+    """What a process that runs a binary says about itself."""
+    return _report(binary.lo, binary.hi)
+
+
+def _told(reply: Reply) -> str:
+    match reply:
+        case Admit():
+            return f"that it is admitted{_levels(reply.announcements)}"
+        case Renew():
+            return f"that its lease is renewed{_levels(reply.announcements)}"
+        case Announce():
+            return f"news{_levels(reply.announcements)}"
+        case Refuse():
+            return "that it is refused, and stops"
+
+
+def _levels(announcements: tuple[Announcement, ...]) -> str:
+    return "".join(f": level {each.level}, gates up to {each.limit}" for each in announcements)
+
+
+def _later(member: MemberState | None) -> MemberState | None:
+    if member is None or member.until is None or member.until > FAR:
+        return member
+    return replace(member, until=member.until - 1)
+
+
+def _of_former_life(message: Message) -> Message:
+    match message:
+        case Join():
+            return replace(message, report=replace(message.report, incarnation=LIFE - 1), sent=0)
+        case Heartbeat():
+            return replace(message, incarnation=LIFE - 1, sent=0)
+        case Leave():
+            return replace(message, incarnation=LIFE - 1)
+
+
+def _member_key(member: MemberState | None) -> object:
+    if member is None:
+        return None
+    operations = tuple((name, tuple(each.levels.items())) for name, each in member.operations.items())
+    supported = member.report.supported[LADDER]
+    return supported, member.status, member.until, tuple(member.heard.values()), operations
+
+
+def message_key(message: Message | Reply | None) -> object:
+    """What tells messages apart."""
+    match message:
+        case Join():
+            return "join", message.report.incarnation, message.report.supported[LADDER], message.sent
+        case Heartbeat():
+            return "heartbeat", message.incarnation, message.sent, tuple(message.views.items())
+        case Refuse():
+            return "refuse"
+        case _:
+            return message

@@ -1,0 +1,199 @@
+"""The design with one rule taken out at a time.
+
+Each mutant replaces one decision of `halocline.fleet.core.rules`, or one assumption about the world, by what a
+reasonable person might have built instead. The explorer must find the harm: a mutant that survives means that a rule
+is not needed, or that the explorer does not look closely enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from halocline.fleet.core.admission import admissible, renewable
+from halocline.fleet.core.effects import Effect, Refusal, Renew
+from halocline.fleet.core.rules import RULES, Rules, whatever_grants
+from halocline.fleet.core.state import Fleet, Key, Member, Provenance, Range, Report
+from halocline.fleet.model.scenario import BRIEF, DOWN, HELD, LIVES, NEWS, REMOVED, SILENT, STALL, Scenario
+
+EARLY_USE: Final = (3, 4)
+"""The harm itself: somebody who is active cannot work with what others do."""
+
+
+SLOW_CLOCKS: Final = replace(BRIEF, margin=1, lag=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault.
+
+    Args:
+        name: Names it.
+        fault: What is different, in a few words.
+        scenario: Where it shows.
+        rules: The rules with one replaced.
+        watch: The invariants among which it must violate one.
+        stuck: Whether it is safe, but can be stuck for ever.
+    """
+
+    name: str
+    fault: str
+    scenario: Scenario
+    rules: Rules = RULES
+    watch: tuple[int, ...] = EARLY_USE
+    stuck: bool = False
+
+
+def _level_is_not_checked_again(fleet: Fleet, report: Report) -> Refusal | None:
+    refusal = admissible(fleet, report)
+    known = any(key.identity == report.identity for key in fleet.members)
+    return None if refusal and known and refusal.condition == "INCOMPATIBLE_VERSION" else refusal
+
+
+def _lapsed(member: Member) -> Member | None:
+    return replace(member, provenance=Provenance.OBSERVED, last_seen=None)
+
+
+def _whoever_was_registered(fleet: Fleet, key: Key) -> Refusal | None:
+    return None if key in fleet.members else renewable(fleet, key)
+
+
+def _its_former_lives(fleet: Fleet, report: Report) -> tuple[Key, ...]:
+    return tuple(key for key in fleet.members if key.identity == report.identity)
+
+
+def _all_but_heartbeats(effects: Sequence[Effect]) -> bool:
+    return whatever_grants([effect for effect in effects if not isinstance(effect, Renew)])
+
+
+def _anything(report: Report, ladder: str) -> Range | None:
+    return report.supported.get(ladder, Range(1, 99))
+
+
+MUTANTS: Final = (
+    Mutant(
+        "no-member-lease",
+        "a member acts until it is told to stop, while the coordinator stops waiting for it",
+        BRIEF,
+        replace(RULES, member_lease=lambda sent, heard, lease: 1_000_000),
+    ),
+    Mutant(
+        "no-epoch-fence",
+        "the store accepts what a coordinator writes that was replaced",
+        replace(BRIEF, take_over=True),
+        replace(RULES, accepts=lambda store, commit: True),
+    ),
+    Mutant(
+        "heartbeats-unconfirmed",
+        "a coordinator renews leases without asking the store whether it still leads",
+        replace(BRIEF, take_over=True),
+        replace(RULES, confirms=_all_but_heartbeats),
+    ),
+    Mutant(
+        "lease-from-reply",
+        "a member counts its lease from the arrival of the answer",
+        BRIEF,
+        replace(RULES, member_lease=lambda sent, heard, lease: heard + lease),
+    ),
+    Mutant(
+        "no-margin",
+        "the coordinator waits for the lease only, while clocks may fall behind",
+        SLOW_CLOCKS,
+        replace(RULES, coordinator_lease=lambda at, terms: at + terms.lease),
+    ),
+    Mutant(
+        "margin-anew",
+        "the margin is thought to begin when an answer arrives, so a clock can lose it twice within one lease",
+        replace(SLOW_CLOCKS, late_allowance=True),
+    ),
+    Mutant(
+        "no-grace",
+        "a coordinator that takes over considers those gone whom it has not heard itself",
+        replace(BRIEF, take_over=True),
+        replace(RULES, grace=lambda at, terms: at),
+    ),
+    Mutant(
+        "no-check-at-rejoin",
+        "a member that was here before is admitted whatever it runs now",
+        replace(BRIEF, lives=1),
+        replace(RULES, admissible=_level_is_not_checked_again),
+    ),
+    Mutant(
+        "resurrection",
+        "a heartbeat brings back a life that had expired",
+        BRIEF,
+        replace(RULES, remains=_lapsed, renewable=_whoever_was_registered),
+    ),
+    Mutant(
+        "life-replaced",
+        "a member that starts again takes the place of its former life at once",
+        LIVES,
+        replace(RULES, replaces=_its_former_lives),
+    ),
+    Mutant(
+        "removed-at-once",
+        "a member that an operator removes no longer counts, though it may still act",
+        REMOVED,
+        replace(RULES, forgets=lambda command: True),
+    ),
+    Mutant(
+        "unknown-passes",
+        "somebody of whom nothing is known does not keep the level from rising",
+        SILENT,
+        replace(RULES, supports=_anything),
+    ),
+    Mutant(
+        "settled-by-level",
+        "a level is settled when it is raised, not when everybody has seen it",
+        BRIEF,
+        replace(RULES, settled=lambda standing, views: standing.level),
+        watch=(5,),
+    ),
+    Mutant(
+        "settled-by-old-views",
+        "what a member said before gates were closed still counts after they were opened again",
+        DOWN,
+        replace(RULES, settled=lambda standing, views: min((view.level for view in views), default=standing.level)),
+        watch=(5,),
+    ),
+    Mutant(
+        "hold-ignored",
+        "a hold is recorded and not obeyed",
+        HELD,
+        replace(RULES, in_force=lambda hold, at: False),
+        watch=(12,),
+    ),
+    Mutant(
+        "no-acknowledgement",
+        "a downgrade goes on without waiting for gates to close",
+        DOWN,
+        replace(RULES, acknowledged=lambda downgrade, views: True),
+    ),
+    Mutant(
+        "operations-forgotten",
+        "a member says that its gates are closed while an operation in flight still acts above them",
+        replace(DOWN, commands=NEWS.commands),
+        replace(RULES, in_use=lambda heard, operations: heard),
+    ),
+    Mutant(
+        "last-word-counts",
+        "a member believes what it hears last, not what is newest",
+        NEWS,
+        replace(RULES, believes=lambda heard, announcement: True),
+    ),
+    Mutant(
+        "no-table-fence",
+        "a table takes the commit of a writer that stalled while the table was raised",
+        replace(STALL, fenced=False),
+    ),
+    Mutant(
+        "everybody-counts",
+        "there are no leases: whoever ever joined counts until an operator removes it",
+        BRIEF,
+        replace(RULES, run_out=lambda until, at: False),
+        watch=(17,),
+        stuck=True,
+    ),
+)
+"""Faults seen in the field or in earlier designs. All but the last are unsafe; the last can be stuck for ever."""

@@ -1,0 +1,212 @@
+"""A coordinator: the pure core, joined to a store and a clock.
+
+`decide` works out what follows from some events, `carry_out` writes it, and only then is the new state kept and may
+anybody be answered. Events that arrive together share one transaction; each still sees the state that the one before it
+left. If the store says that somebody else has taken over, or does not say what became of a write, the coordinator
+*steps down*: it forgets its state, answers nobody, and has to take over again from what the store holds.
+
+Heartbeats write nothing. They need to know that nobody has taken over since they arrived, which the coordinator's lease
+on the store tells without asking.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from halocline.errors import ConflictError, HaloclineError, InternalError
+from halocline.fleet.core.clock import Clock
+from halocline.fleet.core.effects import Audit, Commit, Effect
+from halocline.fleet.core.events import DeclareLadder, Event, SetTerms, TakeOver, What
+from halocline.fleet.core.ladder import Ladder
+from halocline.fleet.core.rules import RULES, Rules
+from halocline.fleet.core.state import Change, Fleet, State, Terms
+from halocline.fleet.core.step import loaded, step
+from halocline.fleet.store import FleetStore, Holder, Sighting, Write
+
+_log = logging.getLogger(__name__)
+
+Outcome = tuple[Effect, ...] | HaloclineError
+"""What follows from an event, or why it cannot be taken up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What follows from some events, not yet written.
+
+    Args:
+        before: The state it was worked out from.
+        after: The state to keep once it is written.
+        effects: For each event what follows from it; or the error, if it cannot be taken up.
+        write: What to write.
+        confirm: Whether somebody is told yes, so that the store must agree even if there is nothing to write.
+    """
+
+    before: State
+    after: State
+    effects: tuple[Outcome, ...]
+    write: Write
+    confirm: bool
+
+
+class Coordinator:
+    """One process's claim to coordinate a fleet.
+
+    Args:
+        store: Where the truth lives.
+        clock: Where the time comes from.
+        name: Tells this process from any other.
+        address: Where members reach it.
+        ladders: Those that every fleet has; declared when it takes over, if the fleet does not have them yet.
+        provides: The features that it provides to members.
+        terms: What a new fleet agrees on.
+        rules: The decisions to follow.
+
+    Attributes:
+        state: What it knows; None while it is not active.
+        since: When it took over.
+    """
+
+    def __init__(
+        self,
+        store: FleetStore,
+        clock: Clock,
+        *,
+        name: str,
+        address: str,
+        ladders: Sequence[DeclareLadder] = (),
+        provides: frozenset[str] = frozenset(),
+        terms: Terms | None = None,
+        rules: Rules = RULES,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.name = name
+        self.address = address
+        self.state: State | None = None
+        self.since = 0
+        self._ladders = tuple(ladders)
+        self._provides = provides
+        self._terms = terms or Terms()
+        self._rules = rules
+
+    @property
+    def active(self) -> bool:
+        """Whether it has taken over and does not know of a successor."""
+        return self.state is not None
+
+    @property
+    def epoch(self) -> int:
+        """Under which it acts; 0 while it is not active."""
+        return self.state.epoch if self.state else 0
+
+    def take_over(self) -> Holder | None:
+        """Becomes the coordinator; otherwise says who is."""
+        taken = self.store.take_over(self.name, self.address, self._begin)
+        if isinstance(taken, Holder):
+            return taken
+        self.state = taken
+        self.since = self.clock.now()
+        return None
+
+    def step_down(self) -> None:
+        """Forgets everything; what counts is in the store."""
+        self.state = None
+
+    def decide(self, whats: Sequence[What], sightings: Sequence[Sighting] = ()) -> Batch:
+        """Works out what follows from events that are taken up now, in this order. Changes nothing.
+
+        An event that cannot be taken up, because it makes no sense or because of a bug, leaves the others alone.
+        """
+        if self.state is None:
+            raise InternalError(f"{self.name} is not active and cannot decide anything")
+        state, at = self.state, self.clock.now()
+        told: list[Outcome] = []
+        for what in whats:
+            try:
+                state, effects = step(state, Event(at, what), self._rules)
+                told.append(effects)
+            except HaloclineError as error:
+                told.append(error)
+            except Exception:
+                _log.exception("an event could not be taken up: %s", what)
+                told.append(InternalError("an event could not be taken up; the coordinator's log says more"))
+        return _batch(self.state, state, told, sightings)
+
+    def carry_out(self, batch: Batch) -> None:
+        """Writes a batch, or asks the store whether we still coordinate. Blocks; steps down if that fails."""
+        try:
+            if batch.write:
+                self.store.write(batch.before.epoch, batch.write)
+            elif batch.confirm and not self.store.holds_lease(batch.before.epoch):
+                self.store.renew(batch.before.epoch)
+        except HaloclineError:
+            self.step_down()
+            raise
+
+    def keep(self, batch: Batch) -> None:
+        """Keeps the state of a batch that was carried out."""
+        if self.state is not batch.before:
+            raise ConflictError("the coordinator has stepped down meanwhile", condition="STALE_EPOCH")
+        self.state = batch.after
+
+    def process(self, what: What) -> tuple[Effect, ...]:
+        """Decides, writes and keeps, one after the other.
+
+        Raises:
+            HaloclineError: The event cannot be taken up, or the store refused.
+        """
+        batch = self.decide((what,))
+        (effects,) = batch.effects
+        if isinstance(effects, HaloclineError):
+            raise effects
+        self.carry_out(batch)
+        self.keep(batch)
+        return effects
+
+    def restore(self, changes: Sequence[Change], audit: Audit) -> None:
+        """Puts a backup in the place of everything, under a new epoch. Nobody may hold a lease meanwhile."""
+        assert self.state is not None
+        epoch = self.state.epoch
+        try:
+            self.store.replace(epoch, changes, Write(audits=(audit,)))
+        finally:
+            self.step_down()
+        self.take_over()
+
+    def _begin(self, fleet: Fleet) -> tuple[State, int, Write]:
+        """The first steps under a new epoch. The time is taken here, with everybody else locked out."""
+        state, at = loaded(fleet), self.clock.now()
+        told: list[Outcome] = []
+        first: list[What] = [TakeOver()]
+        terms = replace(fleet.terms if fleet.epoch else self._terms, provides=self._provides)
+        if fleet.terms != terms:
+            first.append(SetTerms(terms, actor="fleet"))
+        first += [each for each in self._ladders if _grows(fleet.ladders.get(each.ladder.name), each.ladder)]
+        for what in first:
+            state, effects = step(state, Event(at, what), self._rules)
+            told.append(effects)
+        return state, state.epoch, _batch(state, state, told, ()).write
+
+
+def _grows(known: Ladder | None, ladder: Ladder) -> bool:
+    """Whether a shipped ladder brings anything new; what a user declared under its name is left alone."""
+    return known is None or (known != ladder and ladder.extends(known))
+
+
+def _batch(before: State, after: State, told: Sequence[Outcome], sightings: Sequence[Sighting]) -> Batch:
+    changes: dict[tuple[str, Any], Change] = {}
+    audits = []
+    confirm = False
+    for effects in told:
+        for effect in () if isinstance(effects, HaloclineError) else effects:
+            if isinstance(effect, Commit):
+                confirm = True
+                for change in effect.changes:
+                    changes.pop((change.kind, change.key), None)
+                    changes[change.kind, change.key] = change
+            elif isinstance(effect, Audit):
+                audits.append(effect)
+    return Batch(before, after, tuple(told), Write(tuple(changes.values()), tuple(audits), tuple(sightings)), confirm)

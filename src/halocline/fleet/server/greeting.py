@@ -1,0 +1,186 @@
+"""Greeting a caller: the server's half of the handshake.
+
+In this order, and the first no ends it: is the caller let in, is this the active coordinator, are the clocks close
+enough, do both ends of the wire fit, and may it join the fleet as it stands. Whatever the outcome, the server remembers
+who called with what.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Final
+
+from halocline.errors import DeniedError
+from halocline.fleet.core.effects import Admit, Refusal, Refuse
+from halocline.fleet.core.events import Join
+from halocline.fleet.core.state import Key, Report
+from halocline.fleet.server.auth import Claims, Grant, Right
+from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.store import Sighting
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.handshake import Objection, Role, Side, judge, refusal
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.status import Rejection
+
+_MOST_JUDGED: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is at the other end of a connection, before it has said anything.
+
+    Args:
+        peer: Its network address.
+        names: The names that its certificate bears, if it showed one.
+    """
+
+    peer: str
+    names: tuple[str, ...] = ()
+
+
+class Greeter:
+    """Greets callers on behalf of a service."""
+
+    def __init__(self, service: FleetService) -> None:
+        self._service = service
+        self._judged: OrderedDict[bytes, tuple[Side, tuple[Objection, ...]]] = OrderedDict()
+        self.clients: dict[Key, str] = {}
+
+    async def greet(self, request: pb.HandshakeRequest, caller: Caller) -> pb.HandshakeResponse:
+        """Answers a handshake.
+
+        Raises:
+            RejectedError: Either end does not fit the other, or the caller is not let in.
+            InputError: The request makes no sense.
+        """
+        service = self._service
+        joining = request.HasField("membership")
+        who = Report(request.identity, 0, "").identity
+        role = messages.matched("role", request.role or "reader")
+        grant = await self._let_in(request, caller, joining)
+        state = service.state()
+        client, objections = self._judge(request.client, Role.MEMBER if joining else Role.OPERATOR)
+        release = messages.bounded("release", request.membership.release, messages.LONGEST_RELEASE)
+        now = service.clock.now()
+        sighting = Sighting(who, client.release, release, role, "greeted", tuple(sorted(client.requires)), now)
+        problem = self._too_far(request) or self._misfit(objections, client)
+        if problem is not None:
+            self._saw(sighting, problem.refusal)
+            await service.write_down(who, "handshake", problem.refusal)
+            raise RejectedError(problem)
+        admission = None
+        incarnation = 0
+        if joining:
+            report = messages.report(who, role, request.membership)
+            report = replace(report, needs=report.needs | messages.feature_names(client.requires))
+            admission = await self._admit(Join(report, request.sent), sighting)
+            incarnation = report.incarnation
+            self._note_client(report.key, client.release)
+        self._saw(replace(sighting, outcome="joined" if joining else "greeted"))
+        claims = Claims(
+            who,
+            incarnation,
+            role,
+            release or client.release,
+            service.coordinator.epoch or state.epoch,
+            grant.name,
+            grant.rights,
+            now + service.settings.token_ms,
+        )
+        return pb.HandshakeResponse(
+            server=messages.to_peer(service.wire.server()),
+            epoch=claims.epoch,
+            clock_ms=service.clock.wall(),
+            token=service.tokens().issue(claims),
+            token_expires_ms=claims.expires_ms,
+            rights=sorted(grant.rights),
+            admission=admission,
+        )
+
+    def _note_client(self, key: Key, release: str) -> None:
+        """Remembers with which program a member speaks, and forgets it of those who are no longer here."""
+        self.clients[key] = release
+        present = self._service.state().fleet.members
+        if len(self.clients) > 2 * len(present) + 100:
+            self.clients = {known: name for known, name in self.clients.items() if known in present}
+
+    async def _let_in(self, request: pb.HandshakeRequest, caller: Caller, joining: bool) -> Grant:
+        grant = self._service.access.grant(request.secret, caller.names)
+        if grant is None:
+            shown = "a secret that is not known" if request.secret else "neither a secret nor a known certificate"
+            problem = Refusal(
+                "TOKEN_INVALID",
+                f"{request.identity} showed {shown}",
+                sides=(("from", caller.peer),),
+                next_step="Set HALOCLINE_FLEET_SECRET, or use a certificate that the access file names.",
+            )
+            await self._service.write_down(caller.peer, "handshake", problem)
+            raise RejectedError(Rejection(problem))
+        needed = Right.JOIN if joining else Right.OBSERVE
+        if needed not in grant.rights:
+            error = DeniedError(
+                f"{grant.name} may not {needed}",
+                sides={"needed": needed, "has": ", ".join(sorted(grant.rights)) or "nothing"},
+                next_step="Use a secret or certificate with that right.",
+            )
+            rejection = Rejection.of(error)
+            await self._service.write_down(request.identity, "handshake", rejection.refusal)
+            raise RejectedError(rejection)
+        return grant
+
+    def _judge(self, peer: pb.Peer, role: Role) -> tuple[Side, tuple[Objection, ...]]:
+        """What stands between us and a client. Fleets run few releases, so most answers are known already."""
+        key = role.encode() + peer.SerializeToString(deterministic=True)
+        found = self._judged.get(key)
+        if found is None:
+            client = messages.side(peer)
+            wire = self._service.wire
+            found = (client, judge(client, wire.server(), wire, role))
+            self._judged[key] = found
+            if len(self._judged) > _MOST_JUDGED:
+                self._judged.popitem(last=False)
+        return found
+
+    def _misfit(self, objections: tuple[Objection, ...], client: Side) -> Rejection | None:
+        if not objections:
+            return None
+        return Rejection(refusal(objections, client, self._service.wire.server()), objections)
+
+    def _too_far(self, request: pb.HandshakeRequest) -> Rejection | None:
+        ours = self._service.clock.wall()
+        apart = request.clock_ms - ours
+        allowed = self._service.settings.skew_ms
+        if abs(apart) <= allowed:
+            return None
+        problem = Refusal(
+            "CLOCK_SKEW",
+            f"the clock of {request.identity} is {abs(apart) / 1000:,.0f} s {'ahead' if apart > 0 else 'behind'}",
+            subject=request.identity,
+            sides=(
+                ("yours", str(request.clock_ms)),
+                ("ours", str(self._service.clock.wall())),
+                ("allowed", f"{allowed} ms"),
+            ),
+            next_step="Set the clock, for example with NTP.",
+        )
+        return Rejection(problem)
+
+    async def _admit(self, join: Join, sighting: Sighting) -> pb.Admission:
+        for effect in await self._service.submit(join):
+            if isinstance(effect, Admit):
+                return messages.to_admission(effect)
+            if isinstance(effect, Refuse):
+                self._saw(sighting, effect.refusal)
+                self._service.metrics.refused("join", effect.refusal.condition)
+                if effect.refusal.condition == "INCOMPATIBLE_VERSION":
+                    self._service.metrics.denied(effect.refusal.subject)
+                raise RejectedError(Rejection(effect.refusal))
+        raise self._service.elsewhere()
+
+    def _saw(self, sighting: Sighting, problem: Refusal | None = None) -> None:
+        outcome = problem.condition if problem else sighting.outcome
+        self._service.remember(replace(sighting, outcome=outcome))
+        self._service.metrics.handshake(outcome)
+        if problem is not None:
+            self._service.metrics.incompatible(sighting.release or sighting.client)

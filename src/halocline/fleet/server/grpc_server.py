@@ -1,0 +1,396 @@
+"""The gRPC side of a coordinator.
+
+Calls arrive as bytes and are decoded here, so that garbage is refused like anything else: with a typed status, counted
+and written down. Every call but the handshake needs a token. Every call has a deadline of our own, whatever the caller
+set. Health checks say `SERVING` on the active coordinator only, so that load balancers follow it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from halocline.errors import HaloclineError, InputError, InternalError
+from halocline.fleet.core.effects import Effect, Refusal, Refuse, Renew
+from halocline.fleet.core.events import Leave
+from halocline.fleet.server.auth import Claims, Right
+from halocline.fleet.server.commands import LARGEST_IMPORT, RIGHTS, Commands
+from halocline.fleet.server.greeting import Caller, Greeter
+from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.server.sessions import Session
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.endpoint import LARGEST_ANSWER, LARGEST_REQUEST
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.status import Rejection
+
+_log = logging.getLogger(__name__)
+_DEADLINE_S: Final = 15.0
+_MOST_CALLS: Final = 50_000
+_SERVICES: Final = ("halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin")
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", LARGEST_REQUEST),
+    ("grpc.max_send_message_length", LARGEST_ANSWER),
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.max_ping_strikes", 5),
+    # Connections are renewed now and then, so that both ends are checked again and load moves.
+    ("grpc.max_connection_age_ms", 3_600_000),
+    ("grpc.max_connection_age_grace_ms", 10_000),
+    ("grpc.max_concurrent_streams", 100),
+    # Two coordinators on one port would each get half of the calls.
+    ("grpc.so_reuseport", 0),
+)
+
+Context = Any
+"""`grpc.aio.ServicerContext`, whose type parameters say nothing where messages are bytes."""
+
+_Answer = Callable[[Any, Context], Awaitable[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a server shows, and what it asks of callers.
+
+    Args:
+        certificate: File with the server's certificate chain.
+        key: File with its key.
+        client_authority: File with the certificates that sign those of clients; then every client must show one.
+    """
+
+    certificate: Path
+    key: Path
+    client_authority: Path | None = None
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """The files as gRPC wants them."""
+        try:
+            pair = (self.key.read_bytes(), self.certificate.read_bytes())
+            authority = self.client_authority.read_bytes() if self.client_authority else None
+        except OSError as error:
+            raise InputError(f"{error.filename} cannot be read: {error.strerror}") from error
+        return grpc.ssl_server_credentials([pair], authority, authority is not None)
+
+
+class FleetServer:
+    """A service that can be called over gRPC.
+
+    Args:
+        service: What answers.
+        listen: `host:port`; port 0 for any that is free.
+        tls: What to show and to ask; None to speak in the clear.
+
+    Attributes:
+        port: Where it listens, once started.
+    """
+
+    def __init__(self, service: FleetService, listen: str, tls: Tls | None = None) -> None:
+        self.service = service
+        self.port = 0
+        self._listen = listen
+        self._tls = tls
+        self._greeter = Greeter(service)
+        self._commands = Commands(service, self._greeter)
+        self._health: Any = health.aio.HealthServicer()
+        self._server: grpc.aio.Server | None = None
+        self._background: set[asyncio.Task[Any]] = set()
+
+    def bind(self) -> int:
+        """Takes the port without answering yet.
+
+        Raises:
+            InputError: The port is taken, or the address is not one of this machine.
+        """
+        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_MOST_CALLS)
+        server.add_generic_rpc_handlers(tuple(self._handlers(name) for name in _SERVICES))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection(
+            (*_SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), server
+        )
+        try:
+            if self._tls is None:
+                self.port = server.add_insecure_port(self._listen)
+            else:
+                self.port = server.add_secure_port(self._listen, self._tls.credentials())
+        except RuntimeError as error:
+            raise InputError(
+                f"cannot listen on {self._listen}",
+                sides={"problem": str(error)[:200]},
+                next_step="Is another coordinator running there? Choose another address with --listen.",
+            ) from error
+        self._server = server
+        return self.port
+
+    async def start(self) -> None:
+        """Begins to answer."""
+        if self._server is None:
+            self.bind()
+        assert self._server is not None
+        self.service.on_active.append(self._report_health)
+        await self._set_health(self.service.active)
+        await self._server.start()
+
+    async def stop(self, grace: float = 1.0) -> None:
+        """Ends all calls."""
+        await self._health.enter_graceful_shutdown()
+        self.service.sessions.end_all()
+        if self._server is not None:
+            await self._server.stop(grace)
+
+    # Health.
+
+    def _report_health(self, active: bool) -> None:
+        task = asyncio.ensure_future(self._set_health(active))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _set_health(self, active: bool) -> None:
+        serving = health_pb2.HealthCheckResponse.SERVING
+        status = serving if active else health_pb2.HealthCheckResponse.NOT_SERVING
+        for name in ("", *_SERVICES):
+            await self._health.set(name, status)
+
+    # Calls.
+
+    def _handlers(self, service: str) -> grpc.GenericRpcHandler:
+        found: dict[str, Any] = {}
+        for method in pb.DESCRIPTOR.services_by_name[service.rpartition(".")[2]].methods:
+            name, kind = method.name, getattr(pb, method.input_type.name)
+            if name == "Session":
+                found[name] = grpc.stream_stream_rpc_method_handler(self._session)
+            elif name == "Export":
+                found[name] = grpc.unary_stream_rpc_method_handler(self._export)
+            elif name == "Import":
+                found[name] = grpc.stream_unary_rpc_method_handler(self._import)
+            else:
+                own: dict[str, _Answer] = {"Handshake": self._handshake, "Leave": self._leave}
+                answer = own.get(name) or partial(self._command, name)
+                found[name] = grpc.unary_unary_rpc_method_handler(partial(self._unary, name, kind, answer))
+        return grpc.method_handlers_generic_handler(service, found)
+
+    async def _unary(
+        self,
+        name: str,
+        kind: type[Message],
+        answer: _Answer,
+        request: bytes,
+        context: Context,
+    ) -> bytes:
+        async def called() -> bytes:
+            return (await answer(_decoded(kind, request), context)).SerializeToString()
+
+        return await self._answered(name, context, called)
+
+    async def _answered(self, name: str, context: Context, called: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Makes a call, and turns whatever goes wrong into a status."""
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                result = await called()
+            self.service.metrics.called(name, "OK")
+            return result
+        except TimeoutError:
+            rejection = Rejection(Refusal("UNAVAILABLE", f"{name} took longer than {_DEADLINE_S:g} s"))
+        except RejectedError as error:
+            rejection = error.rejection
+        except HaloclineError as error:
+            rejection = Rejection.of(error)
+            if error.condition in ("ARGUMENT_INVALID", "MALFORMED", "TOKEN_INVALID", "DENIED"):
+                await self.service.write_down(context.peer(), name.lower(), rejection.refusal)
+        except Exception:
+            _log.exception("%s failed, which is a bug", name)
+            rejection = Rejection.of(InternalError(f"{name} failed; the coordinator's log says more"))
+        self.service.metrics.called(name, rejection.code.name)
+        await _abort(context, rejection)
+        raise AssertionError("abort always raises")
+
+    async def _handshake(self, request: pb.HandshakeRequest, context: Context) -> pb.HandshakeResponse:
+        return await self._greeter.greet(request, Caller(context.peer(), _names(context)))
+
+    async def _command(self, name: str, request: Message, context: Context) -> Message:
+        claims = self._claims(name, context)
+        answer: Message = await getattr(self._commands, name)(request, claims)
+        return answer
+
+    async def _leave(self, _: pb.LeaveRequest, context: Context) -> pb.LeaveResponse:
+        claims = self._claims("Leave", context)
+        await self.service.submit(Leave(claims.identity, claims.incarnation))
+        return pb.LeaveResponse()
+
+    async def _export(self, request: bytes, context: Context) -> None:
+        pieces: list[bytes] = []
+
+        async def called() -> bytes:
+            _decoded(pb.ExportRequest, request)
+            self._claims("Export", context)
+            pieces.extend(await self._commands.export())
+            return b""
+
+        await self._answered("Export", context, called)
+        for piece in pieces:
+            await context.write(pb.Chunk(data=piece).SerializeToString())
+
+    async def _import(self, _: Any, context: Context) -> bytes:
+        async def called() -> bytes:
+            claims = self._claims("Import", context)
+            document, reason = bytearray(), ""
+            while (piece := await context.read()) is not grpc.aio.EOF:
+                chunk = _decoded(pb.Chunk, piece)
+                reason = reason or chunk.reason
+                document += chunk.data
+                if len(document) > LARGEST_IMPORT:
+                    raise InputError(f"an import has at most {LARGEST_IMPORT:,} bytes")
+            return (await self._commands.restore(bytes(document), reason, claims)).SerializeToString()
+
+        return await self._answered("Import", context, called)
+
+    # Sessions.
+
+    async def _session(self, _: Any, context: Context) -> None:
+        session: Session | None = None
+
+        async def opened() -> bytes:
+            nonlocal session
+            session = self._open(context)
+            await session.flush()
+            return b""
+
+        await self._answered("Session", context, opened)
+        assert session is not None
+        try:
+            while not session.over:
+                up = await context.read()
+                if up is grpc.aio.EOF:
+                    break
+                await self._take(session, up, context)
+        except asyncio.CancelledError:
+            if not session.over:
+                raise
+            # We ended it ourselves. gRPC takes a cancelled handler for a caller that has gone and tells it nothing.
+            current = asyncio.current_task()
+            assert current is not None
+            current.uncancel()
+            refusal = Refusal("UNAVAILABLE", "the session was ended", next_step="Begin a new one.")
+            await _abort(context, Rejection(refusal))
+        finally:
+            self.service.sessions.drop(session)
+
+    async def _take(self, session: Session, up: bytes, context: Context) -> None:
+        """Takes up a heartbeat. The answer comes by itself; only what cannot be taken up ends the session here."""
+        try:
+            self._beat(session, up)
+        except (HaloclineError, RejectedError) as problem:
+            raised = problem
+
+            async def refused() -> bytes:
+                raise raised
+
+            await self._answered("Heartbeat", context, refused)
+
+    def _open(self, context: Context) -> Session:
+        claims = self._claims("Session", context)
+        if not claims.incarnation:
+            raise InputError("only a member has a session", next_step="Make a handshake with a membership first.")
+        task = asyncio.current_task()
+        assert task is not None
+        session = Session(claims, context.write, task.cancel)
+        state = self.service.state()
+        self.service.sessions.add(session)
+        standing = pb.Standing(announcements=messages.to_announcements(state.fleet.announcements()))
+        session.put(pb.Down(standing=standing).SerializeToString())
+        session.put(pb.Down(marker=pb.Marker(epoch=state.epoch)).SerializeToString())
+        return session
+
+    def _beat(self, session: Session, up: bytes) -> None:
+        message = _decoded(pb.Up, up)
+        if session.too_fast(self.service.clock.now()):
+            raise RejectedError(Rejection(Refusal("TOO_MANY", "heartbeats come too fast")))
+        if message.WhichOneof("what") != "heartbeat":
+            raise InputError("a session carries heartbeats, and nothing else")
+        claims = session.claims
+        event = messages.heartbeat(claims.identity, claims.incarnation, message.heartbeat)
+        self.service.beat(event, partial(self._answer, session))
+
+    def _answer(self, session: Session, effects: tuple[Effect, ...] | None) -> None:
+        if effects is None:
+            session.end()
+            return
+        for effect in effects:
+            if isinstance(effect, Renew):
+                self.service.metrics.heartbeat()
+                session.put(pb.Down(renewal=messages.to_renewal(effect)).SerializeToString())
+            elif isinstance(effect, Refuse):
+                session.put(pb.Down(ended=messages.to_ended(effect.refusal)).SerializeToString())
+        self._refresh(session)
+        self.service.sessions.flush_soon(session)
+
+    def _refresh(self, session: Session) -> None:
+        """Gives a member a fresh token once half of the old one's life is over."""
+        claims, now, life = session.claims, self.service.clock.now(), self.service.settings.token_ms
+        if claims.expires_ms - now > life // 2:
+            return
+        renewed = Claims(
+            claims.identity,
+            claims.incarnation,
+            claims.role,
+            claims.release,
+            self.service.coordinator.epoch,
+            claims.grant,
+            claims.rights,
+            now + life,
+        )
+        session.claims = renewed
+        fresh = pb.FreshToken(token=self.service.tokens().issue(renewed), expires_ms=renewed.expires_ms)
+        session.put(pb.Down(token=fresh).SerializeToString())
+
+    def _claims(self, name: str, context: Context) -> Claims:
+        """Who calls, if the token is good and gives the right that the call needs."""
+        token = ""
+        for key, value in context.invocation_metadata():
+            if key == "authorization" and isinstance(value, str):
+                token = value.removeprefix("Bearer ")
+        claims = self.service.tokens().check(token, self.service.clock.now())
+        claims.require(RIGHTS[name], _WORDS.get(RIGHTS[name], RIGHTS[name]))
+        state = self.service.state()
+        if claims.epoch > state.epoch:
+            # Its token was given by a coordinator that came after us, and we have not noticed yet.
+            raise self.service.elsewhere()
+        return claims
+
+
+_WORDS: Final = {
+    Right.OBSERVE: "see the fleet",
+    Right.JOIN: "be a member",
+    Right.PLAN: "plan",
+    Right.RAISE: "change the fleet",
+    Right.FORCE: "force anything",
+}
+
+
+def _decoded(kind: type[Any], data: bytes) -> Any:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise InputError(f"what was sent is no {kind.__name__}", sides={"bytes": f"{len(data):,}"}) from error
+
+
+async def _abort(context: Context, rejection: Rejection) -> None:
+    status = rejection.status()
+    await context.abort(status.code, status.details, status.trailing_metadata)
+
+
+def _names(context: Context) -> tuple[str, ...]:
+    """The names that the caller's certificate bears."""
+    shown = context.auth_context()
+    found = (*shown.get("x509_subject_alternative_name", ()), *shown.get("x509_common_name", ()))
+    return tuple(name.decode(errors="replace") for name in found)

@@ -1,0 +1,230 @@
+"""Running a coordinator: store, service, gRPC and HTTP in one process.
+
+`Hosting` is what `halocline serve` runs. `embedded` runs the same in a thread of another program, for tests, notebooks
+and demonstrations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any
+
+from starlette.routing import BaseRoute
+
+from halocline.errors import InputError, UnavailableError
+from halocline.fleet.core.clock import Clock, SystemClock
+from halocline.fleet.core.events import DeclareLadder
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.ladders import shipped
+from halocline.fleet.core.state import Terms
+from halocline.fleet.server.auth import Access
+from halocline.fleet.server.coordinator import Coordinator
+from halocline.fleet.server.grpc_server import FleetServer, Tls
+from halocline.fleet.server.http import HttpServer, build_app
+from halocline.fleet.server.lineage import routes as lineage_routes
+from halocline.fleet.server.service import FleetService, Settings
+from halocline.fleet.store import FleetStore, open_fleet_store
+from halocline.fleet.wire.endpoint import DEFAULT_PORT
+from halocline.fleet.wire.handshake import Wire
+
+Routes = Callable[[FleetService], Sequence[BaseRoute]]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How to run a coordinator.
+
+    Args:
+        store: A file for SQLite, or a URL of PostgreSQL.
+        listen: `host:port` for gRPC; port 0 for any that is free.
+        http: `host:port` for HTTP, or nothing to leave it out.
+        advertise: Where others reach us, if that is not where we listen.
+        access: Who is let in; everybody if not given, which only the loopback address allows.
+        tls: What to show and to ask; in the clear if not given, which only the loopback address allows.
+        insecure: Allow other addresses without access or TLS, because something else takes care of it.
+        policy: What makes levels rise in a new fleet.
+        terms: What a new fleet agrees on.
+        ladders: The ladders that every fleet has; those of the table formats if not given.
+        settings: How the service behaves.
+        wire: What we speak; another release's to emulate it.
+        routes: What other parts add to HTTP; the lineage of those who never call if not given.
+    """
+
+    store: str = "halocline-fleet.db"
+    listen: str = f"127.0.0.1:{DEFAULT_PORT}"
+    http: str = f"127.0.0.1:{DEFAULT_PORT + 1}"
+    advertise: str = ""
+    access: Access | None = None
+    tls: Tls | None = None
+    insecure: bool = False
+    policy: Policy = Policy.MANUAL
+    terms: Terms | None = None
+    ladders: tuple[DeclareLadder, ...] | None = None
+    settings: Settings = field(default_factory=Settings)
+    wire: Wire | None = None
+    routes: Routes | None = lineage_routes
+
+    def __post_init__(self) -> None:
+        host, _ = address(self.listen)
+        if _is_loopback(host) or self.insecure:
+            return
+        if self.tls is None:
+            raise InputError(
+                f"{self.listen} can be reached from other machines, and nothing would be encrypted",
+                next_step="Give --tls-cert and --tls-key, or --insecure if something else encrypts.",
+            )
+        if self.access is None:
+            raise InputError(
+                f"{self.listen} can be reached from other machines, and everybody could do everything",
+                next_step="Give --access FILE, or --insecure if something else decides who gets here.",
+            )
+
+
+class Hosting:
+    """A running coordinator.
+
+    Attributes:
+        service: What decides.
+        port: Where gRPC listens, once started.
+        http_port: Where HTTP listens, once started; 0 if it does not.
+        loop: The event loop that it runs in, once started.
+    """
+
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, config: Config, *, clock: Clock | None = None, store: FleetStore | None = None) -> None:
+        self.config = config
+        self.port = 0
+        self.http_port = 0
+        self._clock = clock or SystemClock()
+        self._store = store
+        self._grpc: FleetServer | None = None
+        self._http: HttpServer | None = None
+        self.service: FleetService = None  # type: ignore[assignment]
+
+    async def start(self) -> None:
+        """Opens the store, takes the ports, and begins to answer."""
+        config = self.config
+        self.loop = asyncio.get_running_loop()
+        if self._store is None:
+            self._store = await asyncio.to_thread(open_fleet_store, config.store)
+        store = self._store
+        wire = config.wire or Wire.current()
+        ladders = config.ladders
+        if ladders is None:
+            ladders = tuple(DeclareLadder(each.ladder, "halocline", None, config.policy) for each in shipped().values())
+        coordinator = Coordinator(
+            store,
+            self._clock,
+            name=f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}",
+            address="",
+            ladders=ladders,
+            provides=frozenset(wire.server().provides),
+            terms=config.terms,
+        )
+        access = config.access or Access.open()
+        self.service = FleetService(coordinator, access=access, wire=wire, settings=config.settings)
+        self._grpc = FleetServer(self.service, config.listen, config.tls)
+        self.port = self._grpc.bind()
+        coordinator.address = config.advertise or f"{address(config.listen)[0]}:{self.port}"
+        await self.service.start()
+        await self._grpc.start()
+        if config.http:
+            host, port = address(config.http)
+            routes = config.routes(self.service) if config.routes else ()
+            self._http = HttpServer(build_app(self.service, routes), host, port)
+            await self._http.start()
+            self.http_port = self._http.port
+
+    async def stop(self) -> None:
+        """Stops answering, gives up the lease, and closes the store."""
+        if self._http is not None:
+            await self._http.stop()
+        if self._grpc is not None:
+            await self._grpc.stop()
+        if self.service is not None:
+            await self.service.stop()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.close)
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it."""
+        host = address(self.config.listen)[0]
+        return f"{'grpcs' if self.config.tls else 'grpc'}://{host}:{self.port}"
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port of `host:port`.
+
+    Example:
+        >>> address("127.0.0.1:7470"), address("[::1]:0")
+        (('127.0.0.1', 7470), ('::1', 0))
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535 or not host:
+        raise InputError(f"{text[:100]!r} is no address", sides={"expected": "host:port"})
+    return host.strip("[]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@contextmanager
+def embedded(config: Config | None = None, **options: Any) -> Iterator[Hosting]:
+    """Runs a coordinator in a thread of this process for the length of a `with` block.
+
+    Without a configuration it keeps nothing: the store is in memory and the ports are any that are free.
+
+    Example:
+        >>> with embedded() as hosting:
+        ...     hosting.address.startswith("grpc://127.0.0.1:")
+        True
+    """
+    chosen = config or Config(store=":memory:", listen="127.0.0.1:0", http="127.0.0.1:0")
+    hosting = Hosting(chosen, **options)
+    ready = threading.Event()
+    problem: list[BaseException] = []
+    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def run() -> None:
+        over = asyncio.Event()
+        loops.append((asyncio.get_running_loop(), over))
+        try:
+            await hosting.start()
+            ready.set()
+            await over.wait()
+        except BaseException as error:
+            problem.append(error)
+        finally:
+            ready.set()
+            await hosting.stop()
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()), name="halocline-coordinator", daemon=True)
+    thread.start()
+    ready.wait(30)
+    if problem:
+        thread.join(10)
+        raise problem[0]
+    try:
+        yield hosting
+    finally:
+        loop, over = loops[0]
+        loop.call_soon_threadsafe(over.set)
+        thread.join(15)
+        if thread.is_alive():
+            raise UnavailableError("the embedded coordinator did not stop")

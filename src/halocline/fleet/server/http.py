@@ -1,0 +1,209 @@
+"""The HTTP side of a coordinator: metrics, health, and room for more.
+
+Other parts mount their routes by giving them to `build_app`; each gets the service from `service_of(request)` and may
+ask `require(request, right)` who is calling. Bodies are bounded before they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from halocline.errors import DeniedError, HaloclineError, IncompatibleError, InputError, NotFoundError, UnavailableError
+from halocline.fleet.server.auth import Right
+from halocline.fleet.server.metrics import CONTENT_TYPE
+from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.wire.status import Rejection
+
+_log = logging.getLogger(__name__)
+LARGEST_BODY: Final = 1 << 20
+_CODES: Final[tuple[tuple[type[HaloclineError], int], ...]] = (
+    (NotFoundError, 404),
+    (InputError, 400),
+    (IncompatibleError, 409),
+    (UnavailableError, 503),
+)
+
+
+def build_app(service: FleetService, routes: Sequence[BaseRoute] = ()) -> Starlette:
+    """An application for a service.
+
+    Args:
+        service: What answers.
+        routes: What other parts add.
+    """
+    app = Starlette(
+        routes=[Route("/metrics", _metrics), Route("/health", _health), *routes],
+        exception_handlers={
+            HaloclineError: _refused,
+            RejectedError: _rejected,
+            HTTPException: _plain,
+            Exception: _bug,
+        },
+    )
+    app.state.service = service
+    return app
+
+
+def service_of(request: Request) -> FleetService:
+    """The service that a route belongs to."""
+    service: FleetService = request.app.state.service
+    return service
+
+
+async def require(request: Request, right: Right) -> str:
+    """Who calls, if it may: by a secret, or by a token from a handshake, as `Authorization: Bearer …`.
+
+    Raises:
+        DeniedError: It may not.
+    """
+    service = service_of(request)
+    shown = request.headers.get("authorization", "").removeprefix("Bearer ")
+    peer = request.client.host if request.client else "unknown"
+    if shown.count(".") == 2:
+        claims = service.tokens().check(shown, service.clock.now())
+        claims.require(right, f"do that ({right})")
+        return claims.actor
+    grant = service.access.grant(shown)
+    if grant is None or right not in grant.rights:
+        condition = "TOKEN_INVALID" if grant is None else "DENIED"
+        problem = DeniedError(f"{peer} may not do that", condition=condition, sides={"needed": right})
+        await service.write_down(peer, "http", Rejection.of(problem).refusal)
+        raise problem
+    return peer if grant.name == "anybody" else grant.name
+
+
+async def body_of(request: Request, largest: int = LARGEST_BODY) -> bytes:
+    """The body, if it is not too large.
+
+    Raises:
+        InputError: It is.
+    """
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > largest:
+            raise InputError(f"the body has more than {largest:,} bytes")
+    return bytes(data)
+
+
+async def _metrics(request: Request) -> Response:
+    return Response(service_of(request).metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+
+async def _health(request: Request) -> Response:
+    service = service_of(request)
+    facts = {"active": service.active, "epoch": service.coordinator.epoch, "at": service.active_address}
+    return JSONResponse(facts, status_code=200 if service.active else 503)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HaloclineError)
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), 500)
+    if isinstance(error, DeniedError):
+        code = 401 if error.condition == "TOKEN_INVALID" else 403
+    if code == 500:
+        _log.error("an HTTP call failed: %s", error)
+    return JSONResponse({"error": error.to_dict()}, status_code=code)
+
+
+async def _rejected(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RejectedError)
+    refusal = error.rejection.refusal
+    if refusal.condition in ("UNAVAILABLE", "TOO_MANY"):
+        return JSONResponse({"error": refusal.error().to_dict()}, status_code=503, headers={"retry-after": "2"})
+    return await _refused(request, refusal.error())
+
+
+async def _plain(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": {"message": error.detail}}, status_code=error.status_code, headers=error.headers)
+
+
+async def _bug(_: Request, error: Exception) -> Response:
+    _log.error("an HTTP call failed, which is a bug", exc_info=error)
+    return JSONResponse({"error": {"condition": "INTERNAL_ERROR", "message": "see the log"}}, status_code=500)
+
+
+class HttpServer:
+    """Serves an application inside the running event loop.
+
+    Args:
+        app: What answers.
+        host: Where to listen.
+        port: At which port; 0 for any that is free.
+
+    Attributes:
+        port: Where it listens, once started.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[Any]], host: str, port: int) -> None:
+        self.port = port
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            limit_concurrency=200,
+            timeout_keep_alive=30,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+        self._server = _Quiet(config)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begins to answer.
+
+        Raises:
+            InputError: The port is taken.
+        """
+        # The socket is ours: where uvicorn cannot have one, it would end the whole process.
+        listening = self._bound()
+        self.port = listening.getsockname()[1]
+        self._task = asyncio.ensure_future(self._server.serve(sockets=[listening]))
+        while not self._server.started and not self._task.done():
+            await asyncio.sleep(0.01)
+
+    def _bound(self) -> socket.socket:
+        config = self._server.config
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        listening = socket.socket(family)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((config.host, config.port))
+        except OSError as error:
+            listening.close()
+            raise InputError(
+                f"cannot listen on {config.host}:{config.port}",
+                sides={"problem": error.strerror or str(error)},
+                next_step="Choose another address with --http, or none with --http off.",
+            ) from error
+        return listening
+
+    async def stop(self) -> None:
+        """Ends all calls."""
+        self._server.should_exit = True
+        if self._task is not None:
+            await self._task
+
+
+class _Quiet(uvicorn.Server):
+    """Leaves signals to the process that it is a part of."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        yield

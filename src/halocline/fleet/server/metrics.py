@@ -1,0 +1,156 @@
+"""What a coordinator tells Prometheus.
+
+State (levels, members, holds) is read when it is scraped, so it cannot drift from the truth; only events are counted.
+Labels that callers choose, such as releases, are bounded: beyond so many different values they are called `other`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from halocline.fleet.core.level import effective_policy
+from halocline.fleet.core.state import State, known_release
+
+if TYPE_CHECKING:
+    from halocline.fleet.server.service import FleetService
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_MOST_VALUES: Final = 200
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Metrics:
+    """Counters of one service, and what can be read from its state."""
+
+    def __init__(self, service: FleetService) -> None:
+        self.registry = CollectorRegistry()
+        self._handshakes = Counter(
+            "halocline_handshakes", "Handshakes by how they ended.", ["outcome"], registry=self.registry
+        )
+        self._refused = Counter(
+            "halocline_refusals", "What was refused, and why.", ["action", "condition"], registry=self.registry
+        )
+        self._denied = Counter(
+            "halocline_gate_denied", "Members refused because of a level.", ["gate"], registry=self.registry
+        )
+        self._incompatible = Counter(
+            "halocline_incompatible_sightings",
+            "Callers that did not fit, by what they run.",
+            ["client"],
+            registry=self.registry,
+        )
+        self._beats = Counter("halocline_heartbeats", "Heartbeats answered.", registry=self.registry)
+        self._writes = Histogram(
+            "halocline_store_write_seconds", "Time of a transaction.", buckets=_BUCKETS, registry=self.registry
+        )
+        self._calls = Counter("halocline_calls", "Calls by how they ended.", ["method", "code"], registry=self.registry)
+        self._clients: set[str] = set()
+        self.registry.register(_State(service))
+
+    def handshake(self, outcome: str) -> None:
+        """Counts a handshake."""
+        self._handshakes.labels(outcome).inc()
+
+    def refused(self, action: str, condition: str) -> None:
+        """Counts a refusal."""
+        self._refused.labels(action, condition).inc()
+
+    def denied(self, gate: str) -> None:
+        """Counts a member that was refused because of a level."""
+        self._denied.labels(gate).inc()
+
+    def incompatible(self, client: str) -> None:
+        """Counts a caller that does not fit."""
+        if len(self._clients) < _MOST_VALUES:
+            self._clients.add(client)
+        self._incompatible.labels(client if client in self._clients else "other").inc()
+
+    def called(self, method: str, code: str) -> None:
+        """Counts a call."""
+        self._calls.labels(method, code).inc()
+
+    def heartbeat(self) -> None:
+        """Counts a heartbeat that was answered."""
+        self._beats.inc()
+
+    def wrote(self, seconds: float) -> None:
+        """Notes how long a transaction took."""
+        self._writes.observe(seconds)
+
+    def text(self) -> bytes:
+        """Everything, in Prometheus' own format."""
+        return generate_latest(self.registry)
+
+
+class _State(Collector):
+    def __init__(self, service: FleetService) -> None:
+        self._service = service
+
+    def collect(self) -> Iterable[Metric]:
+        service = self._service
+        state = service.coordinator.state
+        yield GaugeMetricFamily(
+            "halocline_coordinator_active", "Whether this coordinator decides.", value=float(state is not None)
+        )
+        yield GaugeMetricFamily("halocline_sessions", "Members connected.", value=float(len(service.sessions)))
+        yield GaugeMetricFamily(
+            "halocline_audit_dropped", "Refusals of strangers that were not written down.", service.strangers.dropped
+        )
+        if state is not None:
+            yield GaugeMetricFamily("halocline_epoch", "The coordinator's epoch.", value=float(state.epoch))
+            yield from _levels(state, service.clock.now())
+            yield from _members(state, service.clock.now())
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+
+def _levels(state: State, now: int) -> Iterator[Metric]:
+    info = InfoMetricFamily("halocline_fleet_level", "Where the fleet stands.", labels=["ladder"])
+    level = GaugeMetricFamily("halocline_feature_finalized_level", "The level of a ladder.", labels=["feature"])
+    settled = GaugeMetricFamily("halocline_feature_settled_level", "The settled level.", labels=["feature"])
+    held = GaugeMetricFamily("halocline_holds", "Holds in force.", labels=["ladder"])
+    for name, standing in sorted(state.fleet.standings.items()):
+        policy = effective_policy(state.fleet, name, now)
+        phase = standing.downgrade.phase if standing.downgrade else "none"
+        info.add_metric([name], {"level": str(standing.level), "policy": policy, "downgrade": phase})
+        level.add_metric([name], standing.level)
+        settled.add_metric([name], standing.settled)
+        held.add_metric([name], sum(1 for hold in state.fleet.holds.values() if hold.ladder == name))
+    yield from (info, level, settled, held)
+
+
+def _members(state: State, now: int) -> Iterator[Metric]:
+    count = GaugeMetricFamily("halocline_members", "Live members.", labels=["client", "version", "provenance"])
+    lowest = GaugeMetricFamily(
+        "halocline_feature_supported_min_level",
+        "The lowest level that all of a product's members support.",
+        labels=["client", "feature"],
+    )
+    highest = GaugeMetricFamily(
+        "halocline_feature_supported_max_level",
+        "The highest level that all of a product's members support.",
+        labels=["client", "feature"],
+    )
+    tally: Tally[tuple[str, str, str]] = Tally()
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    for member in state.fleet.live(now):
+        release = known_release(member.report.release)
+        product, version = (release.product, str(release.version)) if release else ("unknown", "unknown")
+        key = (product, version, str(member.provenance))
+        tally[key if len(tally) < _MOST_VALUES or key in tally else ("other", "other", "other")] += 1
+        for ladder, each in member.report.supported.items():
+            lo, hi = spans.get((product, ladder), (each.lo, each.hi))
+            spans[product, ladder] = (max(lo, each.lo), min(hi, each.hi))
+    for labels, number in sorted(tally.items()):
+        count.add_metric(list(labels), number)
+    for (product, ladder), (lo, hi) in sorted(spans.items())[:_MOST_VALUES]:
+        lowest.add_metric([product, ladder], lo)
+        highest.add_metric([product, ladder], hi)
+    yield from (count, lowest, highest)

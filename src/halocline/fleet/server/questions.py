@@ -1,0 +1,305 @@
+"""What people ask a fleet: where it stands, who is there, who is in the way, who would break.
+
+Every answer is worked out from one state and changes nothing. Whether a member provides a feature is known from its own
+report if it speaks, and otherwise from what is known about its release; if nothing is known, it counts as in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from halocline.compat.features import FORMATS, features
+from halocline.compat.protocol import Protocol
+from halocline.compat.verdict import can
+from halocline.errors import NotFoundError
+from halocline.fleet.core.downgrade import plan_downgrade
+from halocline.fleet.core.ladder_state import Hold
+from halocline.fleet.core.level import Blocker, Kind, effective_policy, holds_on, plan_raise
+from halocline.fleet.core.members import who_needs, who_uses
+from halocline.fleet.core.state import Key, Member, State, TableLevel, TableUse, known_release
+from halocline.fleet.store import Seen
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.handshake import Side
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+
+_MEMBER_KINDS: Final = frozenset({Kind.TOO_OLD, Kind.TOO_NEW, Kind.UNKNOWN, Kind.LACKS_FEATURE})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who answers: facts that are not in the state."""
+
+    server: Side
+    coordinator: str
+    store: str
+    since: int
+    wall: int
+
+
+def describe(state: State, at: int, place: Place) -> pb.DescribeResponse:
+    """Where the fleet stands on every ladder, and what is in the way of the next level."""
+    terms = state.fleet.terms
+    return pb.DescribeResponse(
+        server=messages.to_peer(place.server),
+        epoch=state.epoch,
+        clock_ms=place.wall,
+        terms=pb.Terms(
+            lease_ms=terms.lease, margin_ms=terms.margin, window_ms=terms.window, development=terms.development
+        ),
+        ladders=[_ladder(state, name, at) for name in sorted(state.fleet.standings)],
+        tables=[_table(each) for _, each in sorted(state.fleet.tables.items())],
+        coordinator=place.coordinator,
+        store=place.store,
+        active_since_ms=place.since,
+    )
+
+
+def _ladder(state: State, name: str, at: int) -> pb.LadderStatus:
+    fleet = state.fleet
+    standing, ladder = fleet.standings[name], fleet.ladders[name]
+    following = ladder.above(standing.level)
+    blockers = plan_raise(state, name, following, at).blockers if following else ()
+    downgrade = None
+    if standing.downgrade:
+        running = standing.downgrade
+        downgrade = pb.Downgrade(
+            target=running.target,
+            phase=running.phase,
+            free=running.free,
+            past_return=running.past_return,
+            started_ms=running.started,
+            actor=running.actor,
+            reason=running.reason,
+            waiting=plan_downgrade(state, name, running.target, at).waiting,
+        )
+    return pb.LadderStatus(
+        ladder=name,
+        level=standing.level,
+        settled=standing.settled,
+        limit=standing.limit,
+        revision=standing.revision,
+        policy=effective_policy(fleet, name, at),
+        levels=ladder.levels,
+        next=following or 0,
+        live=sum(1 for member in fleet.live(at) if member.uses(name)),
+        blockers=[blocker(state, each, at) for each in blockers],
+        holds=[_hold(each) for each in holds_on(fleet, name, at)],
+        downgrade=downgrade,
+    )
+
+
+def blocker(state: State, of: Blocker, at: int) -> pb.Blocker:
+    """Something in the way, with how long a member that speaks can be silent before it no longer is."""
+    left = next((each.until - at for key, each in state.presences.items() if str(key) == of.who), 0)
+    return pb.Blocker(kind=of.kind, who=of.who, text=of.text, fix=of.fix, speaks=of.speaks, lease_left_ms=max(left, 0))
+
+
+def _hold(of: Hold) -> pb.Hold:
+    return pb.Hold(
+        ladder=of.ladder, name=of.name, level=of.level, until_ms=of.until or 0, reason=of.reason, actor=of.actor
+    )
+
+
+def _table(of: TableLevel) -> pb.TableLevel:
+    return pb.TableLevel(table=of.table, ladder=of.ladder, level=of.level, since_ms=of.since)
+
+
+def members(state: State, at: int, clients: dict[Key, str], seen: Iterable[Seen] = ()) -> pb.MembersResponse:
+    """Everybody who is registered, and on request everybody who was ever greeted."""
+    known = sorted(state.fleet.members.items())
+    return pb.MembersResponse(
+        members=[member(state, key, each, at, clients.get(key, "")) for key, each in known],
+        sightings=[
+            pb.Sighting(
+                identity=each.last.identity,
+                client=each.last.client,
+                release=each.last.release,
+                role=each.last.role,
+                outcome=each.last.outcome,
+                first_ms=each.first_ms,
+                last_ms=each.last.at_ms,
+                times=each.times,
+                requires=each.last.requires,
+            )
+            for each in seen
+        ],
+    )
+
+
+def member(state: State, key: Key, of: Member, at: int, client: str = "") -> pb.Member:
+    """One member, with what its last heartbeat said."""
+    report, presence = of.report, state.presences.get(key)
+    return pb.Member(
+        identity=report.identity,
+        incarnation=report.incarnation,
+        release=report.release,
+        role=report.role,
+        provenance=of.provenance,
+        supported=messages.to_ranges(report.supported),
+        features=sorted(report.features),
+        needs=sorted(report.needs),
+        development=report.development,
+        tables=messages.to_table_uses(report.tables),
+        since_ms=of.since,
+        last_seen_ms=of.last_seen or 0,
+        lease_left_ms=max(presence.until - at, 0) if presence else 0,
+        views=messages.to_views(presence.views) if presence else {},
+        removed=of.removed,
+        live=of.live(at, state.fleet.terms.window),
+        client=client,
+    )
+
+
+def table_users(state: State, table: str, at: int) -> pb.TableUsersResponse:
+    """Who uses a table, and the levels it requires."""
+    users = who_uses(state, table, at)
+    return pb.TableUsersResponse(
+        members=[member(state, each.report.key, each, at) for each in users],
+        levels=[_table(each) for key, each in sorted(state.fleet.tables.items()) if key[0] == table],
+    )
+
+
+def plan_to_raise(state: State, ladder: str, level: int, at: int) -> pb.Plan:
+    """What raising a level would meet."""
+    plan = plan_raise(state, ladder, level, at)
+    return pb.Plan(
+        ladder=ladder,
+        level=plan.level,
+        target=level,
+        blockers=[blocker(state, each, at) for each in plan.blockers],
+        checked=plan.checked,
+    )
+
+
+def plan_to_downgrade(state: State, ladder: str, level: int, at: int) -> pb.Plan:
+    """What letting a level fall would take."""
+    plan = plan_downgrade(state, ladder, level, at)
+    return pb.Plan(
+        ladder=ladder,
+        level=plan.level,
+        target=level,
+        blockers=[blocker(state, each, at) for each in plan.blockers],
+        free=plan.free,
+        tables=[_table(each) for each in plan.tables],
+        waiting=plan.waiting,
+    )
+
+
+# Who is affected.
+
+
+def who_breaks_by_raise(state: State, ladder: str, level: int, at: int) -> pb.AffectedResponse:
+    """The members that a level would leave behind."""
+    plan = plan_raise(state, ladder, level, at)
+    by_name = {str(key): each for key, each in state.fleet.members.items()}
+    found = [
+        _affected(by_name[each.who], each.text, each.fix, at, state, ladder)
+        for each in plan.blockers
+        if each.kind in _MEMBER_KINDS and each.who in by_name
+    ]
+    return pb.AffectedResponse(affected=found, checked=len(plan.checked))
+
+
+def who_breaks_by_removal(state: State, feature: str, at: int, seen: Iterable[Seen]) -> pb.AffectedResponse:
+    """The members, and the callers of the past, that require a feature of the services."""
+    live = who_needs(state, feature, at)
+    text = f"requires {feature}"
+    found = [_affected(each, text, "a release that does without", at, state) for each in live]
+    here = {each.report.identity for each in live}
+    window = state.fleet.terms.window
+    for each in seen:
+        last = each.last
+        if last.identity not in here and feature in last.requires and last.at_ms + window > at:
+            found.append(
+                pb.Affected(
+                    who=last.identity,
+                    release=last.release or last.client,
+                    text=text,
+                    fix="a release that does without",
+                    provenance="reported",
+                    last_seen_ms=last.at_ms,
+                )
+            )
+            here.add(last.identity)
+    return pb.AffectedResponse(affected=found, checked=sum(1 for _ in state.fleet.live(at)))
+
+
+def who_blocks(state: State, feature: str, at: int) -> pb.AffectedResponse:
+    """The live members that keep a feature from being used.
+
+    Raises:
+        NotFoundError: Nobody has ever heard of the feature.
+    """
+    formats = [name for name in FORMATS if feature in features(name)]
+    rungs = [
+        (name, rung.level)
+        for name, ladder in sorted(state.fleet.ladders.items())
+        for rung in ladder.rungs
+        if feature in rung.features
+    ]
+    concerned = {*formats, *(name for name, _ in rungs)}
+    live = list(state.fleet.live(at))
+    if not concerned and not any(feature in each.report.features for each in live):
+        raise NotFoundError(
+            f"neither a ladder nor a table format nor a member knows the feature {feature[:100]!r}",
+            sides={"ladders": ", ".join(sorted(state.fleet.ladders)) or "none", "formats": ", ".join(FORMATS)},
+        )
+    checked, found = 0, []
+    for each in sorted(live, key=lambda one: one.report.key):
+        if concerned and not any(each.uses(name) for name in concerned):
+            continue
+        checked += 1
+        lacks = _lacks(each, feature, formats, rungs, state)
+        if lacks is not None:
+            found.append(_affected(each, *lacks, at, state))
+    return pb.AffectedResponse(affected=found, checked=checked)
+
+
+def _lacks(
+    of: Member, feature: str, formats: list[str], rungs: list[tuple[str, int]], state: State
+) -> tuple[str, str] | None:
+    """Why a member does not have a feature and what would, or None if it has it."""
+    report = of.report
+    if feature in report.features:
+        return None
+    if known_release(report.release) is None:
+        return f"{report.release or 'its release'} cannot be judged", "find out what it runs, or remove it"
+    for name in formats:
+        if not of.uses(name):
+            continue
+        verdicts = [can(report.release, Protocol.of(name, [feature]), each) for each in _operations(of, name)]
+        bad = [each for each in verdicts if not each.ok]
+        if not bad:
+            return None
+        fix = bad[0].fix
+        return str(bad[0]), str(fix) if fix else "no release that does is known"
+    for name, level in rungs:
+        ladder = state.fleet.ladders[name]
+        rung = ladder.rung(level)
+        if of.uses(name) and rung is not None:
+            release = rung.release_for(report.product)
+            return f"{report.release} does not provide {feature}", release or f"a release with {feature}"
+    return f"{report.release} does not provide {feature}", f"a release with {feature}"
+
+
+def _operations(of: Member, ladder: str) -> list[str]:
+    used = {use.operation for use in of.report.tables if use.ladder == ladder}
+    asked = {each.partition(".")[0] for each in used} & {"read", "write"}
+    return sorted(asked) or ["write" if of.report.role == "writer" else "read"]
+
+
+def _affected(of: Member, text: str, fix: str, at: int, state: State, ladder: str = "") -> pb.Affected:
+    report = of.report
+    tables: Iterator[TableUse] = (use for use in report.tables if not ladder or use.ladder == ladder)
+    return pb.Affected(
+        who=str(report.key) if not of.speaks else report.identity,
+        release=report.release,
+        text=text,
+        fix=fix,
+        provenance=of.provenance,
+        last_seen_ms=of.last_seen or 0,
+        tables=messages.to_table_uses(tables),
+        live=of.live(at, state.fleet.terms.window),
+    )

@@ -1,0 +1,428 @@
+"""The fleet's service: takes up what members and operators send, and answers once it is written.
+
+One queue orders everything. Whatever has gathered while the last transaction was running is decided together and
+written in the next one, so a thousand members that come back at once cost a few transactions. Heartbeats are gathered
+for a moment and decided together too; as they write nothing, they wait for no transaction unless one is running. Nobody
+is told anything before it is written.
+
+A service is *active* while its coordinator holds the lease on the store. A standby knows who is active, tells callers,
+and takes over when that one's lease has run out. `FleetService` knows nothing of gRPC's server or of HTTP: tests drive
+it directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from halocline.errors import HaloclineError, UnavailableError
+from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
+from halocline.fleet.core.events import Heartbeat, Tick, What
+from halocline.fleet.core.state import Key, State
+from halocline.fleet.server.audit import StrangerLog
+from halocline.fleet.server.auth import Access, Tokens
+from halocline.fleet.server.coordinator import Batch, Coordinator
+from halocline.fleet.server.metrics import Metrics
+from halocline.fleet.server.sessions import Sessions
+from halocline.fleet.store import FleetStore, Sighting, Write
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.handshake import Wire
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.status import Rejection
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING: Final = 10_000
+_MOST_TOGETHER: Final = 512
+_MOST_SIGHTINGS: Final = 5_000
+_TICK_S: Final = 0.5
+_GATHER_S: Final = 0.02
+_RETRY_S: Final = 1.0
+_PRUNE_S: Final = 3600.0
+
+_T = TypeVar("_T")
+
+
+class RejectedError(Exception):
+    """Something was refused; carries what to tell the caller. Never leaves this package."""
+
+    def __init__(self, rejection: Rejection) -> None:
+        super().__init__(rejection.refusal.message)
+        self.rejection = rejection
+
+
+Told = Callable[[tuple[Effect, ...] | None], None]
+"""What is to happen with the effects of an event; None if it could not be decided here."""
+
+
+@dataclass(slots=True)
+class _Item:
+    """Something in the queue: an event, or only entries to be written down."""
+
+    what: What | None
+    audits: tuple[Audit, ...]
+    done: Callable[[tuple[Effect, ...] | None, Exception | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a service behaves.
+
+    Args:
+        skew_ms: By how much a caller's date may differ from ours.
+        token_ms: How long a token is good for.
+        tick_s: How often time is looked at.
+    """
+
+    skew_ms: int = 10 * 60_000
+    token_ms: int = 15 * 60_000
+    tick_s: float = _TICK_S
+
+
+class FleetService:
+    """A fleet's coordinator as a service, active or standing by.
+
+    Args:
+        coordinator: Decides and writes.
+        access: Who is let in.
+        wire: What we speak; another release's to emulate it.
+        settings: How it behaves.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        *,
+        access: Access,
+        wire: Wire | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.coordinator = coordinator
+        self.access = access
+        self.wire = wire or Wire.current()
+        self.settings = settings or Settings()
+        self.clock = coordinator.clock
+        self.sessions = Sessions()
+        self.metrics = Metrics(self)
+        self.strangers = StrangerLog(self.clock)
+        self.on_active: list[Callable[[bool], None]] = []
+        self.active_address = ""
+        self._tokens: Tokens | None = None
+        self._queue: asyncio.Queue[_Item] = asyncio.Queue()
+        self._turn = asyncio.Lock()
+        self._beats: list[tuple[Heartbeat, Told]] = []
+        self._sightings: list[Sighting] = []
+        self._store_thread = ThreadPoolExecutor(1, thread_name_prefix="halocline-store")
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="halocline-read")
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # Its life.
+
+    async def start(self) -> None:
+        """Begins to work, and to try to become active."""
+        if await self._try_to_take_over():
+            self._announce_active(True)
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(each()) for each in (self._work_off, self._watch, self._tick)]
+
+    async def stop(self) -> None:
+        """Stops, and lets another take over at once."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        epoch = self.coordinator.epoch
+        if epoch:
+            with suppress(HaloclineError):
+                await self.remember_now()
+                await self._in_store(lambda: self.store.resign(epoch))
+            self._let_go()
+        self._store_thread.shutdown()
+        self._readers.shutdown()
+
+    @property
+    def active(self) -> bool:
+        """Whether this is the coordinator that decides."""
+        return self.coordinator.active
+
+    @property
+    def store(self) -> FleetStore:
+        """Where the truth lives."""
+        return self.coordinator.store
+
+    def state(self) -> State:
+        """What is known now.
+
+        Raises:
+            RejectedError: Somebody else is active.
+        """
+        state = self.coordinator.state
+        if state is None:
+            raise self.elsewhere()
+        return state
+
+    def tokens(self) -> Tokens:
+        """What makes and checks tokens.
+
+        Raises:
+            RejectedError: The store has not been reached yet.
+        """
+        if self._tokens is None:
+            raise self.elsewhere()
+        return self._tokens
+
+    def elsewhere(self) -> RejectedError:
+        """What callers of a standby are told."""
+        where = self.active_address
+        refusal = Refusal(
+            "UNAVAILABLE",
+            "this coordinator is standing by" if where else "no coordinator is active at the moment",
+            sides=(("active", where or "none"), ("asked", self.coordinator.address)),
+            next_step=f"Ask {where} instead." if where else "Try again in a few seconds.",
+        )
+        return RejectedError(Rejection(refusal, hints=(("active", where),) if where else ()))
+
+    # What callers use.
+
+    async def submit(self, what: What) -> tuple[Effect, ...]:
+        """Has an event decided and written, and returns what followed from it.
+
+        Raises:
+            RejectedError: Somebody else is active, or too much is waiting.
+            HaloclineError: The event makes no sense.
+        """
+        if not self.active:
+            raise self.elsewhere()
+        return await self._enqueue(what)
+
+    def beat(self, heartbeat: Heartbeat, told: Told) -> None:
+        """Takes up a heartbeat together with others that arrive in the same moment; `told` hears what followed."""
+        if not self._beats:
+            asyncio.get_running_loop().call_later(_GATHER_S, self._answer_beats)
+        self._beats.append((heartbeat, told))
+
+    def _answer_beats(self) -> None:
+        beats, self._beats = self._beats, []
+        effects = self._at_once([beat for beat, _ in beats])
+        for number, (beat, told) in enumerate(beats):
+            if effects is None:
+                # Something durable has changed, or a transaction is running: in the queue with everything else.
+                self._queue.put_nowait(_Item(beat, (), lambda found, _, told=told: told(found)))  # type: ignore[misc]
+            else:
+                found = effects[number]
+                told(None if isinstance(found, HaloclineError) else found)
+
+    def _at_once(self, whats: Sequence[What]) -> tuple[tuple[Effect, ...] | HaloclineError, ...] | None:
+        """Decides events that change nothing durable, if nothing is in their way; otherwise None."""
+        state = self.coordinator.state
+        if state is None or self._turn.locked() or not self._queue.empty():
+            return None
+        batch = self.coordinator.decide(whats)
+        if batch.write or (batch.confirm and not self.store.holds_lease(state.epoch)):
+            return None
+        self.coordinator.keep(batch)
+        return batch.effects
+
+    async def write_down(self, who: str, action: str, refusal: Refusal) -> None:
+        """Notes a refusal that the core was not asked about. Strangers can cause only so many."""
+        self.metrics.refused(action, refusal.condition)
+        audit = self.strangers.note(who, action, refusal)
+        if audit is not None and self.active:
+            with suppress(RejectedError):
+                await self._enqueue(None, audit)
+
+    def remember(self, sighting: Sighting) -> None:
+        """Remembers a handshake; it is written with the next transaction, or within a second."""
+        if len(self._sightings) < _MOST_SIGHTINGS:
+            self._sightings.append(sighting)
+
+    async def read(self, question: Callable[[FleetStore], _T]) -> _T:
+        """Asks the store something, off the main thread."""
+        store = self.store
+        return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: question(store))
+
+    async def exclusively(self, work: Callable[[Coordinator], _T]) -> _T:
+        """Does something with the coordinator while everything else waits; sessions end afterwards."""
+        async with self._turn:
+            try:
+                return await self._in_store(lambda: work(self.coordinator))
+            finally:
+                self.sessions.end_all()
+
+    # The queue.
+
+    async def _enqueue(self, what: What | None, *audits: Audit) -> tuple[Effect, ...]:
+        if self._queue.qsize() >= _MOST_WAITING:
+            refusal = Refusal("TOO_MANY", "too much is waiting already", next_step="Try again in a few seconds.")
+            raise RejectedError(Rejection(refusal))
+        future: asyncio.Future[tuple[Effect, ...]] = asyncio.get_running_loop().create_future()
+
+        def done(effects: tuple[Effect, ...] | None, problem: Exception | None) -> None:
+            if future.done():
+                return
+            if problem is not None:
+                future.set_exception(problem)
+            else:
+                future.set_result(effects or ())
+
+        self._queue.put_nowait(_Item(what, audits, done))
+        return await future
+
+    async def _work_off(self) -> None:
+        while True:
+            items = [await self._queue.get()]
+            while len(items) < _MOST_TOGETHER and not self._queue.empty():
+                items.append(self._queue.get_nowait())
+            try:
+                async with self._turn:
+                    await self._process(items)
+            except RejectedError as error:
+                _fail(items, error)
+            except HaloclineError as error:
+                self._lose(str(error))
+                _fail(items, self.elsewhere())
+            except Exception as error:
+                _log.exception("an event failed, which is a bug; stepping down to be safe")
+                self._lose(str(error))
+                _fail(items, self.elsewhere())
+
+    async def _process(self, items: Sequence[_Item]) -> None:
+        if not self.active:
+            raise self.elsewhere()
+        events = [item.what for item in items if item.what is not None]
+        batch = self.coordinator.decide(events)
+        batch = self._with_notes(batch, [audit for item in items for audit in item.audits])
+        began = time.perf_counter()
+        if batch.write or (batch.confirm and not self.store.holds_lease(batch.before.epoch)):
+            await self._in_store(lambda: self.coordinator.carry_out(batch))
+            self.metrics.wrote(time.perf_counter() - began)
+        self.coordinator.keep(batch)
+        self._deliver(items, batch)
+
+    def _with_notes(self, batch: Batch, audits: Iterable[Audit]) -> Batch:
+        """Adds entries, and the handshakes that wait to be remembered if something is written anyway."""
+        write = batch.write
+        noted = (*write.audits, *audits)
+        if not (write.changes or noted):
+            return batch
+        sightings, self._sightings = self._sightings, []
+        return replace(batch, write=replace(write, audits=noted, sightings=tuple(sightings)))
+
+    def _deliver(self, items: Sequence[_Item], batch: Batch) -> None:
+        effects = iter(batch.effects)
+        for item in items:
+            mine = next(effects) if item.what is not None else ()
+            if isinstance(mine, HaloclineError):
+                item.done(None, mine)
+                continue
+            for effect in mine:
+                self._tell(item.what, effect)
+            item.done(mine, None)
+
+    def _tell(self, what: What | None, effect: Effect) -> None:
+        """Tells members what does not answer a message of their own."""
+        if isinstance(effect, Announce):
+            news = messages.to_announcements(effect.announcements)
+            self.sessions.push(pb.Down(standing=pb.Standing(announcements=news)))
+        elif isinstance(effect, Refuse) and effect.incarnation is not None:
+            asked = getattr(what, "report", what)
+            if getattr(asked, "incarnation", None) != effect.incarnation:
+                ended = pb.Down(ended=messages.to_ended(effect.refusal))
+                self.sessions.finish(Key(effect.to, effect.incarnation), ended)
+
+    # Time, and who is active.
+
+    async def _tick(self) -> None:
+        pruned = time.monotonic()
+        while True:
+            await asyncio.sleep(self.settings.tick_s)
+            if not self.active:
+                continue
+            with suppress(RejectedError):
+                if self._at_once((Tick(),)) is None:
+                    await self._enqueue(Tick())
+            try:
+                await self.remember_now()
+                if time.monotonic() - pruned > _PRUNE_S:
+                    pruned, epoch = time.monotonic(), self.coordinator.epoch
+                    await self._in_store(lambda: self.store.prune(epoch))  # noqa: B023
+            except HaloclineError as error:
+                self._lose(error.message)
+
+    async def remember_now(self) -> None:
+        """Writes the handshakes that wait to be remembered.
+
+        Raises:
+            HaloclineError: The store refused; nobody can be answered any more.
+        """
+        sightings, self._sightings, epoch = tuple(self._sightings), [], self.coordinator.epoch
+        if sightings and epoch:
+            await self._in_store(lambda: self.store.write(epoch, Write(sightings=sightings)))
+
+    async def _watch(self) -> None:
+        """Prolongs the lease while active, and tries to become active while not."""
+        while True:
+            await asyncio.sleep(self.store.renew_every_s or _RETRY_S if self.active else _RETRY_S)
+            try:
+                if self.active:
+                    await self._prolong()
+                elif await self._try_to_take_over():
+                    self._announce_active(True)
+            except HaloclineError as error:
+                _log.warning("the store cannot be used: %s", error)
+
+    async def _prolong(self) -> None:
+        epoch = self.coordinator.epoch
+        if self.store.renew_every_s is None or not epoch:
+            return
+        try:
+            await self._in_store(lambda: self.store.renew(epoch))
+        except UnavailableError as error:
+            # Until the lease has run out nobody else is active, so there is time to try again.
+            _log.warning("the lease on the store was not prolonged: %s", error.message)
+        except HaloclineError as error:
+            self._lose(error.message)
+
+    async def _try_to_take_over(self) -> bool:
+        async with self._turn:
+            try:
+                if self._tokens is None:
+                    keys = await self._in_store(lambda: self.store.signing_keys(self.clock.now()))
+                    self._tokens = Tokens(keys, self.settings.token_ms)
+                holder = await self._in_store(self.coordinator.take_over)
+            except UnavailableError as error:
+                _log.warning("cannot take over: %s", error.message)
+                return False
+        self.active_address = holder.address if holder else self.coordinator.address
+        return holder is None
+
+    def _announce_active(self, active: bool) -> None:
+        if active:
+            _log.info("active under epoch %s", self.coordinator.epoch)
+        for listener in self.on_active:
+            listener(active)
+
+    def _lose(self, why: str) -> None:
+        """Lets go of everybody: what was known is not certain any more."""
+        _log.warning("no longer active: %s", why)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.coordinator.step_down()
+        self.active_address = ""
+        self.sessions.end_all()
+        self._announce_active(False)
+
+    async def _in_store(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._store_thread, work)
+
+
+def _fail(items: Iterable[_Item], error: Exception) -> None:
+    for item in items:
+        item.done(None, error)

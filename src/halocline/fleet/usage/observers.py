@@ -1,0 +1,110 @@
+"""Observing who writes a table, from the history that the table keeps itself.
+
+Writers of Delta tables name themselves in what they commit: `commitInfo` holds the engine and its version. Every
+release that is named there becomes a trace of its own for that table, so that a table which two releases write shows
+both, and each is forgotten on its own when it has not been seen for long enough. Hudi's commits have no place for a
+name. There, the lowest release that writes the table's version is *inferred*: whoever it is, it runs that or a later
+one.
+
+The limit: readers leave nothing in a history, and commits that name nobody stay anonymous; `History.unnamed` counts
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from halocline.compat.knowledge import Knowledge
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.verdict import can
+from halocline.errors import UnsupportedError
+from halocline.fleet.core.state import Provenance, TableUse
+from halocline.fleet.usage.table_urls import canonical
+from halocline.fleet.usage.traces import Trace, identity_of
+from halocline.formats.base import TableFormat, detect_format
+from halocline.formats.delta.snapshot.inspection import writers
+from halocline.formats.hudi.properties import properties, table_version
+from halocline.formats.hudi.timeline import WRITES, completed
+from halocline.storage.base import Store
+
+OPERATIONS: Final = ("read", "write")
+"""What a writer does: it reads before it writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a table's history tells about who writes it.
+
+    Attributes:
+        traces: Who was found.
+        unnamed: How many commits name nobody.
+    """
+
+    traces: tuple[Trace, ...]
+    unnamed: int
+
+
+def observed(store: Store) -> History:
+    """Those whom the history of a table tells of.
+
+    Args:
+        store: Where the table lies.
+
+    Raises:
+        MalformedError: The history cannot be read.
+        NotFoundError: There is no table.
+        UnsupportedError: Its format keeps a history that is not read yet.
+
+    Example:
+        >>> from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
+        >>> from halocline.formats.log.names import DELTA
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore("observers")
+        >>> info = CommitInfo({"timestamp": 1700000000000, "engineInfo": "delta-rs:py-1.0.2"})
+        >>> _ = store.put(DELTA.commit_path(0), encode_commit([info, ProtocolAction(1, 2), Metadata("1")]))
+        >>> [(trace.release, trace.seen_ms) for trace in observed(store).traces]
+        [('deltalake@1.0.2', 1700000000000)]
+    """
+    format = detect_format(store)
+    if format is TableFormat.DELTA:
+        return _of_delta(store)
+    if format is TableFormat.HUDI:
+        return _of_hudi(store)
+    raise UnsupportedError(
+        f"who writes {store.root} cannot be told from its history",
+        sides={"table": str(format), "histories that are read": f"{TableFormat.DELTA}, {TableFormat.HUDI}"},
+        next_step="Declare its users: halocline fleet member declare",
+    )
+
+
+def _of_delta(store: Store) -> History:
+    found = writers(store)
+    traces = (_trace(store, "delta", str(each.release), Provenance.OBSERVED, each.last_ms) for each in found.observed)
+    return History(tuple(traces), found.unnamed)
+
+
+def _of_hudi(store: Store) -> History:
+    version = table_version(properties(store), store.root)
+    commits = [each for each in completed(store) if each.action in WRITES]
+    if not commits:
+        return History((), 0)
+    last = max(each.written_ms for each in commits)
+    return History((_trace(store, "hudi", _lowest_writer(version), Provenance.INFERRED, last),), len(commits))
+
+
+def _lowest_writer(version: int) -> str:
+    """The first release known to write a table version; an unknown one, which passes no check, if there is none."""
+    product, protocol = Knowledge.load().product("hudi"), Protocol.hudi(version)
+    for bound in product.boundaries("hudi", "write"):
+        release = Release(product.name, bound)
+        if can(release, protocol, "write").ok:
+            return str(release)
+    return f"{product.name}@unknown"
+
+
+def _trace(store: Store, ladder: str, release: str, provenance: Provenance, seen_ms: int | None) -> Trace:
+    table = canonical(store.root)
+    uses = frozenset(TableUse(table, ladder, operation) for operation in OPERATIONS)
+    return Trace(identity_of(release, table), release, provenance, seen_ms, uses, "writer")

@@ -1,0 +1,96 @@
+"""Traces: what those who never call leave behind.
+
+A *trace* says that a release used tables, how that is known (its *provenance*) and when it was last seen. Traces come
+from the histories of tables (`halocline.fleet.usage.observers`), from lineage events
+(`halocline.fleet.server.lineage`), and from people who declare a member by hand. A fleet keeps one member per trace's
+identity; it counts for a while after it was last seen, and a newer trace of the same identity takes the place of an
+older one.
+
+The limit: a trace tells what was, not what is. Who reads and leaves no trace is known only if somebody declares it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from halocline.fleet.core.events import Observe
+from halocline.fleet.core.ladders import supported_by
+from halocline.fleet.core.state import Provenance, Range, TableUse, known_release
+from halocline.fleet.wire import messages
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+
+_UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A release that was seen using tables.
+
+    Args:
+        identity: Names who it is, so that a later trace of the same one replaces this.
+        release: What it runs, as far as known; of a range of releases the lowest.
+        provenance: How we know.
+        seen_ms: When it was seen; None for a declaration.
+        uses: The tables, with the operations.
+        role: What it does.
+    """
+
+    identity: str
+    release: str
+    provenance: Provenance
+    seen_ms: int | None
+    uses: frozenset[TableUse]
+    role: str = "reader"
+
+    @property
+    def supported(self) -> dict[str, Range]:
+        """The levels that the release is known to support, on the ladders of the tables it uses.
+
+        Nothing is claimed of a release that nobody knows; it then keeps levels where they are.
+        """
+        if known_release(self.release) is None:
+            return {}
+        found: dict[str, Range] = {}
+        for ladder in {use.ladder for use in self.uses}:
+            used = {use.operation.partition(".")[0] for use in self.uses if use.ladder == ladder}
+            able = supported_by(self.release, sorted(used & {"read", "write"}) or ["read"])
+            found |= {name: each for name, each in able.items() if name == ladder}
+        return found
+
+    def event(self, actor: str) -> Observe:
+        """The same for the core of a fleet."""
+        return Observe(
+            self.identity, self.release, self.provenance, actor, self.seen_ms, self.supported, self.uses, self.role
+        )
+
+    def request(self) -> pb.ObserveRequest:
+        """The same for the wire."""
+        return pb.ObserveRequest(
+            identity=self.identity,
+            release=self.release,
+            provenance=self.provenance,
+            seen_ms=self.seen_ms or 0,
+            supported=messages.to_ranges(self.supported),
+            tables=messages.to_table_uses(self.uses),
+            role=self.role,
+        )
+
+
+def identity_of(name: str, *where: str) -> str:
+    """An identity that people can read and that differs wherever any part differs.
+
+    Args:
+        name: What to show of it.
+        where: What else tells it apart, e.g. the table it was seen at.
+
+    Example:
+        >>> identity_of("nightly load", "prod")
+        'nightly-load-28f8874a'
+        >>> identity_of("nightly load", "prod") == identity_of("nightly load", "test")
+        False
+    """
+    digest = hashlib.sha256("\0".join((name, *where)).encode()).hexdigest()[:8]
+    shown = _UNFIT.sub("-", name).strip("-_.:@")[:100] or "somebody"
+    return f"{shown}-{digest}"

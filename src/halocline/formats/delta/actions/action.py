@@ -1,0 +1,445 @@
+"""The actions of a Delta log, both ways: JSON lines to values and values to JSON lines.
+
+An *action* is one change to a table's state. A *commit* is the list of actions that made one version, one action per
+line. Field names on disk are camelCase; here they are snake_case. Encoding leaves absent optional fields out and keeps
+the order that Delta writers use, so another client cannot tell who wrote the line.
+
+Unknown fields are ignored and unknown actions are kept aside and counted, as the format asks: whatever matters must be
+announced by the protocol. `metaData` is the exception. It is rewritten wholly by the next writer, so its unknown
+fields are kept and come back when it is encoded.
+
+What is decoded here has the right types and number ranges. Rules that span several actions (one protocol per commit,
+one add per file) belong to `Commit.check`; rules that span commits belong to the replay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from halocline.formats.delta.actions.commit_info import CommitInfo
+from halocline.formats.delta.actions.metadata import Format, Metadata
+from halocline.formats.log.damage import malformed
+
+__all__ = [
+    "Action",
+    "Add",
+    "Cdc",
+    "CheckpointMetadata",
+    "Commit",
+    "CommitInfo",
+    "DeletionVector",
+    "DomainMetadata",
+    "Format",
+    "Line",
+    "Metadata",
+    "ProtocolAction",
+    "Remove",
+    "Sidecar",
+    "Txn",
+    "UnknownAction",
+    "decode_commit",
+    "decode_lines",
+    "encode_action",
+    "encode_commit",
+    "malformed",
+]
+
+_MAX_LONG: Final = 2**63 - 1
+Long: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=_MAX_LONG)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=_MAX_LONG)]
+
+_EVERY_DECODE_ERROR = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
+
+
+# A default made by a function is always encoded; a plain default is left out. The format wants some fields on every
+# line even though old writers omitted them.
+def _true() -> bool:
+    return True
+
+
+def _false() -> bool:
+    return False
+
+
+class DeletionVector(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False, kw_only=True):
+    """Where the deleted row positions of one file are kept.
+
+    Example:
+        >>> DeletionVector(
+        ...     storage_type="u", path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_in_bytes=34, cardinality=2
+        ... ).unique_id
+        'uab^-aqEH.-t@S}K{vb[*k^@4'
+    """
+
+    storage_type: str
+    path_or_inline_dv: str
+    offset: Count | None = None
+    size_in_bytes: Count
+    cardinality: Count
+
+    @property
+    def unique_id(self) -> str:
+        """The half of a logical file's key that tells two vectors of one path apart."""
+        text = self.storage_type + self.path_or_inline_dv
+        return text if self.offset is None else f"{text}@{self.offset}"
+
+
+class Add(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """A file becomes part of the table. `path` is still URI-encoded; `stats` is JSON text."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: Count
+    modification_time: Long
+    data_change: bool
+    stats: str | None = None
+    tags: dict[str, str | None] | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
+    clustering_provider: str | None = None
+
+
+class Remove(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """A file stops being part of the table; a tombstone until its retention passes."""
+
+    path: str
+    deletion_timestamp: Long | None = None
+    data_change: bool = msgspec.field(default_factory=_true)
+    extended_file_metadata: bool | None = None
+    partition_values: dict[str, str | None] | None = None
+    size: Long | None = None
+    tags: dict[str, str | None] | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
+    stats: str | None = None
+
+
+class Cdc(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """A file of row-level changes for the change feed."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: Count
+    data_change: bool = msgspec.field(default_factory=_false)
+    tags: dict[str, str | None] | None = None
+
+
+class Txn(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """The last version of its own that an application has written, for exactly-once writes."""
+
+    app_id: str
+    version: Long
+    last_updated: Long | None = None
+
+
+class DomainMetadata(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """A named configuration owned by a feature or a user; `removed` makes it a tombstone."""
+
+    domain: str
+    configuration: str
+    removed: bool = msgspec.field(default_factory=_false)
+
+
+class ProtocolAction(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """The protocol as serialised: two numbers and, from reader 3 and writer 7, the feature lists."""
+
+    min_reader_version: Long
+    min_writer_version: Long
+    reader_features: list[str] | None = None
+    writer_features: list[str] | None = None
+
+
+class CheckpointMetadata(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """Marks a V2 checkpoint."""
+
+    version: Long
+    tags: dict[str, str | None] | None = None
+
+
+class Sidecar(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """A file in `_sidecars` that holds file actions of a V2 checkpoint. `path` is URI-encoded."""
+
+    path: str
+    size_in_bytes: Count
+    modification_time: Long
+    tags: dict[str, str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownAction:
+    """An action this release does not know: its key and its JSON text."""
+
+    name: str
+    data: bytes
+
+
+Action: TypeAlias = (
+    Add
+    | Remove
+    | Cdc
+    | Txn
+    | DomainMetadata
+    | ProtocolAction
+    | Metadata
+    | CommitInfo
+    | CheckpointMetadata
+    | Sidecar
+    | UnknownAction
+)
+
+
+class Line(Struct, rename="camel", frozen=True, gc=False):
+    """One line as it lies on disk: exactly one field is set, none for an unknown action. For replay at speed."""
+
+    add: Add | None = None
+    remove: Remove | None = None
+    cdc: Cdc | None = None
+    txn: Txn | None = None
+    domain_metadata: DomainMetadata | None = None
+    protocol: ProtocolAction | None = None
+    meta_data: Raw = Raw()
+    commit_info: Raw = Raw()
+    checkpoint_metadata: CheckpointMetadata | None = None
+    sidecar: Sidecar | None = None
+
+
+_FIELDS: Final = Line.__struct_fields__
+_decode_lines = msgspec.json.Decoder(Line).decode_lines
+_decode_line = msgspec.json.Decoder(Line).decode
+_decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_free_form = msgspec.json.Decoder(dict[str, Any]).decode
+_encoder = msgspec.json.Encoder()
+
+_KEYS: Final[Mapping[type, str]] = {
+    Add: "add",
+    Remove: "remove",
+    Cdc: "cdc",
+    Txn: "txn",
+    DomainMetadata: "domainMetadata",
+    ProtocolAction: "protocol",
+    CheckpointMetadata: "checkpointMetadata",
+    Sidecar: "sidecar",
+}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The actions of one file of the log, in their order.
+
+    Example:
+        >>> commit = decode_commit(b'{"txn":{"appId":"a","version":3}}', "00000000000000000001.json")
+        >>> commit.txns[0].version
+        3
+    """
+
+    name: str
+    actions: tuple[Action, ...]
+
+    def of(self, kind: type[_T]) -> list[_T]:
+        """The actions of one kind."""
+        return [action for action in self.actions if isinstance(action, kind)]
+
+    @cached_property
+    def adds(self) -> list[Add]:
+        """Files added."""
+        return self.of(Add)
+
+    @cached_property
+    def removes(self) -> list[Remove]:
+        """Files removed."""
+        return self.of(Remove)
+
+    @cached_property
+    def cdcs(self) -> list[Cdc]:
+        """Files of row-level changes."""
+        return self.of(Cdc)
+
+    @cached_property
+    def txns(self) -> list[Txn]:
+        """Application transactions."""
+        return self.of(Txn)
+
+    @cached_property
+    def domains(self) -> list[DomainMetadata]:
+        """Domain metadata, tombstones included."""
+        return self.of(DomainMetadata)
+
+    @cached_property
+    def protocol(self) -> ProtocolAction | None:
+        """The new protocol, if this commit sets one."""
+        return next(iter(self.of(ProtocolAction)), None)
+
+    @cached_property
+    def metadata(self) -> Metadata | None:
+        """The new metadata, if this commit sets one."""
+        return next(iter(self.of(Metadata)), None)
+
+    @cached_property
+    def commit_info(self) -> CommitInfo | None:
+        """Provenance, if recorded."""
+        return next(iter(self.of(CommitInfo)), None)
+
+    @cached_property
+    def unknown(self) -> Mapping[str, int]:
+        """How often each unknown action occurs."""
+        return Counter(action.name for action in self.of(UnknownAction))
+
+    def check(self) -> Commit:
+        """Checks the rules inside one commit and gives the commit back.
+
+        Raises:
+            MalformedError: Two protocols, metadata, txns of one application, domains of one name, or two
+                adds or two removes of one path.
+        """
+        for kind, key in ((ProtocolAction, "protocol"), (Metadata, "metaData")):
+            if (times := len(self.of(kind))) > 1:
+                raise malformed(self.name, f"holds {times} {key} actions, at most 1 is allowed")
+        for key, names in (
+            ("txn", [txn.app_id for txn in self.txns]),
+            ("domainMetadata", [domain.domain for domain in self.domains]),
+            ("add", [add.path for add in self.adds]),
+            ("remove", [remove.path for remove in self.removes]),
+        ):
+            if len(set(names)) < len(names):
+                twice = next(name for name, times in Counter(names).items() if times > 1)
+                raise malformed(self.name, f"holds more than one {key} for {twice!r}")
+        return self
+
+
+def decode_lines(data: bytes, name: str) -> list[Line]:
+    """Reads a file of JSON lines at full speed, without sorting it into actions.
+
+    Args:
+        data: The file's bytes.
+        name: The file's name, for error messages.
+
+    Raises:
+        MalformedError: A line is not valid JSON or an action has a wrong type; the line number is named.
+    """
+    try:
+        return _decode_lines(data)
+    except _EVERY_DECODE_ERROR as error:
+        _blame_line(data, name)
+        raise malformed(name, f"cannot be read: {_brief(error)}") from error
+
+
+def _blame_line(data: bytes, name: str) -> None:
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.strip():
+            try:
+                _decode_line(line)
+            except _EVERY_DECODE_ERROR as error:
+                raise malformed(name, f"line {number} cannot be read: {_brief(error)}") from error
+
+
+def _brief(error: BaseException) -> str:
+    return str(error)[:200]
+
+
+def decode_commit(data: bytes, name: str) -> Commit:
+    """Reads a commit, a log compaction or a JSON checkpoint into actions.
+
+    Args:
+        data: The file's bytes.
+        name: The file's name, for error messages.
+
+    Raises:
+        MalformedError: The bytes are not what the format asks for.
+
+    Example:
+        >>> decode_commit(b'{"remove":{"path":"a.parquet"}}', "x.json").removes[0].data_change
+        True
+    """
+    lines = decode_lines(data, name)
+    actions: list[Action] = []
+    for line in lines:
+        found = action_of(line, name)
+        if not found:
+            return _decode_with_unknown(data, name)
+        actions.append(found)
+    return Commit(name, tuple(actions))
+
+
+def action_of(line: Line, name: str) -> Action | None:
+    """The one action of a line, or nothing when the action is unknown.
+
+    Raises:
+        MalformedError: The line holds more than one action, or one of them cannot be read.
+    """
+    found: Action | None = None
+    for field_name in _FIELDS:
+        value = getattr(line, field_name)
+        if value is None:
+            continue
+        if isinstance(value, Raw):
+            if not bytes(value) or bytes(value).strip() == b"null":
+                continue
+            value = decode_metadata(value, name) if field_name == "meta_data" else decode_commit_info(value, name)
+        if found is not None:
+            raise malformed(name, "has a line with more than one action")
+        found = value
+    return found
+
+
+def decode_metadata(data: bytes | Raw, name: str) -> Metadata:
+    """Reads the object behind `metaData`, with a typed error."""
+    try:
+        return Metadata.from_json(data)
+    except _EVERY_DECODE_ERROR as error:
+        raise malformed(name, f"has a metaData action that cannot be read: {_brief(error)}") from error
+
+
+def decode_commit_info(data: bytes | Raw, name: str) -> CommitInfo:
+    """Reads the object behind `commitInfo`, with a typed error."""
+    try:
+        return CommitInfo(_decode_free_form(data))
+    except _EVERY_DECODE_ERROR as error:
+        raise malformed(name, f"has a commitInfo action that cannot be read: {_brief(error)}") from error
+
+
+def _decode_with_unknown(data: bytes, name: str) -> Commit:
+    actions: list[Action] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            names = _decode_names(line)
+            known = action_of(_decode_line(line), name)
+        except _EVERY_DECODE_ERROR as error:
+            raise malformed(name, f"line {number} cannot be read: {_brief(error)}") from error
+        if known is not None:
+            actions.append(known)
+        else:
+            actions += [UnknownAction(key, bytes(value)) for key, value in names.items() if bytes(value) != b"null"]
+    return Commit(name, tuple(actions))
+
+
+def encode_action(action: Action) -> bytes:
+    """One line, without its newline, exactly as Delta writes it.
+
+    Example:
+        >>> encode_action(Txn("etl", 7))
+        b'{"txn":{"appId":"etl","version":7}}'
+    """
+    if isinstance(action, Metadata):
+        return _encoder.encode({"metaData": action.to_json()})
+    if isinstance(action, CommitInfo):
+        return _encoder.encode({"commitInfo": dict(action.values)})
+    if isinstance(action, UnknownAction):
+        return _encoder.encode({action.name: Raw(action.data)})
+    return _encoder.encode({_KEYS[type(action)]: action})
+
+
+def encode_commit(actions: Iterable[Action]) -> bytes:
+    """A whole commit: one action per line, each line ended."""
+    return b"".join(encode_action(action) + b"\n" for action in actions)

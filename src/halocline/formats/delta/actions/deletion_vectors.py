@@ -1,0 +1,225 @@
+"""Deletion vectors: which rows of a data file are gone.
+
+A *deletion vector* is a set of row positions, counted from 0 in the Parquet file, kept as a Roaring bitmap. Its
+*descriptor* in the log says where it is: in a file whose name encodes a UUID (`u`), in a file given by its URL (`p`) or
+inline in the descriptor (`i`). A file holds many vectors, each framed by its length and its CRC-32.
+
+Reading checks the frame, the checksum, the encoding and the number of positions; a vector that disagrees with its
+descriptor is a `MalformedError`, because going on would bring deleted rows back. Two encodings are read, the portable
+and the native one; only the portable one is written.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyroaring import BitMap, BitMap64
+
+from halocline.errors import InputError, MalformedError, NotFoundError
+from halocline.formats.delta.actions import z85
+from halocline.formats.delta.actions.action import DeletionVector
+from halocline.formats.delta.actions.locations import Locations, locate
+from halocline.storage.base import Store
+
+_PORTABLE: Final = 1681511377
+_NATIVE: Final = 1681511376
+_FILE_VERSION: Final = 1
+_UUID_CHARACTERS: Final = 20
+# A vector this close to the beginning is fetched together with the file's version byte.
+_NEAR: Final = 65536
+
+
+def read_positions(store: Store, vector: DeletionVector) -> BitMap64:
+    """The row positions that a vector deletes.
+
+    Args:
+        store: The table's store.
+        vector: The descriptor from the log.
+
+    Raises:
+        MalformedError: The vector is missing, damaged or not what the descriptor says.
+
+    Example:
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore()
+        >>> (vector,) = write_file(store, [[3, 4, 7]])
+        >>> list(read_positions(store, vector))
+        [3, 4, 7]
+    """
+    name = vector.unique_id
+    if vector.storage_type == "i":
+        try:
+            data = z85.decode(vector.path_or_inline_dv)[: vector.size_in_bytes]
+        except ValueError as error:
+            raise _damaged(name, str(error)) from error
+    else:
+        data = _framed(store, vector)
+    positions = decode(data, name)
+    if len(positions) != vector.cardinality:
+        raise _damaged(name, f"holds {len(positions)} positions, its descriptor says {vector.cardinality}")
+    return positions
+
+
+def file_path(store: Store, vector: DeletionVector) -> str:
+    """The decoded path of the file that holds a vector, as paths in the log are: relative or a URL.
+
+    Raises:
+        InputError: The vector is inline.
+        MalformedError: The descriptor cannot be read.
+
+    Example:
+        >>> from halocline.storage.memory import MemoryStore
+        >>> vector = DeletionVector(
+        ...     storage_type="u", path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^", size_in_bytes=36, cardinality=2
+        ... )
+        >>> file_path(MemoryStore(), vector)
+        'ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'
+    """
+    text = vector.path_or_inline_dv
+    if vector.storage_type == "p":
+        return Locations(store.root).decode(text)
+    if vector.storage_type == "i":
+        raise InputError("an inline deletion vector has no file")
+    if vector.storage_type != "u" or len(text) < _UUID_CHARACTERS:
+        raise _damaged(vector.unique_id, f"has storage type {vector.storage_type!r}, expected u, p or i")
+    prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
+    try:
+        name = f"deletion_vector_{uuid.UUID(bytes=z85.decode(encoded))}.bin"
+    except ValueError as error:
+        raise _damaged(vector.unique_id, str(error)) from error
+    return Locations(store.root).decode(f"{prefix}/{name}".replace("%", "%25")) if prefix else name
+
+
+def decode(data: bytes, name: str) -> BitMap64:
+    """The positions in the bytes of a bitmap, magic number included.
+
+    Raises:
+        MalformedError: The bytes are no bitmap.
+    """
+    magic = int.from_bytes(data[:4], "little")
+    try:
+        if magic == _PORTABLE:
+            return BitMap64.deserialize(data[4:])
+        if magic == _NATIVE:
+            return _decode_native(data)
+    except (ValueError, IndexError, struct.error) as error:
+        raise _damaged(name, str(error)) from error
+    raise _damaged(name, f"begins with {data[:4].hex() or 'nothing'}, which is no known encoding")
+
+
+def encode(positions: Iterable[int]) -> bytes:
+    """The bytes of a bitmap in the portable encoding.
+
+    Example:
+        >>> decode(encode([1, 2**40]), "example")
+        BitMap64([1, 1099511627776])
+    """
+    bitmap = positions if isinstance(positions, BitMap64) else BitMap64(positions)
+    bitmap.run_optimize()
+    data: bytes = bitmap.serialize()
+    return _PORTABLE.to_bytes(4, "little") + data
+
+
+def inline(positions: Iterable[int]) -> DeletionVector:
+    """A descriptor that carries its vector itself.
+
+    Example:
+        >>> from halocline.storage.memory import MemoryStore
+        >>> list(read_positions(MemoryStore(), inline([0, 9])))
+        [0, 9]
+    """
+    bitmap = BitMap64(positions)
+    data = encode(bitmap)
+    return DeletionVector(
+        storage_type="i",
+        path_or_inline_dv=z85.encode(data + bytes(-len(data) % 4)),
+        size_in_bytes=len(data),
+        cardinality=len(bitmap),
+    )
+
+
+def write_file(
+    store: Store, vectors: Sequence[Iterable[int]], *, prefix: str = "", file_id: uuid.UUID | None = None
+) -> list[DeletionVector]:
+    """Writes vectors into one new file and describes each.
+
+    Args:
+        store: The table's store.
+        vectors: The positions of each vector, in order.
+        prefix: A folder below the root to spread files over, without a slash.
+        file_id: The id in the file's name; a new one if not given.
+
+    Returns:
+        One descriptor per vector, in the same order.
+    """
+    file_id = file_id or uuid.uuid4()
+    content = bytearray([_FILE_VERSION])
+    described: list[DeletionVector] = []
+    for positions in vectors:
+        bitmap = BitMap64(positions)
+        data = encode(bitmap)
+        described.append(
+            DeletionVector(
+                storage_type="u",
+                path_or_inline_dv=prefix + z85.encode(file_id.bytes),
+                offset=len(content),
+                size_in_bytes=len(data),
+                cardinality=len(bitmap),
+            )
+        )
+        content += struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    if described:
+        store.put_if_absent(file_path(store, described[0]), bytes(content))
+    return described
+
+
+def _framed(store: Store, vector: DeletionVector) -> bytes:
+    """The bytes of a bitmap out of its file, with length and checksum checked."""
+    path = file_path(store, vector)
+    holder, inner = locate(store, path)
+    offset = 1 if vector.offset is None else vector.offset
+    start = 0 if offset <= _NEAR else offset
+    frame_length = vector.size_in_bytes + 8
+    try:
+        fetched = holder.get_range(inner, start, offset - start + frame_length)
+    except (NotFoundError, InputError) as error:
+        raise _damaged(path, "does not exist") from error
+    if start == 0 and fetched[:1] != bytes([_FILE_VERSION]):
+        raise _damaged(path, f"has file version {fetched[:1].hex() or 'none'}, expected 01")
+    frame = fetched[offset - start :]
+    if len(frame) != frame_length:
+        raise _damaged(path, f"ends before the vector at offset {offset} does")
+    (length,) = struct.unpack(">I", frame[:4])
+    data = frame[4:-4]
+    if length != len(data):
+        raise _damaged(path, f"holds {length} bytes at offset {offset}, the descriptor says {len(data)}")
+    if struct.unpack(">I", frame[-4:])[0] != zlib.crc32(data):
+        raise _damaged(path, f"fails the checksum of the vector at offset {offset}")
+    return data
+
+
+def _decode_native(data: bytes) -> BitMap64:
+    (count,) = struct.unpack_from("<i", data, 4)
+    position, result = 8, BitMap64()
+    for key in range(count):
+        (size,) = struct.unpack_from("<i", data, position)
+        position += 4
+        if size < 0 or position + size > len(data):
+            raise ValueError(f"bitmap {key} is longer than its vector")
+        low = BitMap.deserialize(data[position : position + size])
+        result.update(value + (key << 32) for value in low)
+        position += size
+    return result
+
+
+def _damaged(name: str, problem: str) -> MalformedError:
+    return MalformedError(
+        f"deletion vector {name} {problem}",
+        condition="MALFORMED_DELETION_VECTOR",
+        sides={"deletion vector": name},
+        next_step="Restore the file from a backup; without it the deleted rows cannot be told from the others.",
+    )

@@ -1,0 +1,153 @@
+"""What a transaction wants: its actions, what it has read, and how strictly it must be kept apart from others.
+
+*Reads* are what the commit's rightness depends on: predicates, files, the whole table, application transactions. A
+*blind append* depends on nothing and only adds files. *Isolation* says which of other people's commits would have
+made a difference: all of them (`Serializable`), all but blind appends (`WriteSerializable`), or only those that took
+away the same files (`SnapshotIsolation`, for commits that change no data).
+
+An intent is immutable. `halocline.formats.delta.commit.conflicts` turns it into the intent it would have been after
+somebody else's commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from halocline.formats.delta.actions import operations
+from halocline.formats.delta.actions.action import (
+    Action,
+    Add,
+    Cdc,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    ProtocolAction,
+    Remove,
+    encode_commit,
+)
+from halocline.formats.delta.configuration import properties, row_tracking
+
+if TYPE_CHECKING:
+    from halocline.compat.protocol import Protocol
+
+
+class Isolation(StrEnum):
+    """How far a commit is kept apart from others; the words stand in commits."""
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SNAPSHOT = "SnapshotIsolation"
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a transaction has read.
+
+    Attributes:
+        predicates: Conditions that rows were read by, in SQL. Against files that others add, only what they say
+            about partition columns counts.
+        paths: Files that were read, decoded paths.
+        whole_table: Whether every row counted.
+        app_ids: Applications whose last transaction was asked for.
+    """
+
+    predicates: tuple[str, ...] = ()
+    paths: frozenset[str] = frozenset()
+    whole_table: bool = False
+    app_ids: frozenset[str] = frozenset()
+
+    @property
+    def depends_on_files(self) -> bool:
+        """Whether other files in the table could have led to another commit."""
+        return bool(self.predicates or self.paths or self.whole_table)
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What is to be committed, as it stands after every commit looked at so far.
+
+    Attributes:
+        read_version: The version that was read, -1 for a new table.
+        operation: The word for what is done.
+        actions: The actions without the provenance, ids and versions assigned.
+        info: The provenance.
+        protocol: The table's protocol after the commit.
+        metadata: The table's metadata after the commit.
+        reads: What the commit depends on.
+        isolation: How strictly it is kept apart.
+        row_id_mark: The high-water mark that fresh row ids were assigned above.
+    """
+
+    read_version: int
+    operation: str
+    actions: tuple[Action, ...]
+    info: Mapping[str, Any]
+    protocol: Protocol
+    metadata: Metadata
+    reads: Reads = field(default_factory=Reads)
+    isolation: Isolation = Isolation.SERIALIZABLE
+    row_id_mark: int = row_tracking.NO_MARK
+
+    @cached_property
+    def is_blind_append(self) -> bool:
+        """Whether it depends on nothing and takes nothing away."""
+        return is_blind_append(self.actions, self.reads)
+
+    @property
+    def protocol_action(self) -> ProtocolAction | None:
+        """The protocol it sets, if it does."""
+        return next((each for each in self.actions if isinstance(each, ProtocolAction)), None)
+
+    @property
+    def metadata_action(self) -> Metadata | None:
+        """The metadata it sets, if it does."""
+        return next((each for each in self.actions if isinstance(each, Metadata)), None)
+
+    def of(self, kind: type) -> list[Any]:
+        """The actions of one kind."""
+        return [each for each in self.actions if isinstance(each, kind)]
+
+    def with_metadata(self, metadata: Metadata) -> Intent:
+        """The same intent on, or setting, other metadata."""
+        actions = tuple(metadata if isinstance(each, Metadata) else each for each in self.actions)
+        return replace(self, metadata=metadata, actions=actions)
+
+    def with_info(self, **values: Any) -> Intent:
+        """The same intent with other provenance."""
+        return replace(self, info={**self.info, **values})
+
+    def encode(self) -> bytes:
+        """The commit file: provenance first, with its in-commit timestamp in front if there is one."""
+        order = ("inCommitTimestamp", "timestamp")
+        first = {key: self.info[key] for key in order if key in self.info}
+        return encode_commit((CommitInfo({**first, **self.info}), *self.actions))
+
+
+def is_blind_append(actions: Iterable[Action], reads: Reads) -> bool:
+    """Whether a commit of these actions depends on nothing and takes nothing away."""
+    return not reads.depends_on_files and not any(isinstance(each, Remove | Cdc) for each in actions)
+
+
+def isolation_for(actions: Iterable[Action], operation: str, configuration: Mapping[str, str]) -> Isolation:
+    """How strictly a commit must be kept apart.
+
+    Example:
+        >>> isolation_for([Add("f", {}, 1, 1, True)], "WRITE", {}).value
+        'Serializable'
+        >>> isolation_for([Add("f", {}, 1, 1, False)], "OPTIMIZE", {}).value
+        'SnapshotIsolation'
+    """
+    chosen = Isolation(properties.choice(configuration, "delta.isolationLevel"))
+    for each in actions:
+        if isinstance(each, Add | Remove | Cdc):
+            if each.data_change:
+                return chosen
+        elif not (isinstance(each, DomainMetadata) and each.domain == row_tracking.DOMAIN):
+            return chosen
+    if chosen is Isolation.WRITE_SERIALIZABLE and operation in operations.CHANGES_DATA:
+        return chosen
+    return Isolation.SNAPSHOT

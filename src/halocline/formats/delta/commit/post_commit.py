@@ -1,0 +1,149 @@
+"""What follows a commit: a checkpoint when it is due, a checksum, and a shorter log.
+
+None of this is needed for the commit to hold, so nothing here makes it fail: whatever goes wrong is logged and listed
+in the outcome. The order matters to whoever reads after a crash: the checkpoint is whole before the pointer names it,
+and the log is only shortened behind a checkpoint that exists.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.verdict import can
+from halocline.formats.delta.actions.action import CommitInfo, Metadata
+from halocline.formats.delta.actions.protocol import action_of, protocol_of
+from halocline.formats.delta.commit.intent import Intent
+from halocline.formats.delta.commit.log_cleanup import Cleaned, clean_log
+from halocline.formats.delta.log import checksum
+from halocline.formats.delta.log.checkpoint_write import WrittenCheckpoint, is_due, write_checkpoint
+from halocline.formats.delta.log.checksum import Step, Summary
+from halocline.formats.delta.snapshot import access
+from halocline.storage.base import Store
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What was done after a commit.
+
+    Attributes:
+        checkpoint: The checkpoint that was written, if one was due.
+        checksum: Whether the version has a checksum of ours.
+        cleaned: What was deleted from the log.
+        problems: What went wrong, for people.
+    """
+
+    checkpoint: WrittenCheckpoint | None = None
+    checksum: bool = False
+    cleaned: Cleaned | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Done:
+    """A commit that has landed.
+
+    Attributes:
+        version: Its version.
+        intent: What was committed.
+        before: The protocol and the metadata of the version that was read; None for a new table.
+        passed: What the commits between that version and this one did.
+        release: Who acted.
+    """
+
+    version: int
+    intent: Intent
+    before: tuple[Protocol, Metadata] | None
+    passed: Sequence[Step]
+    release: Release
+
+
+def after_commit(store: Store, done: Done, now_ms: int) -> Upkeep:
+    """Does what is due after a commit.
+
+    Args:
+        store: Where the table lies.
+        done: The commit.
+        now_ms: The present.
+    """
+    version, intent, release = done.version, done.intent, done.release
+    problems: list[str] = []
+
+    def tried(what: str, act: Callable[[], _T]) -> _T | None:
+        try:
+            return act()
+        except Exception as error:  # the commit holds, whatever happens here
+            _log.warning("version %d of %s is committed, but %s failed: %s", version, store.root, what, error)
+            problems.append(f"{what}: {error}")
+            return None
+
+    configuration = intent.metadata.configuration
+    checkpoint = None
+    if tried("reading the checkpoint interval", lambda: is_due(version, configuration)):
+        checkpoint = tried("its checkpoint", lambda: _checkpoint(store, version, release, now_ms))
+    summed = tried("its checksum", lambda: _write_checksum(store, done, checkpoint))
+    cleaned = None
+    if checkpoint is not None:
+        cleaned = tried("cleaning the log", lambda: _clean(store, intent, release, now_ms))
+    return Upkeep(checkpoint, bool(summed), cleaned, tuple(problems))
+
+
+def _checkpoint(store: Store, version: int, release: Release, now_ms: int) -> WrittenCheckpoint:
+    def admit(protocol: Protocol, metadata: Metadata) -> None:
+        access.admit(release, protocol, metadata, access.MAINTENANCE, store.root)
+
+    return write_checkpoint(store, version, now_ms=now_ms, admit=admit)
+
+
+def _clean(store: Store, intent: Intent, release: Release, now_ms: int) -> Cleaned:
+    def supports(protocol: Protocol, metadata: Metadata, operation: str) -> bool:
+        return can(release, protocol, operation).ok
+
+    return clean_log(store, intent.protocol, intent.metadata, now_ms=now_ms, supports=supports)
+
+
+def _write_checksum(store: Store, done: Done, checkpoint: WrittenCheckpoint | None) -> bool:
+    info = CommitInfo(done.intent.info)
+    if checkpoint is not None:
+        summary: Summary | None = Summary(
+            tally=checkpoint.tally,
+            protocol=action_of(checkpoint.protocol),
+            metadata=checkpoint.metadata,
+            txns={each.app_id: each for each in checkpoint.txns},
+            domains={each.domain: each for each in checkpoint.domains},
+            in_commit_timestamp=info.in_commit_timestamp,
+            txn_id=info.txn_id,
+        )
+    else:
+        summary = _carried_on(store, done, Step.of(done.intent.actions, info))
+    return summary is not None and checksum.write_summary(store, done.version, summary)
+
+
+def _carried_on(store: Store, done: Done, own: Step) -> Summary | None:
+    """The summary, from the version that was read or, failing that, from the one just before."""
+    if done.before is None:
+        return checksum.first(own)
+    before = _agreeing(checksum.read_summary(store, done.intent.read_version), *done.before)
+    for step in done.passed:
+        before = None if before is None else checksum.after(before, step)
+    if before is None and done.passed:
+        protocol, metadata = done.before
+        for step in done.passed:
+            protocol = protocol if step.protocol is None else protocol_of(step.protocol)
+            metadata = step.metadata or metadata
+        before = _agreeing(checksum.read_summary(store, done.version - 1), protocol, metadata)
+    return None if before is None else checksum.after(before, own)
+
+
+def _agreeing(summary: Summary | None, protocol: Protocol, metadata: Metadata) -> Summary | None:
+    """The summary, unless the log says otherwise: a checksum is never trusted over the log."""
+    if summary is None or protocol_of(summary.protocol) != protocol or summary.metadata != metadata:
+        return None
+    return summary

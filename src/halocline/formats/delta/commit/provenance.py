@@ -1,0 +1,78 @@
+"""The provenance that a commit carries: who did what, when, on top of which version.
+
+The entries and their order are those that Spark writes, so that another client's history shows the commit like any
+other: `timestamp`, `operation`, `operationParameters`, `readVersion`, `isolationLevel`, `isBlindAppend`,
+`operationMetrics`, `userMetadata`, `tags`, `engineInfo`, `txnId`; and `inCommitTimestamp` in front where the table
+has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from halocline.formats.delta.snapshot.snapshot import own_release
+
+
+def engine_info(spark_version: str | None = None) -> str:
+    """What we call ourselves in commits.
+
+    Example:
+        >>> engine_info("4.0.0").partition(" ")[0]
+        'Apache-Spark/4.0.0'
+    """
+    own = f"Halocline/{own_release().version}"
+    return own if spark_version is None else f"Apache-Spark/{spark_version} {own}"
+
+
+def parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of an operation as commits spell them: lists and maps as JSON text, the rest as it is.
+
+    Example:
+        >>> parameters({"mode": "Append", "partitionBy": ["day"], "version": 3})
+        {'mode': 'Append', 'partitionBy': '["day"]', 'version': 3}
+    """
+    return {
+        key: json.dumps(list(value) if isinstance(value, tuple | set | frozenset) else value, separators=(",", ":"))
+        if isinstance(value, list | tuple | dict | set | frozenset)
+        else value
+        for key, value in values.items()
+    }
+
+
+def provenance(
+    *,
+    timestamp_ms: int,
+    operation: str,
+    operation_parameters: Mapping[str, Any],
+    read_version: int,
+    isolation: str,
+    is_blind_append: bool,
+    engine: str,
+    txn_id: str,
+    metrics: Mapping[str, Any] | None = None,
+    user_metadata: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    in_commit_timestamp: int | None = None,
+) -> dict[str, Any]:
+    """The entries of a commit's provenance, absent ones left out."""
+    entries: dict[str, Any] = {
+        "inCommitTimestamp": in_commit_timestamp,
+        "timestamp": timestamp_ms,
+        "operation": operation,
+        "operationParameters": parameters(operation_parameters),
+        "readVersion": read_version if read_version >= 0 else None,
+        "isolationLevel": isolation,
+        "isBlindAppend": is_blind_append,
+        "operationMetrics": None if metrics is None else {key: _text(value) for key, value in metrics.items()},
+        "userMetadata": user_metadata,
+        "tags": dict(tags) if tags else None,
+        "engineInfo": engine,
+        "txnId": txn_id,
+    }
+    return {key: value for key, value in entries.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,412 @@
+"""Transactions: read a version, prepare actions, commit them as the next version or not at all.
+
+A transaction starts from a snapshot, or from nothing to create a table. It remembers what it read, so that `commit` can
+tell whether somebody else's commit in between makes a difference. `commit` then
+
+- passes the gate for the protocol before and the protocol after, and checks that features only come in, unless the
+  commit says which one it drops;
+- checks the actions and the metadata, and fills in what follows from the version: row ids, timestamps, provenance;
+- puts the commit where no version is yet, rebuilding it on every commit that came first, or gives way with a
+  `ConflictError`;
+- afterwards writes the checksum, the checkpoint when it is due, and shortens the log, none of which can fail it.
+
+When `commit` returns, the version is there and readable. When it raises, nothing was committed, but for an
+`UnavailableError`, whose message says that the outcome is unknown. A transaction commits once.
+
+The files that a commit adds must not be in the table already, unless they are added again with another deletion
+vector; commits that do add files again say so by their operation (see `halocline.formats.delta.actions.operations`).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.errors import InputError, InternalError, MissingExtraError
+from halocline.formats.delta.actions import domains
+from halocline.formats.delta.actions.action import Action, Add, Metadata, ProtocolAction, Txn, decode_commit
+from halocline.formats.delta.actions.locations import Locations
+from halocline.formats.delta.actions.protocol import action_of, protocol_of
+from halocline.formats.delta.commit import conflicts
+from halocline.formats.delta.commit.intent import Intent, Reads, is_blind_append, isolation_for
+from halocline.formats.delta.commit.post_commit import Done, Upkeep, after_commit
+from halocline.formats.delta.commit.provenance import engine_info, provenance
+from halocline.formats.delta.configuration import commit_rules, identity, in_commit_timestamps, row_tracking
+from halocline.formats.delta.configuration.metadata_rules import check_metadata
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.log.checksum import Step
+from halocline.formats.delta.log.live_files import TEXT_MAP
+from halocline.formats.delta.log.timestamps import commit_info_in
+from halocline.formats.delta.snapshot import access
+from halocline.formats.delta.snapshot.pruning import StatsPruner
+from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
+from halocline.formats.delta.stats.predicate import Predicate
+from halocline.formats.log.commit import Winner, land
+from halocline.formats.log.names import DELTA
+from halocline.storage.base import Store
+
+Clock = Callable[[], int]
+"""Tells the present, in milliseconds since the epoch."""
+
+
+def system_clock() -> int:
+    """The computer's clock."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a commit ended.
+
+    Attributes:
+        version: The version that the table then had; the one that was read if nothing had to be committed.
+        committed: Whether there is a new version. False for a transaction of an application that is in the table.
+        losses: How many commits came first and were rebased on.
+        upkeep: What was done afterwards.
+    """
+
+    version: int
+    committed: bool = True
+    losses: int = 0
+    upkeep: Upkeep = field(default_factory=Upkeep)
+
+
+class Transaction:
+    """One change of a table.
+
+    Args:
+        snapshot: The version to start from.
+        engine: What to call ourselves in the provenance.
+        clock: Tells the present.
+        timezone: The zone that timestamps without one are in, for read predicates.
+
+    Attributes:
+        store: Where the table lies.
+        outcome: How the commit ended; None before.
+
+    Example:
+        >>> from halocline.formats.delta.configuration.table_state import new_table
+        >>> from halocline.formats.delta.configuration.schema_edit import field
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore()
+        >>> state = new_table({"type": "struct", "fields": [field("id", "long")]})
+        >>> Transaction.create(store).commit(state.actions, "CREATE TABLE")
+        0
+        >>> Transaction(Snapshot.load(store)).commit([Add("a.parquet", {}, 9, 1, True)], "WRITE", {"mode": "Append"})
+        1
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        engine: str | None = None,
+        clock: Clock = system_clock,
+        timezone: str | None = None,
+    ) -> None:
+        self._start(snapshot.store, snapshot, snapshot.release, engine, clock, timezone)
+
+    @classmethod
+    def create(
+        cls,
+        store: Store,
+        *,
+        release: Release | None = None,
+        engine: str | None = None,
+        clock: Clock = system_clock,
+    ) -> Transaction:
+        """A transaction that creates a table where none is."""
+        transaction = cls.__new__(cls)
+        transaction._start(store, None, release or own_release(), engine, clock, None)
+        return transaction
+
+    def _start(
+        self,
+        store: Store,
+        snapshot: Snapshot | None,
+        release: Release,
+        engine: str | None,
+        clock: Clock,
+        timezone: str | None,
+    ) -> None:
+        self.store = store
+        self.snapshot = snapshot
+        self.outcome: Outcome | None = None
+        self._release = release
+        self._engine = engine or engine_info()
+        self._clock = clock
+        self._timezone = timezone
+        self._txn_id = str(uuid.uuid4())
+        self._reads = Reads()
+
+    @property
+    def read_version(self) -> int:
+        """The version it started from, -1 for a new table."""
+        return -1 if self.snapshot is None else self.snapshot.version
+
+    @property
+    def reads(self) -> Reads:
+        """What it has read so far."""
+        return self._reads
+
+    # ------------------------------------------------------------------ reading
+
+    def read_whole_table(self) -> None:
+        """Notes that every row counts: any file added or removed meanwhile is a conflict."""
+        self._reads = replace(self._reads, whole_table=True)
+
+    def read_files(self, paths: Iterable[str], where: str | None = None) -> None:
+        """Notes which files were read, and by which condition they were found.
+
+        Args:
+            paths: Decoded paths, as in a file list.
+            where: The SQL condition. Files that others add count as unread only where it may hold in their partition.
+        """
+        predicates = self._reads.predicates if where is None else (*self._reads.predicates, where)
+        self._reads = replace(self._reads, paths=self._reads.paths.union(paths), predicates=predicates)
+
+    def files(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files that may hold a row of a condition, all of them without one, noted as read."""
+        if self.snapshot is None:
+            raise InputError("a table that is yet to be created has no files", sides={"table": self.store.root})
+        found = self.snapshot.files(where, columns, timezone=self._timezone)
+        if where is None:
+            self.read_whole_table()
+        self.read_files(found["path"].to_pylist(), where)
+        return found
+
+    def txn_version(self, app_id: str) -> int | None:
+        """The last transaction of an application in the table; None if there is none. Noted as read."""
+        self._reads = replace(self._reads, app_ids=self._reads.app_ids | {app_id})
+        found = None if self.snapshot is None else self.snapshot.txns.get(app_id)
+        return None if found is None else found.version
+
+    # ------------------------------------------------------------------ committing
+
+    def commit(
+        self,
+        actions: Iterable[Action],
+        operation: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        user_metadata: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        txn: tuple[str, int] | None = None,
+        dropped_feature: str | None = None,
+        revalidate: Callable[[int], None] | None = None,
+    ) -> int:
+        """Commits the actions as the next version, and returns it.
+
+        Args:
+            actions: What to commit: files, metadata, protocol, domains. Provenance is made here.
+            operation: The word for what is done, as Delta's writers use it.
+            parameters: Details of the operation.
+            metrics: Figures of the operation.
+            user_metadata: A note of the user's.
+            tags: Tags for the provenance.
+            txn: An application and its own version. If the table has that version or a later one already, nothing is
+                committed and the version that was read is returned; `outcome.committed` tells.
+            dropped_feature: The one feature that this commit takes out of the protocol.
+            revalidate: With a dropped feature: raises if it cannot be dropped after a version that came first.
+
+        Raises:
+            InputError: The actions cannot be one commit of this table.
+            IncompatibleError: The release may not write the table, before or after.
+            ConflictError: Somebody else's commit contradicts this one; the condition tells in what.
+            UnavailableError: The store could not be reached; whether the commit took effect is unknown.
+        """
+        if self.outcome is not None:
+            raise InternalError(f"the transaction has committed version {self.outcome.version} already")
+        if txn is not None:
+            seen = self.txn_version(txn[0])
+            if seen is not None and seen >= txn[1]:
+                self.outcome = Outcome(self.read_version, committed=False)
+                return self.read_version
+            actions = [*actions, Txn(txn[0], txn[1], self._clock())]
+        intent = self._prepared(
+            tuple(actions), operation, parameters or {}, metrics, user_metadata, tags, dropped_feature
+        )
+        proposal = _Proposal(intent, self._ground(intent, revalidate), self._txn_id)
+        landed = land(self.store, proposal, self.read_version + 1, path=DELTA.commit_path)
+        before = None if self.snapshot is None else (self.snapshot.protocol, self.snapshot.metadata)
+        done = Done(landed.version, landed.proposal.intent, before, landed.proposal.passed, self._release)
+        self.outcome = Outcome(landed.version, losses=landed.losses)
+        upkeep = after_commit(self.store, done, self._clock())
+        self.outcome = replace(self.outcome, upkeep=upkeep)
+        return landed.version
+
+    def _prepared(
+        self,
+        actions: tuple[Action, ...],
+        operation: str,
+        parameters: Mapping[str, Any],
+        metrics: Mapping[str, Any] | None,
+        user_metadata: str | None,
+        tags: Mapping[str, str] | None,
+        dropped_feature: str | None,
+    ) -> Intent:
+        actions = self._with_protocol(commit_rules.without_repeated_transactions(actions))
+        commit_rules.check_no_duplicates(actions)
+        protocol, metadata = self._checked_state(actions, operation, dropped_feature)
+        version, now_ms, mark = self.read_version + 1, self._clock(), self._row_id_mark()
+        actions = row_tracking.assigned(actions, protocol, metadata.configuration, mark, version)
+        timestamp = self._in_commit_timestamp(metadata, now_ms)
+        if timestamp is not None and any(isinstance(each, Metadata) for each in actions):
+            before = None if self.snapshot is None else self.snapshot.configuration
+            metadata = in_commit_timestamps.with_enablement(metadata, before, version, timestamp)
+            actions = tuple(metadata if isinstance(each, Metadata) else each for each in actions)
+        isolation = isolation_for(actions, operation, metadata.configuration)
+        info = provenance(
+            timestamp_ms=now_ms,
+            operation=operation,
+            operation_parameters=parameters,
+            read_version=self.read_version,
+            isolation=isolation.value,
+            is_blind_append=is_blind_append(actions, self._reads),
+            engine=self._engine,
+            txn_id=self._txn_id,
+            metrics=metrics,
+            user_metadata=user_metadata,
+            tags={**self._tags_for(metadata), **(tags or {})},
+            in_commit_timestamp=timestamp,
+        )
+        return Intent(self.read_version, operation, actions, info, protocol, metadata, self._reads, isolation, mark)
+
+    def _with_protocol(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
+        """A table older than protocols gets one with its next commit."""
+        if self.snapshot is None or self.snapshot.protocol_action is not None:
+            return actions
+        if any(isinstance(each, ProtocolAction) for each in actions):
+            return actions
+        return (action_of(self.snapshot.protocol), *actions)
+
+    def _checked_state(
+        self, actions: tuple[Action, ...], operation: str, dropped_feature: str | None
+    ) -> tuple[Protocol, Metadata]:
+        """Protocol and metadata after the commit, which the release may write and the table may have."""
+        new_protocol = next((each for each in actions if isinstance(each, ProtocolAction)), None)
+        new_metadata = next((each for each in actions if isinstance(each, Metadata)), None)
+        table = self.store.root
+        before = self.snapshot
+        if before is None:
+            commit_rules.check_first(actions)
+        else:
+            access.admit(self._release, before.protocol, before.metadata, self._asked_for(actions), table)
+            commit_rules.check_appendable(actions, before.protocol, before.metadata, table)
+        protocol = protocol_of(new_protocol) if new_protocol is not None else _given(before).protocol
+        metadata = new_metadata if new_metadata is not None else _given(before).metadata
+        if new_protocol is not None or new_metadata is not None:
+            access.admit(self._release, protocol, metadata, self._asked_for(actions), table)
+        if before is not None and new_protocol is not None:
+            access.check_transition(before.protocol, protocol, dropped_feature, table)
+        if new_metadata is not None:
+            check_metadata(metadata, None if before is None else before.metadata, protocol, operation)
+        domains.check(actions, protocol)
+        commit_rules.check_actions(actions, protocol, metadata)
+        return protocol, metadata
+
+    def _asked_for(self, actions: Iterable[Action]) -> str:
+        """What the snapshot was opened for, if that is finer; rows that come in always take a whole writer."""
+        asked = access.WRITE if self.snapshot is None else self.snapshot.operation
+        brings_rows = any(isinstance(each, Add) and each.data_change for each in actions)
+        return asked if asked.startswith(f"{access.WRITE}.") and not brings_rows else access.WRITE
+
+    def _row_id_mark(self) -> int:
+        if self.snapshot is None or not self.snapshot.protocol.supports(row_tracking.FEATURE):
+            return row_tracking.NO_MARK
+        return row_tracking.high_water_mark(self.snapshot.domains.get(row_tracking.DOMAIN))
+
+    def _in_commit_timestamp(self, metadata: Metadata, now_ms: int) -> int | None:
+        if not in_commit_timestamps.is_enabled(metadata.configuration):
+            return None
+        previous = None if self.snapshot is None else self.snapshot.timestamp_ms
+        return in_commit_timestamps.next_timestamp(now_ms, previous)
+
+    def _tags_for(self, metadata: Metadata) -> dict[str, str]:
+        before = None if self.snapshot is None else self.snapshot.metadata
+        if before is None or before == metadata or not identity.only_marks_moved(before, metadata):
+            return {}
+        return {identity.ONLY_MARKS_TAG: "true"}
+
+    def _ground(self, intent: Intent, revalidate: Callable[[int], None] | None) -> conflicts.Ground:
+        before = self.snapshot
+
+        def admit(protocol: Protocol, metadata: Metadata) -> None:
+            access.admit(self._release, protocol, metadata, self._asked_for(intent.actions), self.store.root)
+
+        return conflicts.Ground(
+            table=self.store.root,
+            locations=Locations(self.store.root),
+            read_protocol=intent.protocol if before is None else before.protocol,
+            read_metadata=intent.metadata if before is None else before.metadata,
+            admit=admit,
+            first_match=self._first_match,
+            revalidate=revalidate,
+        )
+
+    def _first_match(self, predicate: str, candidates: Sequence[Add]) -> Add | None:
+        """The first file whose partition may hold rows of the predicate, in the schema that was read."""
+        before = _given(self.snapshot)
+        kept = _in_partitions(predicate, candidates, before.columns, before.metadata, self._timezone)
+        if kept is None:
+            return candidates[0]
+        return next((add for add, keep in zip(candidates, kept.to_pylist(), strict=True) if keep), None)
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """An intent on its way into the log."""
+
+    intent: Intent
+    ground: conflicts.Ground
+    txn_id: str
+    passed: tuple[Step, ...] = ()
+
+    def encode(self, version: int) -> bytes:
+        return self.intent.encode()
+
+    def is_own(self, winner: Winner) -> bool:
+        if self.txn_id.encode() not in winner.data:
+            return False
+        info = commit_info_in(winner.data, winner.path)
+        return info is not None and info.txn_id == self.txn_id
+
+    def rebased(self, winner: Winner) -> _Proposal:
+        commit = decode_commit(winner.data, winner.path.rpartition("/")[2])
+        theirs = conflicts.Winner(winner.version, commit, winner.modified_ms)
+        intent = conflicts.rebased(self.intent, theirs, self.ground)
+        return replace(self, intent=intent, passed=(*self.passed, Step.of(commit.actions, commit.commit_info)))
+
+
+def _given(snapshot: Snapshot | None) -> Snapshot:
+    if snapshot is None:
+        raise InternalError("a new table has nothing to read")
+    return snapshot
+
+
+def _in_partitions(
+    predicate: str, adds: Sequence[Add], columns: Schema, metadata: Metadata, timezone: str | None
+) -> pa.Array | None:
+    """Which files lie in a partition that may hold rows of a predicate; None for all of them.
+
+    Statistics are held back on purpose: only what partition columns decide counts.
+    """
+    try:
+        pruner = StatsPruner(Predicate.parse(predicate, columns), columns, metadata, timezone=timezone)
+    except MissingExtraError:
+        return None
+    return pruner.keep(
+        {
+            "path": pa.array([add.path for add in adds], pa.string()),
+            "partitionValues": pa.array([list(add.partition_values.items()) for add in adds], TEXT_MAP),
+            "stats": pa.nulls(len(adds), pa.string()),
+        }
+    )

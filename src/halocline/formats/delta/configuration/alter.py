@@ -1,0 +1,296 @@
+"""Changes to what a table is: properties, constraints, columns. Pure functions from one state to the next.
+
+Every function takes a `TableState` and gives the next one; its `actions` are what to commit. Nothing is read and
+nothing is written, so whether existing rows fit a new constraint is for the caller to find out before.
+
+Setting a property that switches a feature on adds the feature to the protocol, and requests such as
+`delta.feature.x=supported` are used up. Nothing else ever raises a protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from halocline.compat.request import is_request
+from halocline.errors import InputError, NotFoundError, SchemaError
+from halocline.formats.delta.actions.action import Metadata
+from halocline.formats.delta.configuration import column_mapping, properties, schema_edit, type_widening
+from halocline.formats.delta.configuration.metadata_rules import MAX_ID, MODE
+from halocline.formats.delta.configuration.properties import CONSTRAINT_PREFIX, KNOWN
+from halocline.formats.delta.configuration.schema_edit import Node, Path
+from halocline.formats.delta.configuration.table_state import TableState, check_property, unusable_property
+
+_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
+_WORD: Final = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_]*")
+_KEPT_BY_WRITERS: Final = "it is kept by writers and never set by hand"
+
+
+def set_properties(state: TableState, values: Mapping[str, str], *, named: Iterable[str] = ()) -> TableState:
+    """The state with properties set, requests about the protocol included.
+
+    Raises:
+        InputError: A key or a value cannot be used, or features contradict each other.
+
+    Example:
+        >>> from halocline.formats.delta.configuration.table_state import new_table
+        >>> state = new_table({"type": "struct", "fields": [schema_edit.field("id", "long")]})
+        >>> print(set_properties(state, {"delta.enableChangeDataFeed": "true"}).reasons[-1])
+        changeDataFeed: delta.enableChangeDataFeed=true is set
+    """
+    for key, value in values.items():
+        if key in KNOWN and KNOWN[key].internal:
+            raise unusable_property(key, value, _KEPT_BY_WRITERS)
+        if key.startswith(CONSTRAINT_PREFIX):
+            raise unusable_property(key, value, "constraints are added by name, since existing rows must fit them")
+        check_property(key, value)
+    asked = {**state.metadata.configuration, **values}
+    schema: Node = state.schema
+    if _mode(state) == "none":
+        schema, asked = column_mapping.mapped(schema, asked, column_mapping.same_name)
+    return state.evolved(schema=schema, configuration=asked, named=named)
+
+
+def unset_properties(state: TableState, keys: Iterable[str], *, if_exists: bool = False) -> TableState:
+    """The state without some properties. Features stay in the protocol; dropping one is a move of its own.
+
+    Raises:
+        NotFoundError: A property is not set, unless `if_exists`.
+        InputError: It is a request, which is never stored, or one that only writers keep.
+    """
+    left = dict(state.metadata.configuration)
+    for key in keys:
+        if is_request(key):
+            raise unusable_property(key, None, "it is in the protocol; drop the feature instead")
+        if key in KNOWN and KNOWN[key].internal:
+            raise unusable_property(key, None, _KEPT_BY_WRITERS)
+        if left.pop(key, None) is None and not if_exists:
+            raise NotFoundError(
+                f"the table has no property {key}", sides={"asked for": key, "set": ", ".join(sorted(left)) or "none"}
+            )
+    return state.evolved(configuration=left)
+
+
+def add_constraint(state: TableState, name: str, expression: str) -> TableState:
+    """The state with a CHECK constraint. The caller has made sure that every row fits it.
+
+    Raises:
+        InputError: There is one of that name, or the name or the expression is empty.
+    """
+    if not name.strip() or not expression.strip():
+        raise InputError("a constraint needs a name and an expression", sides={"name": name, "expression": expression})
+    present = _constraint_key(state, name)
+    if present is not None:
+        raise InputError(
+            f"the table has a constraint {name} already",
+            sides={"present": state.metadata.configuration[present], "given": expression},
+            next_step="Drop it first, or choose another name.",
+        )
+    return state.evolved(configuration={**state.metadata.configuration, CONSTRAINT_PREFIX + name.lower(): expression})
+
+
+def drop_constraint(state: TableState, name: str, *, if_exists: bool = False) -> TableState:
+    """The state without a CHECK constraint; the feature stays in the protocol.
+
+    Raises:
+        NotFoundError: There is none of that name, unless `if_exists`.
+    """
+    present = _constraint_key(state, name)
+    if present is None and not if_exists:
+        raise NotFoundError(
+            f"the table has no constraint {name}",
+            sides={"asked for": name, "present": ", ".join(sorted(constraints(state.metadata))) or "none"},
+        )
+    left = {key: value for key, value in state.metadata.configuration.items() if key != present}
+    return state.evolved(configuration=left)
+
+
+def constraints(metadata: Metadata) -> dict[str, str]:
+    """The CHECK constraints of a table, name to expression."""
+    found = metadata.configuration.items()
+    return {key[len(CONSTRAINT_PREFIX) :]: value for key, value in found if key.startswith(CONSTRAINT_PREFIX)}
+
+
+def add_columns(state: TableState, columns: Sequence[Node], parent: Path = ()) -> TableState:
+    """The state with nullable columns added at the end, of the table or of a struct.
+
+    Raises:
+        SchemaError: A column is there already, or must not be null although existing rows have no value for it.
+    """
+    for each in columns:
+        if not each.get("nullable", True):
+            raise SchemaError(
+                f"column {each['name']} cannot be NOT NULL: existing rows have no value for it",
+                sides={"column": each["name"], "nullable": "false"},
+                next_step="Add it nullable, fill it, then forbid nulls.",
+            )
+    added = [dict(each) for each in columns]
+    configuration = dict(state.metadata.configuration)
+    if _mode(state) != "none":
+        highest = properties.count(configuration, MAX_ID) or 0
+        struct, highest = column_mapping.assigned(
+            {"type": "struct", "fields": added}, highest, column_mapping.random_name
+        )
+        added, configuration[MAX_ID] = struct["fields"], str(highest)
+    return state.evolved(schema=_with_added(state.schema, added, parent), configuration=configuration)
+
+
+def rename_column(state: TableState, path: Sequence[str], name: str) -> TableState:
+    """The state with a column under another name; its data stays where it is.
+
+    Raises:
+        SchemaError: The name is taken, something refers to the column, or column mapping is off.
+        InputError: There is no such column.
+    """
+    _check_mapped(state, "renamed")
+    here, _ = schema_edit.find(state.schema, path)
+    _check_unreferenced(state, here, "renamed")
+
+    def renamed(each: Path, field: Node) -> Node:
+        return {**field, "name": name} if each == here else field
+
+    return state.evolved(
+        schema=schema_edit.map_fields(state.schema, renamed),
+        partition_columns=[name if (each,) == here else each for each in state.metadata.partition_columns],
+        operation="RENAME COLUMN",
+    )
+
+
+def drop_columns(state: TableState, paths: Iterable[Sequence[str]]) -> TableState:
+    """The state without some columns; their data stays in the files, unread.
+
+    Raises:
+        SchemaError: It is a partition column or the last one, something refers to it, or column mapping is off.
+        InputError: There is no such column.
+    """
+    _check_mapped(state, "dropped")
+    gone = set()
+    for path in paths:
+        here, _ = schema_edit.find(state.schema, path)
+        if len(here) == 1 and here[0] in state.metadata.partition_columns:
+            raise SchemaError(
+                f"partition column {here[0]} cannot be dropped",
+                sides={"column": here[0], "partitioned by": ", ".join(state.metadata.partition_columns)},
+            )
+        _check_unreferenced(state, here, "dropped")
+        gone.add(here)
+    schema = schema_edit.map_fields(state.schema, lambda each, field: None if each in gone else field)
+    if not schema["fields"]:
+        raise SchemaError("the last column of a table cannot be dropped", sides={"columns": str(sorted(gone))})
+    return state.evolved(schema=schema)
+
+
+def change_type(state: TableState, path: Sequence[str], type: Any, *, version: int | None = None) -> TableState:
+    """The state with a column of a wider type, the change noted for readers.
+
+    Args:
+        state: The state so far.
+        path: The column.
+        type: The new type, as the log writes types.
+        version: The version of the commit; noted only under the preview of the feature.
+
+    Raises:
+        SchemaError: The change loses values, or the table does not allow changes of type.
+    """
+    supported = [name for name in ("typeWidening", "typeWidening-preview") if state.protocol.supports(name)]
+    if not supported or not properties.flag(state.metadata.configuration, "delta.enableTypeWidening"):
+        raise SchemaError(
+            "the table does not allow columns to change their type",
+            sides={"table": str(state.protocol), "needed": "delta.enableTypeWidening=true"},
+            next_step="Set delta.enableTypeWidening=true on the table first.",
+        )
+    here, _ = schema_edit.find(state.schema, path)
+    _check_unreferenced(state, here, "changed")
+    noted_version = version if "typeWidening-preview" in supported else None
+
+    def changed(each: Path, field: Node) -> Node:
+        if each != here:
+            return field
+        changes = type_widening.changes(field["type"], type, here, noted_version)
+        return type_widening.noted({**field, "type": type}, changes)
+
+    return state.evolved(schema=schema_edit.map_fields(state.schema, changed))
+
+
+def allow_nulls(state: TableState, path: Sequence[str]) -> TableState:
+    """The state with NOT NULL taken from a column."""
+    here, _ = schema_edit.find(state.schema, path)
+
+    def loosened(each: Path, field: Node) -> Node:
+        return {**field, "nullable": True} if each == here else field
+
+    return state.evolved(schema=schema_edit.map_fields(state.schema, loosened))
+
+
+def replace_schema(state: TableState, schema: Node, partition_columns: Sequence[str] | None = None) -> TableState:
+    """The state with another schema altogether, for overwriting a table; under column mapping new columns get ids.
+
+    Raises:
+        SchemaError: The schema does not fit.
+    """
+    configuration = dict(state.metadata.configuration)
+    if _mode(state) != "none":
+        kept = column_mapping.with_ids_of(schema, state.schema)
+        schema, configuration = column_mapping.mapped(kept, configuration, column_mapping.random_name)
+    return state.evolved(
+        schema=schema, configuration=configuration, partition_columns=partition_columns, operation="WRITE"
+    )
+
+
+def _mode(state: TableState) -> str:
+    return properties.choice(state.metadata.configuration, MODE)
+
+
+def _constraint_key(state: TableState, name: str) -> str | None:
+    wanted = (CONSTRAINT_PREFIX + name).lower()
+    return next((key for key in state.metadata.configuration if key.lower() == wanted), None)
+
+
+def _check_mapped(state: TableState, word: str) -> None:
+    if _mode(state) == "none":
+        raise SchemaError(
+            f"columns can only be {word} under column mapping",
+            sides={"table": f"{MODE}=none", "needed": f"{MODE}=name"},
+            next_step=f"Set {MODE}=name on the table first.",
+        )
+
+
+def _with_added(schema: Node, added: list[dict[str, Any]], parent: Path) -> Node:
+    if not parent:
+        return {**schema, "fields": [*schema["fields"], *added]}
+    here, target = schema_edit.find(schema, parent)
+    if not schema_edit.is_struct(target["type"]):
+        raise SchemaError(
+            f"column {'.'.join(here)} is no struct", sides={"type": str(target["type"])[:80], "needed": "a struct"}
+        )
+
+    def grown(path: Path, field: Node) -> Node:
+        if path != here:
+            return field
+        return {**field, "type": {**field["type"], "fields": [*field["type"]["fields"], *added]}}
+
+    return dict(schema_edit.map_fields(schema, grown))
+
+
+def _check_unreferenced(state: TableState, path: Path, word: str) -> None:
+    """Refuses if a rule of the table speaks of the column: it would change its meaning or break."""
+    expressions = {f"constraint {name}": expression for name, expression in constraints(state.metadata).items()}
+    for where, each in schema_edit.fields(state.schema):
+        note = each.get("metadata") or {}
+        for key, what in (("delta.generationExpression", "generated column"), ("delta.invariants", "invariant of")):
+            if key in note:
+                expressions[f"{what} {'.'.join(where)}"] = str(note[key])
+    for name, expression in expressions.items():
+        if path[-1].lower() in _words(expression):
+            raise SchemaError(
+                f"column {'.'.join(path)} cannot be {word}: {name} refers to it",
+                sides={"column": ".".join(path), name: expression},
+                next_step="Drop what refers to it first.",
+            )
+
+
+def _words(expression: str) -> frozenset[str]:
+    """Every name in an expression; a string literal holds none, unless the expression is JSON around one."""
+    bare = expression if expression.startswith("{") else _QUOTED.sub(" ", expression)
+    return frozenset(word.strip("`").replace("``", "`").lower() for word in _WORD.findall(bare))

@@ -1,0 +1,186 @@
+"""What one commit may hold.
+
+These rules need nothing but the actions and the table as it was and will be: at most one protocol and one metadata,
+both in the first commit; one transaction per application, one change per domain, one add and one remove per path, and
+never the same file taken away and added unchanged; partition values for exactly the partition columns; row counts
+where a file has deleted rows; no rows taken from an append-only table.
+
+Breaking one is the caller's mistake, so the error names the action. Nothing has been written when it is raised.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from halocline.errors import InputError
+from halocline.formats.delta.actions.action import (
+    Action,
+    Add,
+    Cdc,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    ProtocolAction,
+    Remove,
+    Txn,
+)
+from halocline.formats.delta.configuration import properties, row_tracking, schema_edit
+
+if TYPE_CHECKING:
+    from halocline.compat.protocol import Protocol
+
+_WRITABLE = (Add, Remove, Cdc, Txn, DomainMetadata, ProtocolAction, Metadata)
+
+
+def without_repeated_transactions(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """The actions with each application's transaction once.
+
+    Raises:
+        InputError: Two transactions of one application have different versions.
+    """
+    seen: dict[str, int] = {}
+    kept: list[Action] = []
+    for action in actions:
+        if isinstance(action, Txn):
+            if action.app_id in seen:
+                if seen[action.app_id] != action.version:
+                    versions = f"{seen[action.app_id]} and {action.version}"
+                    raise _invalid(f"application {action.app_id!r} commits versions {versions} at once")
+                continue
+            seen[action.app_id] = action.version
+        kept.append(action)
+    return tuple(kept)
+
+
+def check_no_duplicates(actions: Iterable[Action]) -> None:
+    """Makes sure that no two actions speak about the same thing.
+
+    Raises:
+        InputError: Two of them do.
+    """
+    actions = tuple(actions)
+    for kind, key in ((ProtocolAction, "protocol"), (Metadata, "metaData")):
+        if sum(isinstance(each, kind) for each in actions) > 1:
+            raise _invalid(f"a commit holds at most one {key} action")
+    domains = [each.domain for each in actions if isinstance(each, DomainMetadata)]
+    if twice := _twice(domains):
+        raise _invalid(f"domain {twice!r} is set twice")
+    added = {each.path: _vector(each) for each in actions if isinstance(each, Add)}
+    removed = {each.path: _vector(each) for each in actions if isinstance(each, Remove)}
+    for kind_of_file, known, word in ((Add, added, "added"), (Remove, removed, "removed")):
+        if len(known) < sum(isinstance(each, kind_of_file) for each in actions):
+            paths = [each.path for each in actions if isinstance(each, kind_of_file)]
+            raise _invalid(f"{_twice(paths)} is {word} twice")
+    for path in added.keys() & removed.keys():
+        if added[path] == removed[path]:
+            raise _invalid(f"{path} is both added and removed, with the same deletion vector")
+
+
+def check_first(actions: Iterable[Action]) -> None:
+    """Makes sure that the commit can be a table's first.
+
+    Raises:
+        InputError: Protocol or metadata is missing.
+    """
+    kinds = {type(each) for each in actions}
+    for kind, key in ((ProtocolAction, "protocol"), (Metadata, "metaData")):
+        if kind not in kinds:
+            raise _invalid(f"the first commit of a table needs a {key} action")
+
+
+def check_actions(actions: Iterable[Action], protocol: Protocol, metadata: Metadata) -> None:
+    """Makes sure that each action fits the table that the commit leaves.
+
+    Raises:
+        InputError: One does not.
+    """
+    columns = physical_partition_columns(metadata)
+    for each in actions:
+        if not isinstance(each, _WRITABLE):
+            what = "provenance is written by the transaction itself" if isinstance(each, CommitInfo) else "unknown"
+            raise _invalid(f"a {type(each).__name__} action cannot be committed: {what}")
+        if isinstance(each, Add | Cdc) and each.partition_values.keys() != columns:
+            raise InputError(
+                f"{each.path} has partition values for other columns than the table is partitioned by",
+                condition="COMMIT_INVALID",
+                sides={"file": _names(each.partition_values), "table": _names(columns)},
+            )
+        if isinstance(each, Cdc) and each.data_change:
+            raise _invalid(f"change data file {each.path} must have dataChange false")
+        if isinstance(each, Add) and each.deletion_vector is not None:
+            _check_vector(each, protocol)
+
+
+def check_appendable(actions: Iterable[Action], protocol: Protocol, metadata: Metadata, table: str) -> None:
+    """Makes sure that no rows are taken from an append-only table; rearranging them is allowed.
+
+    Args:
+        actions: What is to be committed.
+        protocol: The protocol before the commit.
+        metadata: The metadata before the commit.
+        table: The table's name for the message.
+
+    Raises:
+        InputError: The table is append-only and a remove changes data.
+    """
+    if not (protocol.supports("appendOnly") and properties.flag(metadata.configuration, "delta.appendOnly")):
+        return
+    for each in actions:
+        if isinstance(each, Remove) and each.data_change:
+            raise InputError(
+                f"{table} is append-only: rows cannot be deleted or changed",
+                condition="TABLE_APPEND_ONLY",
+                sides={"table": "delta.appendOnly=true", "commit": f"removes {each.path}"},
+                next_step="Set delta.appendOnly=false on the table first.",
+            )
+
+
+def physical_partition_columns(metadata: Metadata) -> frozenset[str]:
+    """The keys that partition values carry: physical names under column mapping, names otherwise."""
+    if properties.choice(metadata.configuration, "delta.columnMapping.mode") == "none":
+        return frozenset(metadata.partition_columns)
+    fields = {each["name"]: each for each in schema_edit.parse(metadata.schema_string)["fields"]}
+    return frozenset(
+        (fields.get(name, {}).get("metadata") or {}).get("delta.columnMapping.physicalName", name)
+        for name in metadata.partition_columns
+    )
+
+
+def _check_vector(add: Add, protocol: Protocol) -> None:
+    vector = add.deletion_vector
+    assert vector is not None
+    if not protocol.supports("deletionVectors"):
+        raise InputError(
+            f"{add.path} has a deletion vector, which the table does not support",
+            condition="FEATURE_DEPENDENCY",
+            sides={"table": str(protocol), "needed": "deletionVectors"},
+            next_step="Enable delta.enableDeletionVectors on the table first.",
+        )
+    records = row_tracking.physical_records(add)
+    if records is None or records < vector.cardinality:
+        raise InputError(
+            f"{add.path} has a deletion vector, so its statistics must tell its exact number of rows",
+            condition="COMMIT_INVALID",
+            sides={
+                "deleted rows": str(vector.cardinality),
+                "numRecords": "missing" if records is None else str(records),
+            },
+        )
+
+
+def _vector(file: Add | Remove) -> str | None:
+    return None if file.deletion_vector is None else file.deletion_vector.unique_id
+
+
+def _twice(names: Sequence[str]) -> str | None:
+    return next((name for name, times in Counter(names).items() if times > 1), None)
+
+
+def _names(names: Iterable[str] | Mapping[str, object]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _invalid(message: str) -> InputError:
+    return InputError(message, condition="COMMIT_INVALID", sides={"nothing written": "the commit was refused"})

@@ -1,0 +1,215 @@
+"""Row tracking: which ids the rows of a new file get.
+
+Where a table supports `rowTracking`, every file that is added carries a *base row id*, and its rows have the ids from
+there on; and a *default row commit version*, the version that added it. The *high-water mark* is the highest id ever
+given out, -1 for none, kept in the domain `delta.rowTracking`. Ids are never given out twice: a commit that loses a
+race takes its fresh ids again above the winner's mark. A file that brings an id from before keeps it.
+
+Ids are handed out while the table supports the feature, whether or not it is enabled, unless the property
+`delta.rowTrackingSuspended` is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from halocline.errors import DeniedError, InputError
+from halocline.formats.delta.actions import operations
+from halocline.formats.delta.actions.action import Action, Add, Commit, DomainMetadata, Remove, malformed
+from halocline.formats.delta.configuration import properties
+
+if TYPE_CHECKING:
+    from halocline.compat.protocol import Protocol
+
+FEATURE: Final = "rowTracking"
+DOMAIN: Final = "delta.rowTracking"
+PRESERVED_TAG: Final = "delta.rowTracking.preserved"
+"""The tag in a commit's provenance that tells whether rewritten rows kept their ids."""
+NO_MARK: Final = -1
+
+
+class _Mark(msgspec.Struct, rename="camel"):
+    row_id_high_water_mark: int
+
+
+class _Records(msgspec.Struct, rename="camel"):
+    num_records: int | None = None
+
+
+_decode_mark = msgspec.json.Decoder(_Mark).decode
+_decode_records = msgspec.json.Decoder(_Records).decode
+
+
+def is_active(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
+    """Whether a commit to the table must hand out ids."""
+    return protocol.supports(FEATURE) and not properties.flag(configuration, "delta.rowTrackingSuspended")
+
+
+def high_water_mark(domain: DomainMetadata | None) -> int:
+    """The highest id given out so far.
+
+    Example:
+        >>> high_water_mark(DomainMetadata("delta.rowTracking", '{"rowIdHighWaterMark":41}')), high_water_mark(None)
+        (41, -1)
+    """
+    if domain is None or domain.removed:
+        return NO_MARK
+    try:
+        return _decode_mark(domain.configuration.encode()).row_id_high_water_mark
+    except msgspec.MsgspecError as error:
+        raise malformed(f"domain {DOMAIN}", f"cannot be read: {error}") from None
+
+
+def assigned(
+    actions: Iterable[Action], protocol: Protocol, configuration: Mapping[str, str], mark: int, version: int
+) -> tuple[Action, ...]:
+    """The actions with fresh ids where they are missing, and the new mark if it moved.
+
+    Args:
+        actions: What is to be committed.
+        protocol: The protocol that the commit leaves.
+        configuration: The properties that the commit leaves.
+        mark: The high-water mark before.
+        version: The version the commit tries for.
+
+    Raises:
+        InputError: An added file does not say how many rows it holds.
+        DeniedError: The actions set the mark themselves.
+    """
+    before = tuple(actions)
+    if not protocol.supports(FEATURE):
+        return before
+    if any(isinstance(each, DomainMetadata) and each.domain == DOMAIN and not each.removed for each in before):
+        raise DeniedError(f"the high-water mark in domain {DOMAIN} is moved by commits only, never set by hand")
+    if not is_active(protocol, configuration):
+        return tuple(_bare(each) if isinstance(each, Add) else each for each in before)
+    return _numbered(before, lambda add: add.base_row_id is None, mark, version, version)
+
+
+def rebased(
+    actions: tuple[Action, ...],
+    protocol: Protocol,
+    configuration: Mapping[str, str],
+    operation: str,
+    mark: int,
+    winner: Commit,
+    winner_version: int,
+) -> tuple[tuple[Action, ...], int]:
+    """The actions as they must be after a winner, and the high-water mark that the winner left.
+
+    Args:
+        actions: Our actions, ids assigned.
+        protocol: The protocol after the winner and us.
+        configuration: The properties after the winner and us.
+        operation: What we do.
+        mark: The high-water mark that our ids were assigned above.
+        winner: What was committed first.
+        winner_version: Its version.
+    """
+    if not protocol.supports(FEATURE):
+        return actions, mark
+    filled = _backfilled(winner)
+    actions = _beside_backfills(actions, operation, winner, filled)
+    if not is_active(protocol, configuration):
+        return actions, mark
+    winners_mark = max((high_water_mark(each) for each in winner.domains if each.domain == DOMAIN), default=mark)
+    kept = tuple(each for each in actions if not (isinstance(each, DomainMetadata) and each.domain == DOMAIN))
+
+    def is_fresh(add: Add) -> bool:
+        return add.path not in filled and (add.base_row_id is None or add.base_row_id > mark)
+
+    return _numbered(kept, is_fresh, winners_mark, winner_version, winner_version + 1, filled), winners_mark
+
+
+def mark_action(mark: int) -> DomainMetadata:
+    """The action that records the high-water mark."""
+    return DomainMetadata(DOMAIN, f'{{"rowIdHighWaterMark":{mark}}}')
+
+
+def physical_records(add: Add) -> int | None:
+    """How many rows the file holds, deleted ones included; None if its statistics do not say.
+
+    Example:
+        >>> physical_records(Add("f", {}, 1, 1, True, stats='{"numRecords":3}'))
+        3
+    """
+    if not add.stats:
+        return None
+    try:
+        return _decode_records(add.stats.encode()).num_records
+    except msgspec.MsgspecError:
+        return None
+
+
+def _numbered(
+    actions: tuple[Action, ...],
+    is_fresh: Callable[[Add], bool],
+    mark: int,
+    old_version: int,
+    version: int,
+    settled: Container[str] = (),
+) -> tuple[Action, ...]:
+    highest = mark
+    numbered: list[Action] = []
+    for action in actions:
+        if isinstance(action, Add):
+            if is_fresh(action):
+                records = physical_records(action)
+                if records is None:
+                    raise InputError(
+                        f"{action.path} has no row count in its statistics, so its rows cannot be given ids",
+                        condition="COMMIT_INVALID",
+                        sides={"table": f"supports {FEATURE}", "file": action.path},
+                        next_step="Write the file's statistics with numRecords, or drop rowTracking from the table.",
+                    )
+                action = replace(action, base_row_id=highest + 1, default_row_commit_version=version)
+                highest += records
+            elif action.default_row_commit_version in (None, old_version) and action.path not in settled:
+                action = replace(action, default_row_commit_version=version)
+        numbered.append(action)
+    if highest != mark:
+        numbered.insert(0, mark_action(highest))
+    return tuple(numbered)
+
+
+def _bare(add: Add) -> Add:
+    if add.base_row_id is None and add.default_row_commit_version is None:
+        return add
+    return replace(add, base_row_id=None, default_row_commit_version=None)
+
+
+def _backfilled(winner: Commit) -> dict[str, Add]:
+    """The files that the winner gave ids to, if it is a backfill."""
+    info = winner.commit_info
+    if info is None or info.operation != operations.ROW_TRACKING_BACKFILL:
+        return {}
+    return {each.path: each for each in winner.adds}
+
+
+def _beside_backfills(
+    actions: tuple[Action, ...], operation: str, winner: Commit, filled: Mapping[str, Add]
+) -> tuple[Action, ...]:
+    """A backfill leaves alone what the winner touched; everybody else takes over the ids a backfill gave."""
+    if operation in operations.BACKFILLS:
+        touched = {each.path for each in winner.adds} | {each.path for each in winner.removes}
+        actions = tuple(each for each in actions if not (isinstance(each, Add) and each.path in touched))
+    if operation == operations.ROW_TRACKING_UNBACKFILL:
+        gone = {each.path for each in winner.removes}
+        again = (each for each in winner.adds if each.path not in gone and _bare(each) is not each)
+        actions += tuple(replace(_bare(each), data_change=False) for each in again)
+    if not filled:
+        return actions
+    return tuple(
+        replace(
+            each,
+            base_row_id=filled[each.path].base_row_id,
+            default_row_commit_version=filled[each.path].default_row_commit_version,
+        )
+        if isinstance(each, Add | Remove) and each.path in filled
+        else each
+        for each in actions
+    )

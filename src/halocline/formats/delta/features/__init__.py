@@ -1,0 +1,1 @@
+"""How a Delta table gains a feature, how it shows that it uses one, and how it loses one again."""

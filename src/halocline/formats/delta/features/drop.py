@@ -1,0 +1,238 @@
+"""Taking a feature out of a table, in one of two ways.
+
+First its *steps* are done: it is switched off, so that nobody brings it back, and the newest version is freed of its
+traces. Old versions still have them. Then
+
+- *history kept*: a barrier of checkpoints is put between them and what follows, and the commit that drops the feature
+  makes the table protect that barrier. It is done at once, but `checkpointProtection` is a feature of its own, which
+  most clients cannot write under.
+- *history truncated*: the old versions are deleted once they are past their retention. The first call ends with a
+  `NotYetError` that says when to come back, the next one drops the feature. Nothing is left behind, so the protocol
+  may become a plain pair of numbers again.
+
+Features whose traces harm nobody need neither: they go in one commit and history stays as it is.
+
+Every call looks at the newest version and does what is left to do. A crash anywhere leaves a table that reads as
+before or as after, and the next call finishes; a call for a feature that was dropped already finishes what may be
+missing and says so. If somebody else commits first, the conditions are checked again on top of that commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from halocline.compat.dropping import check_droppable
+from halocline.compat.features import Feature, find_feature
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.errors import ConflictError, InputError
+from halocline.formats.delta.actions.action import Action, Metadata
+from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
+from halocline.formats.delta.commit.transaction import Clock, system_clock
+from halocline.formats.delta.configuration.metadata_rules import table_metadata
+from halocline.formats.delta.features.drop_steps import domain_tombstones, edited, pending_steps, run_steps
+from halocline.formats.delta.features.drop_work import DropWork, Rewriter
+from halocline.formats.delta.features.history_barrier import (
+    checkpoint,
+    checkpointed_commit,
+    has_checkpoint_from,
+    not_yet,
+    raise_barrier,
+    truncate,
+)
+from halocline.formats.delta.features.support import Admit
+from halocline.formats.delta.features.usage import history_traces
+from halocline.formats.delta.log.header import read_header
+from halocline.formats.delta.snapshot.inspection import lenient_protocol
+from halocline.formats.delta.snapshot.protocol_history import DROP_FEATURE, read_protocol_history
+from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
+from halocline.storage.base import Store
+
+METADATA_ONLY = "write.metadata"
+"""What the gate is asked for where a drop writes no data files."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A feature that is out of a table.
+
+    Attributes:
+        feature: Its name.
+        version: The version from which it is out.
+        before: The protocol before.
+        after: The protocol after.
+        already: Whether it was out before this call.
+        checked: Who was asked; empty if nobody had to be.
+    """
+
+    feature: str
+    version: int
+    before: Protocol
+    after: Protocol
+    already: bool = False
+    checked: str = ""
+
+    def __str__(self) -> str:
+        if self.already:
+            return f"{self.feature} was dropped in version {self.version} already; the protocol is {self.after}"
+        checked = f". Checked: {self.checked}" if self.checked else ""
+        return f"{self.feature} is dropped in version {self.version}: {self.before} became {self.after}{checked}"
+
+
+def drop_feature(
+    store: Store,
+    name: str,
+    *,
+    truncate_history: bool = False,
+    admit: Admit,
+    rewriter: Rewriter | None = None,
+    release: Release | None = None,
+    clock: Clock = system_clock,
+    engine: str | None = None,
+    legacy_protocol: bool = False,
+) -> Dropped:
+    """Takes a feature out of a table; see the module for how.
+
+    Args:
+        store: Where the table lies.
+        name: The feature, in any case.
+        truncate_history: Whether to delete old versions that use the feature, rather than to protect them.
+        admit: Asked before the protocol changes.
+        rewriter: Writes rows again, for the features that need it.
+        release: Who acts; this release of Halocline if not given.
+        clock: Tells the present.
+        engine: What to call ourselves in the provenance.
+        legacy_protocol: Whether a table without a protocol counts as (1,1).
+
+    Raises:
+        NotYetError: History must grow older first; the error says until when.
+        InputError: The table does not have the feature, it cannot be dropped as things stand, or not this way.
+        ConflictError: Somebody else brought it back, or changed the protocol first.
+        IncompatibleError: Somebody known would break, or this release may not write the table.
+    """
+    work = DropWork(store, find_feature("delta", name), release or own_release(), clock, engine, rewriter)
+    work = replace(work, legacy_protocol=legacy_protocol)
+    if not any(step.name == "rewrite-files" for step in work.steps):
+        work = replace(work, operation=METADATA_ONLY)
+    found = lenient_protocol(read_header(store))
+    if not found.supports(work.record.name):
+        finished = _finished_before(work)
+        if finished is not None:
+            return finished
+    before = work.snapshot().protocol
+    after = protocol_without(work.record, before, truncate_history=truncate_history)
+    enabled = after.enabled(table_metadata(work.snapshot().metadata)) - {work.record.name}
+    checked = admit(before, after, enabled)
+    run_steps(work)
+    if has_barrier(work.record):
+        if truncate_history:
+            _clear_history(work)
+        else:
+            raise_barrier(work)
+    version = _commit(work, truncate_history)
+    if has_barrier(work.record) and not truncate_history:
+        checkpoint(work, version)
+    return Dropped(work.record.name, version, before, work.snapshot(version).protocol, checked=checked)
+
+
+def has_barrier(record: Feature) -> bool:
+    """Whether old versions with the feature must be kept from clients without it."""
+    return record.drop is not None and record.drop.barrier
+
+
+def protocol_without(record: Feature, before: Protocol, *, truncate_history: bool) -> Protocol:
+    """The protocol after a drop.
+
+    Raises:
+        InputError: The feature cannot be dropped from such a table, or not this way.
+
+    Example:
+        >>> from halocline.compat.features import feature
+        >>> table = Protocol.delta(1, 2).upgraded("deletionVectors")
+        >>> print(protocol_without(feature("delta", "deletionVectors"), table, truncate_history=True))
+        (1,2)
+    """
+    protect = not truncate_history
+    check_droppable(record, before.features, str(before), defined=before.defined, protect_history=protect)
+    if truncate_history and not has_barrier(record) and not (record.drop and record.drop.only_with_truncation):
+        raise InputError(
+            f"feature {record.name} leaves nothing in old versions that harms, so history is not truncated for it",
+            condition="FEATURE_NOT_DROPPABLE",
+            sides={"asked for": "to truncate history", "needed": "nothing"},
+            next_step="Drop it without truncating history.",
+        )
+    return before.without_feature(record.name, protect_history=protect)
+
+
+def _finished_before(work: DropWork) -> Dropped | None:
+    """The drop that an earlier call made, with what it may not have come to do afterwards; None if there is none."""
+    history = read_protocol_history(work.store)
+    step = history.dropped(work.record.name)
+    if step is None:
+        return None
+    snapshot = work.snapshot()
+    protected = snapshot.configuration.get(PROTECTED_BEFORE) == str(step.version)
+    if protected and not has_checkpoint_from(work, step.version):
+        checkpoint(work, snapshot.version)
+    return Dropped(work.record.name, step.version, snapshot.protocol, snapshot.protocol, already=True)
+
+
+def _clear_history(work: DropWork) -> None:
+    """Deletes what is old enough, and makes sure that no trace of the feature is left in the rest.
+
+    Raises:
+        NotYetError: There is; the error says when it will be old enough.
+    """
+    snapshot = work.snapshot()
+    traces = list(history_traces(work.store, work.record, snapshot.version))
+    if traces:
+        clean_from = max(trace.version for trace in traces) + 1
+        if not has_checkpoint_from(work, clean_from):
+            checkpointed_commit(work)
+            snapshot = work.snapshot()
+        truncate(work, snapshot)
+        traces = list(history_traces(work.store, work.record, snapshot.version))
+        if traces:
+            raise not_yet(work, snapshot, clean_from, f"{traces[-1]} still uses it")
+
+
+def _commit(work: DropWork, truncate_history: bool) -> int:
+    """The commit that drops the feature, if nothing of it is left in the newest version."""
+    snapshot = work.snapshot()
+    _check_gone(work, snapshot)
+    record = work.record
+    protocol = protocol_without(record, snapshot.protocol, truncate_history=truncate_history)
+    metadata = edited(snapshot.metadata, work.final_steps)
+    if has_barrier(record) and not truncate_history:
+        metadata = _protecting(metadata, snapshot.version + 1)
+    domains = [name for step in work.final_steps if step.name == "remove-domains" for name in step.detail]
+    actions: list[Action] = [action_of(protocol), *domain_tombstones(snapshot, domains)]
+    if metadata != snapshot.metadata:
+        actions.append(metadata)
+    return work.begin(snapshot).commit(
+        actions,
+        DROP_FEATURE,
+        {"featureName": record.name, "truncateHistory": truncate_history},
+        dropped_feature=record.name,
+        revalidate=_revalidation(work),
+    )
+
+
+def _protecting(metadata: Metadata, version: int) -> Metadata:
+    return metadata.with_configuration({**metadata.configuration, PROTECTED_BEFORE: str(version)})
+
+
+def _revalidation(work: DropWork) -> Callable[[int], None]:
+    return lambda version: _check_gone(work, work.snapshot(version))
+
+
+def _check_gone(work: DropWork, snapshot: Snapshot) -> None:
+    left = pending_steps(work, snapshot)
+    if left:
+        raise ConflictError(
+            f"somebody else brought {work.record.name} back into {work.store.root} while it was being dropped",
+            sides={"you": f"drop {work.record.name}", "they": f"left to do in version {snapshot.version}: {left[0]}"},
+            next_step="Drop it again once nobody switches it on any more.",
+        )

@@ -1,0 +1,155 @@
+"""What a checkpoint looks like in Parquet: one row per action, one struct column per kind of action.
+
+Types are those that engines expect to find: whole numbers have the widths of Delta's own schema, since some readers
+refuse wider ones. Everything may be null, and a row sets exactly one column. The lists of a protocol are null unless
+its numbers call for lists: an empty list in their place breaks readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from halocline.formats.delta.actions.action import (
+    Action,
+    CheckpointMetadata,
+    DomainMetadata,
+    Metadata,
+    ProtocolAction,
+    Sidecar,
+    Txn,
+)
+
+TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
+VECTOR: Final = pa.struct(
+    {
+        "storageType": pa.string(),
+        "pathOrInlineDv": pa.string(),
+        "offset": pa.int32(),
+        "sizeInBytes": pa.int32(),
+        "cardinality": pa.int64(),
+    }
+)
+ADD: Final = pa.struct(
+    {
+        "path": pa.string(),
+        "partitionValues": TEXT_MAP,
+        "size": pa.int64(),
+        "modificationTime": pa.int64(),
+        "dataChange": pa.bool_(),
+        "tags": TEXT_MAP,
+        "deletionVector": VECTOR,
+        "baseRowId": pa.int64(),
+        "defaultRowCommitVersion": pa.int64(),
+        "clusteringProvider": pa.string(),
+    }
+)
+"""A live file, without its statistics: which of those there are depends on the table."""
+REMOVE: Final = pa.struct(
+    {
+        "path": pa.string(),
+        "deletionTimestamp": pa.int64(),
+        "dataChange": pa.bool_(),
+        "extendedFileMetadata": pa.bool_(),
+        "partitionValues": TEXT_MAP,
+        "size": pa.int64(),
+        "deletionVector": VECTOR,
+        "baseRowId": pa.int64(),
+        "defaultRowCommitVersion": pa.int64(),
+    }
+)
+_OTHERS: Final[Mapping[str, pa.DataType]] = {
+    "txn": pa.struct({"appId": pa.string(), "version": pa.int64(), "lastUpdated": pa.int64()}),
+    "metaData": pa.struct(
+        {
+            "id": pa.string(),
+            "name": pa.string(),
+            "description": pa.string(),
+            "format": pa.struct({"provider": pa.string(), "options": TEXT_MAP}),
+            "schemaString": pa.string(),
+            "partitionColumns": pa.list_(pa.string()),
+            "configuration": TEXT_MAP,
+            "createdTime": pa.int64(),
+        }
+    ),
+    "protocol": pa.struct(
+        {
+            "minReaderVersion": pa.int32(),
+            "minWriterVersion": pa.int32(),
+            "readerFeatures": pa.list_(pa.string()),
+            "writerFeatures": pa.list_(pa.string()),
+        }
+    ),
+    "domainMetadata": pa.struct({"domain": pa.string(), "configuration": pa.string(), "removed": pa.bool_()}),
+    "checkpointMetadata": pa.struct({"version": pa.int64(), "tags": TEXT_MAP}),
+    "sidecar": pa.struct(
+        {"path": pa.string(), "sizeInBytes": pa.int64(), "modificationTime": pa.int64(), "tags": TEXT_MAP}
+    ),
+}
+_KEYS: Final[Mapping[type, str]] = {
+    Txn: "txn",
+    Metadata: "metaData",
+    ProtocolAction: "protocol",
+    DomainMetadata: "domainMetadata",
+    CheckpointMetadata: "checkpointMetadata",
+    Sidecar: "sidecar",
+}
+_CLASSIC: Final = ("txn", "add", "remove", "metaData", "protocol", "domainMetadata")
+_TOP: Final = (*_CLASSIC, "checkpointMetadata", "sidecar")
+
+
+def add_type(*more: tuple[str, pa.DataType]) -> Any:
+    """The type of the column `add`, with the statistics that the table wants."""
+    return pa.struct([*ADD, *(pa.field(name, type) for name, type in more)])
+
+
+def classic_schema(add: Any) -> Any:
+    """The schema of a checkpoint in one file."""
+    return _schema(_CLASSIC, add)
+
+
+def top_schema(add: Any) -> Any:
+    """The schema of the top file of a V2 checkpoint."""
+    return _schema(_TOP, add)
+
+
+def sidecar_schema(add: Any) -> Any:
+    """The schema of a sidecar."""
+    return _schema(("add", "remove"), add)
+
+
+def _schema(names: Sequence[str], add: Any) -> Any:
+    types = {**_OTHERS, "add": add, "remove": REMOVE}
+    return pa.schema([(name, types[name]) for name in names])
+
+
+def rows_of(column: str, structs: pa.Array, schema: Any) -> Any:
+    """A batch in which every row sets the same column."""
+    arrays = [structs if field.name == column else pa.nulls(len(structs), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def other_rows(actions: Iterable[Action], schema: Any) -> Any:
+    """A batch of the actions that are not about files."""
+    rows = [{_KEYS[type(each)]: row_of(each)} for each in actions]
+    return pa.RecordBatch.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema=schema)
+
+
+def row_of(action: Action) -> dict[str, Any]:
+    """One action as Parquet rows spell it: maps as pairs, absent lists as null."""
+    if isinstance(action, Metadata):
+        row = action.to_json()
+        row["format"] = {**row["format"], "options": list(row["format"].get("options", {}).items())}
+        return {**row, "configuration": list(row["configuration"].items())}
+    row = msgspec.to_builtins(action)
+    tags = row.get("tags")
+    return row if tags is None else {**row, "tags": list(tags.items())}
+
+
+def json_of(action: Action) -> dict[str, Any]:
+    """One action as the pointer to a V2 checkpoint spells it."""
+    content = action.to_json() if isinstance(action, Metadata) else msgspec.to_builtins(action)
+    return {_KEYS[type(action)]: content}

@@ -1,0 +1,260 @@
+"""Writing checkpoints: the whole state of a version, so that readers need not replay the log.
+
+A *classic* checkpoint is one Parquet file whose name says no more than the version. A *V2* checkpoint, for tables with
+`delta.checkpointPolicy=v2`, is a top file with an id in its name and sidecars that hold the files; sidecars appear
+first, so whoever sees the top file can read all of it. Now and then the top file is also left under the classic name,
+so that a client too old for V2 finds the protocol and can refuse by name.
+
+The *pointer* `_last_checkpoint` is moved last. A crash at any point leaves files that nobody refers to, never a
+checkpoint that cannot be read. A checkpoint holds nothing that the log does not say: losing one costs time only.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from halocline.compat.protocol import Protocol
+from halocline.errors import InternalError
+from halocline.formats.delta.actions.action import Action, CheckpointMetadata, DomainMetadata, Metadata, Sidecar, Txn
+from halocline.formats.delta.actions.protocol import protocol_of
+from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.log import checkpoint_schema
+from halocline.formats.delta.log.checkpoint_rows import CheckpointRows
+from halocline.formats.delta.log.replay import Replay
+from halocline.formats.delta.log.table_size import Tally
+from halocline.formats.log.names import DELTA
+from halocline.formats.log.pointer import Pointer, encode_pointer, read_pointer
+from halocline.storage.base import Store
+
+SIDECAR_ROWS: Final = 65_536
+"""About how many files one sidecar holds."""
+CLASSIC_EVERY: Final = 10
+"""How many V2 checkpoints there are to one that also has the classic name."""
+_INLINE_ACTIONS: Final = 30
+"""Up to how many actions the pointer repeats from a V2 checkpoint."""
+
+
+@dataclass(frozen=True)
+class WrittenCheckpoint:
+    """A checkpoint that was written.
+
+    Attributes:
+        version: The version it holds.
+        path: Its file, or the top file of a V2 one.
+        actions: How many actions it holds, sidecars included.
+        size: How long it is, sidecars included.
+        protocol: The protocol of the version.
+        metadata: The metadata of the version.
+        txns: The transactions in it.
+        domains: The domains in it.
+        tally: Its live files, counted.
+    """
+
+    version: int
+    path: str
+    actions: int
+    size: int
+    protocol: Protocol
+    metadata: Metadata
+    txns: tuple[Txn, ...]
+    domains: tuple[DomainMetadata, ...]
+    tally: Tally
+
+
+def is_due(version: int, configuration: Mapping[str, str]) -> bool:
+    """Whether a checkpoint is to be written after the commit of a version.
+
+    Example:
+        >>> is_due(10, {}), is_due(11, {}), is_due(0, {}), is_due(3, {"delta.checkpointInterval": "3"})
+        (True, False, False, True)
+    """
+    interval = properties.count(configuration, "delta.checkpointInterval") or 1
+    return version > 0 and version % interval == 0
+
+
+def write_checkpoint(
+    store: Store,
+    version: int,
+    *,
+    now_ms: int | None = None,
+    admit: Callable[[Protocol, Metadata], None] | None = None,
+) -> WrittenCheckpoint:
+    """Writes the checkpoint of a version and moves the pointer to it.
+
+    Args:
+        store: Where the table lies.
+        version: The version; its commit must exist.
+        now_ms: The present, for retention; the clock's if not given.
+        admit: Raises if this release may not write a table of that version's protocol.
+
+    Raises:
+        MalformedError: The log up to that version is damaged.
+        IncompatibleError: `admit` refused.
+        UnsupportedError: A column's type cannot be put into a checkpoint.
+    """
+    present = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    rows = CheckpointRows(Replay.open(store, version), present)
+    if rows.header.protocol_action is not None and admit is not None:
+        admit(protocol_of(rows.header.protocol_action), rows.header.metadata)
+    if is_v2(rows):
+        written, more = _write_v2(store, version, rows, present)
+    else:
+        written, more = _write_classic(store, version, rows), {}
+    _move_pointer(store, written, more)
+    return written
+
+
+def is_v2(rows: CheckpointRows) -> bool:
+    """Whether the table asks for V2 checkpoints and supports them."""
+    wanted = properties.choice(rows.header.metadata.configuration, "delta.checkpointPolicy") == "v2"
+    return wanted and rows.header.protocol.supports("v2Checkpoint")
+
+
+def classic_path(version: int) -> str:
+    """Where a checkpoint under the classic name lies."""
+    return f"{DELTA.prefix(version)}.checkpoint.parquet"
+
+
+# ---------------------------------------------------------------------- one file
+
+
+def _write_classic(store: Store, version: int, rows: CheckpointRows) -> WrittenCheckpoint:
+    schema = checkpoint_schema.classic_schema(rows.form.type)
+    file = _ParquetBytes(schema)
+    for column, structs in _file_rows(rows):
+        file.write(checkpoint_schema.rows_of(column, structs, schema))
+    others = rows.others
+    file.write(checkpoint_schema.other_rows(others, schema))
+    data = file.finish()
+    store.put(classic_path(version), data)
+    return _written(version, classic_path(version), len(others), len(data), rows, others)
+
+
+# ---------------------------------------------------------------------- a top file and sidecars
+
+
+def _write_v2(
+    store: Store, version: int, rows: CheckpointRows, now_ms: int
+) -> tuple[WrittenCheckpoint, dict[str, Any]]:
+    sidecars = tuple(_write_sidecars(store, rows, now_ms))
+    others = rows.others
+    mark = CheckpointMetadata(
+        version,
+        {
+            "sidecarNumActions": str(rows.tally.files + rows.removes_written),
+            "sidecarSizeInBytes": str(sum(each.size_in_bytes for each in sidecars)),
+            "numOfAddFiles": str(rows.tally.files),
+        },
+    )
+    schema = checkpoint_schema.top_schema(rows.form.type)
+    file = _ParquetBytes(schema)
+    file.write(checkpoint_schema.other_rows((mark, *sidecars, *others), schema))
+    data = file.finish()
+    path = f"{DELTA.prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
+    store.put(path, data)
+    interval = properties.count(rows.header.metadata.configuration, "delta.checkpointInterval") or 1
+    if version % (interval * CLASSIC_EVERY) == 0:
+        store.put(classic_path(version), data)
+    size = len(data) + sum(each.size_in_bytes for each in sidecars)
+    written = _written(version, path, len(others) + len(sidecars) + 1, size, rows, others)
+    return written, {"v2Checkpoint": _described(path, len(data), now_ms, (*others, mark), sidecars)}
+
+
+def _write_sidecars(store: Store, rows: CheckpointRows, now_ms: int) -> Iterator[Sidecar]:
+    schema = checkpoint_schema.sidecar_schema(rows.form.type)
+    file = _ParquetBytes(schema)
+    for column, structs in _file_rows(rows):
+        file.write(checkpoint_schema.rows_of(column, structs, schema))
+        if file.rows >= SIDECAR_ROWS:
+            yield _put_sidecar(store, file, now_ms)
+            file = _ParquetBytes(schema)
+    if file.rows:
+        yield _put_sidecar(store, file, now_ms)
+
+
+def _put_sidecar(store: Store, file: _ParquetBytes, now_ms: int) -> Sidecar:
+    name = f"{uuid.uuid4()}.parquet"
+    data = file.finish()
+    store.put(f"{DELTA.folder}/_sidecars/{name}", data)
+    return Sidecar(name, len(data), now_ms)
+
+
+def _described(
+    path: str, size: int, now_ms: int, actions: tuple[Action, ...], sidecars: tuple[Sidecar, ...]
+) -> dict[str, Any]:
+    """What the pointer says of a V2 checkpoint; little enough that reading it stays cheap."""
+    described: dict[str, Any] = {"path": path.rpartition("/")[2], "sizeInBytes": size, "modificationTime": now_ms}
+    if len(actions) <= _INLINE_ACTIONS:
+        described["nonFileActions"] = [checkpoint_schema.json_of(each) for each in actions]
+    if len(sidecars) <= _INLINE_ACTIONS:
+        described["sidecarFiles"] = [checkpoint_schema.json_of(each)["sidecar"] for each in sidecars]
+    return described
+
+
+# ---------------------------------------------------------------------- shared
+
+
+def _file_rows(rows: CheckpointRows) -> Iterator[tuple[str, Any]]:
+    for structs in rows.adds():
+        yield "add", structs
+    for structs in rows.removes():
+        yield "remove", structs
+
+
+def _written(
+    version: int, path: str, others: int, size: int, rows: CheckpointRows, actions: tuple[Action, ...]
+) -> WrittenCheckpoint:
+    return WrittenCheckpoint(
+        version=version,
+        path=path,
+        actions=others + rows.tally.files + rows.removes_written,
+        size=size,
+        protocol=rows.header.protocol,
+        metadata=rows.header.metadata,
+        txns=tuple(each for each in actions if isinstance(each, Txn)),
+        domains=tuple(each for each in actions if isinstance(each, DomainMetadata)),
+        tally=rows.tally,
+    )
+
+
+def _move_pointer(store: Store, written: WrittenCheckpoint, more: Mapping[str, Any]) -> None:
+    """Points to the checkpoint, unless the pointer is further already. Two writers may cross: it is only a hint."""
+    present = read_pointer(store, DELTA)
+    if present is not None and present.version > written.version:
+        return
+    pointer = Pointer(
+        version=written.version,
+        size=written.actions,
+        size_in_bytes=written.size,
+        num_of_add_files=written.tally.files,
+    )
+    store.put(DELTA.pointer_path, encode_pointer(pointer, more))
+
+
+class _ParquetBytes:
+    """A Parquet file that grows in memory, a row group at a time."""
+
+    def __init__(self, schema: Any) -> None:
+        self._sink = io.BytesIO()
+        self._writer = pq.ParquetWriter(self._sink, schema, compression="snappy", store_schema=False)
+        self.rows = 0
+
+    def write(self, batch: Any) -> None:
+        if len(batch):
+            self._writer.write_table(pa.Table.from_batches([batch]))
+            self.rows += len(batch)
+
+    def finish(self) -> bytes:
+        self._writer.close()
+        data = self._sink.getvalue()
+        if not data:
+            raise InternalError("a checkpoint came out empty")
+        return data

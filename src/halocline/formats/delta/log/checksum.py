@@ -1,0 +1,220 @@
+"""Version checksums: a summary of one version beside its commit, `<version>.crc`.
+
+Some readers take a table's protocol, metadata and totals from here without replaying the log, so a wrong checksum is
+a wrong table to them. A checksum is written only if every number in it is known: counted in full when a checkpoint is
+written, or carried on from an earlier checksum through commits whose movements are exact. Otherwise there is none,
+which every reader must live with. One that exists is never overwritten.
+
+Lists that are long, and transactions that expire, are left out as a whole: a list that is there is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from halocline.errors import AlreadyExistsError, MalformedError, NotFoundError
+from halocline.formats.delta.actions import domains
+from halocline.formats.delta.actions.action import Action, CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
+from halocline.formats.delta.configuration import in_commit_timestamps, properties
+from halocline.formats.delta.log.table_size import Histogram, Movement, Tally
+from halocline.formats.log.names import DELTA
+from halocline.storage.base import Store
+
+LONGEST_LIST: Final = 100
+"""How many transactions or domains a checksum lists at most."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a checksum says of a version.
+
+    Attributes:
+        tally: Its live files, counted.
+        protocol: Its protocol.
+        metadata: Its metadata.
+        txns: The newest transaction of each application; None if that is not known.
+        domains: The live domains; None if that is not known.
+        in_commit_timestamp: Its timestamp, where commits carry one.
+        txn_id: The identifier of the commit.
+    """
+
+    tally: Tally
+    protocol: ProtocolAction
+    metadata: Metadata
+    txns: Mapping[str, Txn] | None = None
+    domains: Mapping[str, DomainMetadata] | None = None
+    in_commit_timestamp: int | None = None
+    txn_id: str | None = None
+
+    def encode(self) -> bytes:
+        """The file, as Delta writes it."""
+        content: dict[str, Any] = {
+            "txnId": self.txn_id,
+            "tableSizeBytes": self.tally.bytes,
+            "numFiles": self.tally.files,
+            **self._vector_counts(),
+            "numMetadata": 1,
+            "numProtocol": 1,
+            "inCommitTimestampOpt": self._timestamp(),
+            "setTransactions": self._transactions(),
+            "domainMetadata": _listed(self.domains),
+            "metadata": self.metadata.to_json(),
+            "protocol": msgspec.to_builtins(self.protocol),
+            "fileSizeHistogram": None if self.tally.histogram is None else self.tally.histogram.to_json(),
+        }
+        return msgspec.json.encode({key: value for key, value in content.items() if value is not None}) + b"\n"
+
+    def _vector_counts(self) -> dict[str, Any]:
+        if self.protocol.writer_features is None or "deletionVectors" not in self.protocol.writer_features:
+            return {}
+        return {"numDeletedRecordsOpt": self.tally.deleted, "numDeletionVectorsOpt": self.tally.vectors}
+
+    def _timestamp(self) -> int | None:
+        return self.in_commit_timestamp if in_commit_timestamps.is_enabled(self.metadata.configuration) else None
+
+    def _transactions(self) -> list[Any] | None:
+        if self.metadata.configuration.get("delta.setTransactionRetentionDuration") is not None:
+            return None
+        return _listed(self.txns)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one commit does to a summary.
+
+    Attributes:
+        movement: What it does to the files.
+        protocol: The protocol it sets.
+        metadata: The metadata it sets.
+        txns: The transactions it records.
+        domains: The domains it changes.
+        info: Its provenance.
+    """
+
+    movement: Movement
+    protocol: ProtocolAction | None = None
+    metadata: Metadata | None = None
+    txns: tuple[Txn, ...] = ()
+    domains: tuple[DomainMetadata, ...] = ()
+    info: CommitInfo | None = None
+
+    @staticmethod
+    def of(actions: Iterable[Action], info: CommitInfo | None) -> Step:
+        """The step of a commit."""
+        held = tuple(actions)
+        return Step(
+            Movement.of(held, None if info is None else info.operation),
+            next((each for each in held if isinstance(each, ProtocolAction)), None),
+            next((each for each in held if isinstance(each, Metadata)), None),
+            tuple(each for each in held if isinstance(each, Txn)),
+            tuple(each for each in held if isinstance(each, DomainMetadata)),
+            info,
+        )
+
+
+def first(step: Step) -> Summary | None:
+    """The summary of a table's first version; None if it cannot be told."""
+    tally = Tally().after(step.movement)
+    if tally is None or step.protocol is None or step.metadata is None:
+        return None
+    return _with_lists(Summary(tally, step.protocol, step.metadata, {}, {}), step)
+
+
+def after(summary: Summary, step: Step) -> Summary | None:
+    """The summary of the next version; None if it cannot be told from this one."""
+    tally = summary.tally.after(step.movement)
+    if tally is None:
+        return None
+    following = replace(
+        summary,
+        tally=tally,
+        protocol=step.protocol or summary.protocol,
+        metadata=step.metadata or summary.metadata,
+    )
+    return _with_lists(following, step)
+
+
+def read_summary(store: Store, version: int) -> Summary | None:
+    """The checksum of a version; None if there is none that can be used."""
+    try:
+        return decode_summary(store.get(path_of(version)))
+    except NotFoundError:
+        return None
+
+
+def decode_summary(data: bytes) -> Summary | None:
+    """Reads a checksum; None if it lacks something or contradicts itself."""
+    try:
+        content = msgspec.json.decode(data, type=dict[str, Any])
+        histogram = Histogram.from_json(content.get("fileSizeHistogram") or content.get("histogramOpt"))
+        tally = Tally(
+            files=content["numFiles"],
+            bytes=content["tableSizeBytes"],
+            vectors=content.get("numDeletionVectorsOpt"),
+            deleted=content.get("numDeletedRecordsOpt"),
+            histogram=histogram,
+        )
+        if type(tally.files) is not int or type(tally.bytes) is not int or min(tally.files, tally.bytes) < 0:
+            return None
+        if histogram is not None and (sum(histogram.counts), sum(histogram.totals)) != (tally.files, tally.bytes):
+            return None
+        txns, named = content.get("setTransactions"), content.get("domainMetadata")
+        return Summary(
+            tally=tally,
+            protocol=msgspec.convert(content["protocol"], ProtocolAction),
+            metadata=Metadata.from_json(content["metadata"]),
+            txns=None if txns is None else {t.app_id: t for t in msgspec.convert(txns, list[Txn])},
+            domains=None if named is None else {d.domain: d for d in msgspec.convert(named, list[DomainMetadata])},
+            in_commit_timestamp=content.get("inCommitTimestampOpt"),
+            txn_id=content.get("txnId"),
+        )
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, MalformedError, RecursionError):
+        return None
+
+
+def write_summary(store: Store, version: int, summary: Summary) -> bool:
+    """Writes the checksum of a version, unless there is one; tells whether it was written."""
+    try:
+        store.put_if_absent(path_of(version), summary.encode())
+    except AlreadyExistsError:
+        return False
+    return True
+
+
+def path_of(version: int) -> str:
+    """Where the checksum of a version lies.
+
+    Example:
+        >>> path_of(7)
+        '_delta_log/00000000000000000007.crc'
+    """
+    return f"{DELTA.prefix(version)}.crc"
+
+
+def _with_lists(summary: Summary, step: Step) -> Summary:
+    txns = summary.txns
+    if txns is not None:
+        txns = {**txns, **{each.app_id: each for each in step.txns}}
+    named = summary.domains
+    if named is not None:
+        named = domains.after(named, step.domains)
+    if properties.duration_ms(summary.metadata.configuration, "delta.setTransactionRetentionDuration") is not None:
+        txns = None
+    info = step.info
+    return replace(
+        summary,
+        txns=txns,
+        domains=named,
+        in_commit_timestamp=None if info is None else info.in_commit_timestamp,
+        txn_id=None if info is None else info.txn_id,
+    )
+
+
+def _listed(values: Mapping[str, Txn] | Mapping[str, DomainMetadata] | None) -> list[Any] | None:
+    if values is None or len(values) > LONGEST_LIST:
+        return None
+    return [msgspec.to_builtins(each) for each in values.values()]

@@ -1,0 +1,264 @@
+"""What the commits after a checkpoint say, the newest word winning.
+
+The *tail* is the JSON part of a segment: commits, or compactions in their place. It is read twice on purpose. First
+only for its *header*, the newest protocol and metadata, without looking at file actions at all: a table of a newer
+protocol may write those in a way that this release cannot read, and must be refused by name rather than as damage.
+Then, once the protocol has been checked, for everything.
+
+A logical file is told from others by its *key*: the decoded path, together with the id of its deletion vector if it
+has one. Going from the newest action to the oldest, the first word on a key stands. Within one commit that is the
+last line. One commit must not add a path with two different vectors; that is damage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from halocline.errors import NotFoundError
+from halocline.formats.delta.actions.action import (
+    Add,
+    DeletionVector,
+    DomainMetadata,
+    Line,
+    Metadata,
+    ProtocolAction,
+    Remove,
+    Txn,
+    decode_commit,
+    decode_lines,
+    decode_metadata,
+    malformed,
+)
+from halocline.formats.delta.actions.locations import Locations
+from halocline.formats.log.names import FileKind, LogFile
+from halocline.storage.base import Store
+
+Key: TypeAlias = str | tuple[str, str]
+"""What tells logical files apart: a decoded path, or a path and the id of a deletion vector."""
+
+# Bytes of the tail that are kept between the two passes rather than fetched again.
+_KEPT: Final = 16 * 1024 * 1024
+
+
+class _HeaderLine(Struct, rename="camel", frozen=True, gc=False):
+    protocol: ProtocolAction | None = None
+    meta_data: Raw = Raw()
+
+
+_decode_header = msgspec.json.Decoder(_HeaderLine).decode_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The newest protocol and metadata that were found; None where there is none."""
+
+    protocol: ProtocolAction | None = None
+    metadata: Metadata | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether both were found."""
+        return self.protocol is not None and self.metadata is not None
+
+    def over(self, older: Header) -> Header:
+        """This one where it says something, the older one elsewhere."""
+        return Header(self.protocol or older.protocol, self.metadata or older.metadata)
+
+
+@dataclass(frozen=True)
+class TailState:
+    """Everything the tail says.
+
+    Attributes:
+        header: Its newest protocol and metadata.
+        txns: The newest transaction of each application.
+        domains: The newest word on each domain, tombstones included.
+        adds: The live files it adds, with their decoded paths. They become columns when those are asked for.
+        removes: The newest removals, by their decoded paths.
+        keys: Every logical file it says something about.
+        unknown: How often each unknown action occurs.
+    """
+
+    header: Header
+    txns: dict[str, Txn]
+    domains: dict[str, DomainMetadata]
+    adds: list[tuple[str, Add]]
+    removes: list[tuple[str, Remove]]
+    keys: set[Key]
+    unknown: Counter[str]
+
+
+def key_of(path: str, vector: DeletionVector | None) -> Key:
+    """What tells a logical file from the others.
+
+    Example:
+        >>> key_of("a.parquet", None)
+        'a.parquet'
+    """
+    return path if vector is None else (path, vector.unique_id)
+
+
+class Tail:
+    """The JSON files of a segment, read newest first.
+
+    Args:
+        store: Where the table lies.
+        files: The commits and compactions, oldest first.
+    """
+
+    def __init__(self, store: Store, files: Iterable[LogFile]) -> None:
+        self._store = store
+        self._files = tuple(reversed(tuple(files)))
+        self._kept: list[bytes] | None = [] if sum(file.size for file in self._files) <= _KEPT else None
+
+    def _contents(self) -> Iterator[tuple[LogFile, bytes]]:
+        if self._kept is not None and len(self._kept) == len(self._files):
+            yield from zip(self._files, self._kept, strict=True)
+            return
+        kept: list[bytes] | None = [] if self._kept is not None else None
+        try:
+            for file, data in zip(self._files, self._store.get_many(file.path for file in self._files), strict=True):
+                if kept is not None:
+                    kept.append(data)
+                yield file, data
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"the log of {self._store.root} was cleaned up while it was being read: {error.message}",
+                condition="VERSION_NOT_FOUND",
+                sides={
+                    "log had": f"commits {self._files[-1].version} to {self._files[0].end}",
+                    "now gone": error.message,
+                },
+                next_step="Open the table again; if the version was asked for by number, it may be gone for good.",
+            ) from error
+        self._kept = kept
+
+    def header(self) -> Header:
+        """The newest protocol and metadata, without a look at anything else.
+
+        Raises:
+            MalformedError: A file is damaged, or one commit holds two of either.
+        """
+        header = Header()
+        for file, data in self._contents():
+            # Nearly all commits only move files; searching the bytes is far cheaper than decoding them. JSON may also
+            # spell a letter by its number.
+            if b'"protocol"' in data or b'"metaData"' in data or b"\\u00" in data:
+                header = header.over(_header_in(data, file.name))
+                if header.is_whole:
+                    break
+        return header
+
+    def state(self, locations: Locations) -> TailState:
+        """Everything, the newest word winning.
+
+        Raises:
+            MalformedError: A file is damaged or contradicts itself.
+        """
+        replay = _Replay(locations)
+        for file, data in self._contents():
+            replay.read(file, data)
+        return replay.finish()
+
+
+def _header_in(data: bytes, name: str) -> Header:
+    try:
+        lines = _decode_header(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        # The full decoder names the line. A line that only the small one refuses does not exist.
+        decode_lines(data, name)
+        raise malformed(name, "cannot be read") from None
+    protocols = [line.protocol for line in lines if line.protocol is not None]
+    metadata = [bytes(line.meta_data) for line in lines if bytes(line.meta_data) not in (b"", b"null")]
+    for key, found in (("protocol", len(protocols)), ("metaData", len(metadata))):
+        if found > 1:
+            raise malformed(name, f"holds {found} {key} actions, at most 1 is allowed")
+    return Header(protocols[0] if protocols else None, decode_metadata(metadata[0], name) if metadata else None)
+
+
+@dataclass
+class _Replay:
+    locations: Locations
+    header: Header = field(default_factory=Header)
+    txns: dict[str, Txn] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    removes: list[tuple[str, Remove]] = field(default_factory=list)
+    keys: set[Key] = field(default_factory=set)
+    unknown: Counter[str] = field(default_factory=Counter)
+    adds: list[tuple[str, Add]] = field(default_factory=list)
+
+    def read(self, file: LogFile, data: bytes) -> None:
+        lines = decode_lines(data, file.name)
+        if not lines and file.kind is FileKind.COMMIT:
+            raise malformed(file.name, "is empty")
+        decode, keys, adds = self.locations.decode, self.keys, self.adds
+        is_unknown = has_vectors = False
+        for line in reversed(lines):
+            add = line.add
+            if add is not None:
+                path = add.path
+                # This runs once per file of the table: the common case makes no call.
+                if "%" in path or ".." in path or ":/" in path or path[:1] in "/":
+                    path = decode(path)
+                key: Key = path
+                if add.deletion_vector is not None:
+                    key, has_vectors = (path, add.deletion_vector.unique_id), True
+                if key not in keys:
+                    keys.add(key)
+                    adds.append((path, add))
+                if line.remove is not None:
+                    raise malformed(file.name, "has a line with more than one action")
+                continue
+            remove = line.remove
+            if remove is not None:
+                path = decode(remove.path)
+                key = key_of(path, remove.deletion_vector)
+                if key not in keys:
+                    keys.add(key)
+                    self.removes.append((path, remove))
+            else:
+                is_unknown |= not self._read_other(line, file.name)
+        if is_unknown:
+            self.unknown.update(decode_commit(data, file.name).unknown)
+        if has_vectors:
+            self._check_one_vector_per_path(lines, file.name)
+
+    def _check_one_vector_per_path(self, lines: list[Line], name: str) -> None:
+        added: dict[str, Key] = {}
+        for add in (line.add for line in lines if line.add is not None):
+            path = self.locations.decode(add.path)
+            key = key_of(path, add.deletion_vector)
+            if added.setdefault(path, key) != key:
+                raise malformed(name, f"adds {path!r} with two different deletion vectors")
+
+    def _read_other(self, line: Line, name: str) -> bool:
+        """Takes in an action that is not about a file; False if it is none that is known."""
+        if line.txn is not None:
+            self.txns.setdefault(line.txn.app_id, line.txn)
+        elif line.domain_metadata is not None:
+            self.domains.setdefault(line.domain_metadata.domain, line.domain_metadata)
+        elif line.protocol is not None:
+            self.header = self.header.over(Header(protocol=line.protocol))
+        elif bytes(line.meta_data):
+            if self.header.metadata is None:
+                self.header = self.header.over(Header(metadata=decode_metadata(line.meta_data, name)))
+        else:
+            return line.cdc is not None or bool(bytes(line.commit_info))
+        return True
+
+    def finish(self) -> TailState:
+        return TailState(
+            header=self.header,
+            txns=self.txns,
+            domains=self.domains,
+            adds=self.adds,
+            removes=self.removes,
+            keys=self.keys,
+            unknown=self.unknown,
+        )

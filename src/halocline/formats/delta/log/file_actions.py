@@ -1,0 +1,110 @@
+"""Actions made from rows of a file list: a live file to be added again, changed, or removed.
+
+A file list holds decoded paths. The log wants them encoded the way Delta's writers do it: everything that a URI does
+not allow is escaped, letters of other alphabets are not. Readers that compare paths as they are written then see the
+same file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from halocline.formats.delta.actions.action import Add, DeletionVector, Remove
+from halocline.formats.delta.log.live_files import ALL
+
+_NOT_IN_URIS: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
+
+
+def encoded_path(path: str) -> str:
+    """A decoded path as the log writes it.
+
+    Example:
+        >>> encoded_path("day=2024-01-01 10%3A00/part é.parquet")
+        'day=2024-01-01%2010%253A00/part%20é.parquet'
+    """
+    return _NOT_IN_URIS.sub(lambda found: f"%{ord(found[0]):02X}", path)
+
+
+def adds_from(files: Any, *, data_change: bool) -> Iterator[Add]:
+    """The adds that would put these files into the table as they are.
+
+    Args:
+        files: A file list with all columns, an Arrow table.
+        data_change: Whether adding them changes the table's rows.
+
+    Example:
+        >>> from halocline.formats.delta.log.live_files import from_adds
+        >>> add = Add("a%20b", {"day": None}, 3, 4, True)
+        >>> list(adds_from(from_adds([("a b", add)]), data_change=True)) == [add]
+        True
+    """
+    for row in _rows(files):
+        yield Add(
+            path=encoded_path(row["path"]),
+            partition_values=dict(row["partition_values"] or ()),
+            size=row["size"],
+            modification_time=row["modification_time"],
+            data_change=data_change,
+            stats=row["stats"],
+            tags=_map(row["tags"]),
+            deletion_vector=_vector(row),
+            base_row_id=row["base_row_id"],
+            default_row_commit_version=row["default_row_commit_version"],
+            clustering_provider=row["clustering_provider"],
+        )
+
+
+def removes_from(files: Any, *, timestamp_ms: int, data_change: bool) -> Iterator[Remove]:
+    """The removes that take these files out of the table.
+
+    Args:
+        files: A file list with all columns, an Arrow table.
+        timestamp_ms: When they are removed.
+        data_change: Whether removing them changes the table's rows.
+    """
+    for row in _rows(files):
+        yield Remove(
+            path=encoded_path(row["path"]),
+            deletion_timestamp=timestamp_ms,
+            data_change=data_change,
+            extended_file_metadata=True,
+            partition_values=dict(row["partition_values"] or ()),
+            size=row["size"],
+            tags=_map(row["tags"]),
+            deletion_vector=_vector(row),
+            base_row_id=row["base_row_id"],
+            default_row_commit_version=row["default_row_commit_version"],
+        )
+
+
+def removal_of(add: Add, *, timestamp_ms: int, data_change: bool) -> Remove:
+    """The remove that takes an added file out again."""
+    return Remove(
+        path=add.path,
+        deletion_timestamp=timestamp_ms,
+        data_change=data_change,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size=add.size,
+        tags=add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
+
+
+def _rows(files: Any) -> Iterator[dict[str, Any]]:
+    batches = [files] if not hasattr(files, "to_batches") else files.select(ALL.names).to_batches(max_chunksize=8192)
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _map(pairs: Any) -> dict[str, str | None] | None:
+    return None if pairs is None else dict(pairs)
+
+
+def _vector(row: dict[str, Any]) -> DeletionVector | None:
+    stored = row["deletion_vector"]
+    return None if stored is None else DeletionVector(**stored)

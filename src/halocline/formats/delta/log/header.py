@@ -1,0 +1,135 @@
+"""What a table requires and what it is, before anybody has asked to read it.
+
+The *header* of a version is its protocol and its metadata. It can be had of any table, also of one that this release
+may not read: inspecting, checking other clients and repairing start here. It gives no files; those come from a
+`Snapshot`, which exists only behind the gate.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from halocline.compat.agreement import disagreements
+from halocline.compat.findings import Finding, protocol_findings
+from halocline.compat.metadata import TableMetadata
+from halocline.compat.protocol import Protocol
+from halocline.errors import MalformedError
+from halocline.formats.delta.actions.action import Metadata, ProtocolAction
+from halocline.formats.delta.actions.protocol import protocol_of
+from halocline.formats.delta.log.replay import Replay
+from halocline.storage.base import Store
+
+
+class LegacyProtocolWarning(UserWarning):
+    """A table without a protocol action is read as (1,1)."""
+
+
+@dataclass(frozen=True)
+class TableHeader:
+    """The protocol and the metadata of one version. Made by `read_header`.
+
+    Attributes:
+        root: The table's URL.
+        version: The version.
+        protocol_action: The protocol as it lies in the log; None if there is none.
+        metadata: The metadata.
+    """
+
+    root: str
+    version: int
+    protocol_action: ProtocolAction | None
+    metadata: Metadata
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """What the table requires.
+
+        Raises:
+            MalformedError: There is no protocol, or its numbers and lists contradict each other.
+        """
+        if self.protocol_action is None:
+            raise MalformedError(
+                f"the log of {self.root} has no protocol",
+                condition="MALFORMED_LOG",
+                sides={
+                    "expected": "a protocol action in a commit or checkpoint",
+                    "found": f"none up to version {self.version}",
+                },
+                next_step="If the table is older than protocols, open it with legacy_protocol=True, as (1,1).",
+            )
+        return protocol_of(self.protocol_action)
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The metadata as far as features depend on it.
+
+        Raises:
+            MalformedError: The schema cannot be read.
+        """
+        body: dict[str, Any] = {"configuration": self.metadata.configuration}
+        body["partitionColumns"] = self.metadata.partition_columns
+        return TableMetadata.from_action(
+            body | ({"schemaString": text} if (text := self.metadata.schema_string) else {})
+        )
+
+    def protocol_or_legacy(self) -> Protocol:
+        """What the table requires, where a table without a protocol counts as (1,1), with a warning."""
+        if self.protocol_action is not None:
+            return self.protocol
+        message = f"{self.root} has no protocol and is taken as (1,1); the first write will record one"
+        warnings.warn(message, LegacyProtocolWarning, stacklevel=3)
+        return Protocol.delta(1, 1)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong or odd about the protocol, alone and against the metadata; fatal ones first.
+
+        Example:
+            >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction
+            >>> metadata = Metadata("1", configuration={"delta.enableDeletionVectors": "true"})
+            >>> header = TableHeader("lake/orders", 0, ProtocolAction(1, 7, None, []), metadata)
+            >>> [str(finding) for finding in header.findings()]
+            ['delta.enableDeletionVectors=true is set, and deletionVectors is not supported']
+        """
+        if self.protocol_action is None:
+            return (Finding("PROTOCOL_MISSING", "the log has no protocol action"),)
+        written = protocol_findings(msgspec.to_builtins(self.protocol_action))
+        if any(finding.fatal for finding in written):
+            return written
+        return tuple(
+            sorted((*written, *disagreements(self.protocol, self.table_metadata)), key=lambda found: not found.fatal)
+        )
+
+
+def header_of(replay: Replay) -> TableHeader:
+    """The header of an opened log.
+
+    Raises:
+        MalformedError: The log holds no metadata.
+    """
+    found = replay.header
+    if found.metadata is None:
+        raise MalformedError(
+            f"the log of {replay.store.root} has no metadata",
+            condition="MALFORMED_LOG",
+            sides={
+                "expected": "a metaData action in a commit or checkpoint",
+                "found": f"none up to version {replay.segment.version}",
+            },
+            next_step="Restore the first commit of the log from a backup.",
+        )
+    return TableHeader(replay.store.root, replay.segment.version, found.protocol, found.metadata)
+
+
+def read_header(store: Store, version: int | None = None) -> TableHeader:
+    """Reads the header of a version, the newest if not given, of any table whatever its protocol.
+
+    Raises:
+        NotFoundError: There is no table, or no such version.
+        MalformedError: The log is damaged.
+    """
+    return header_of(Replay.open(store, version))

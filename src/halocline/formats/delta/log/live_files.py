@@ -1,0 +1,241 @@
+"""The live files of a table as Arrow columns.
+
+A *file list* has one row per logical file. It stays in Arrow from the checkpoint to the scan: a table of a million
+files never becomes a million Python objects. Paths are decoded; they are names below the table's root or URLs.
+
+`ALL` names every column. A list may hold fewer, but `path` is always there, since a row without it means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline.errors import InputError
+from halocline.formats.delta.actions.action import Add, DeletionVector
+from halocline.formats.delta.actions.locations import Locations, needs_care
+from halocline.formats.log.damage import malformed
+
+TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
+VECTOR: Final = pa.struct(
+    {
+        "storage_type": pa.string(),
+        "path_or_inline_dv": pa.string(),
+        "offset": pa.int64(),
+        "size_in_bytes": pa.int64(),
+        "cardinality": pa.int64(),
+    }
+)
+ALL: Final = pa.schema(
+    {
+        "path": pa.string(),
+        "size": pa.int64(),
+        "modification_time": pa.int64(),
+        "partition_values": TEXT_MAP,
+        "stats": pa.string(),
+        "deletion_vector": VECTOR,
+        "base_row_id": pa.int64(),
+        "default_row_commit_version": pa.int64(),
+        "tags": TEXT_MAP,
+        "clustering_provider": pa.string(),
+    }
+)
+"""The columns of a file list."""
+
+ON_DISK: Final[Mapping[str, str]] = {
+    "path": "path",
+    "size": "size",
+    "modification_time": "modificationTime",
+    "partition_values": "partitionValues",
+    "stats": "stats",
+    "deletion_vector": "deletionVector",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+    "tags": "tags",
+    "clustering_provider": "clusteringProvider",
+}
+"""Names of the same columns in a checkpoint."""
+
+_VECTOR_ON_DISK: Final = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
+
+
+def chosen(columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns asked for, in their order, all of them if none were named; `path` is always among them.
+
+    Raises:
+        InputError: There is no such column in a file list.
+    """
+    if columns is None:
+        return tuple(ALL.names)
+    unknown = [name for name in columns if name not in ALL.names]
+    if unknown:
+        raise InputError(
+            f"a file list has no column {unknown[0]!r}",
+            sides={"asked for": ", ".join(columns), "there are": ", ".join(ALL.names)},
+        )
+    return tuple(dict.fromkeys(["path", *columns]))
+
+
+def schema_of(columns: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of a file list with these columns."""
+    return pa.schema([ALL.field(name) for name in columns])
+
+
+def from_adds(adds: Sequence[tuple[str, Add]], columns: Sequence[str] = tuple(ALL.names)) -> pa.RecordBatch:
+    """A file list out of actions.
+
+    Args:
+        adds: The actions, each with its decoded path.
+        columns: The columns to make.
+    """
+    arrays: list[pa.Array] = []
+    for name in columns:
+        type = ALL.field(name).type
+        if name == "path":
+            arrays.append(pa.array([path for path, _ in adds], type))
+            continue
+        values = list(map(attrgetter(name), (add for _, add in adds)))
+        if type == TEXT_MAP:
+            arrays.append(_text_maps(values))
+        elif type == VECTOR:
+            arrays.append(pa.array([vector and _vector_row(vector) for vector in values], type))
+        else:
+            arrays.append(pa.array(values, type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(columns))
+
+
+def _text_maps(values: list[dict[str, str | None] | None]) -> pa.Array:
+    """Maps out of dictionaries; by their flat keys and items, which is several times faster than pair by pair."""
+    whole = [{} if value is None else value for value in values]
+    offsets = pa.array([0, *accumulate(map(len, whole))], pa.int32())
+    keys = pa.array(list(chain.from_iterable(whole)), pa.string())
+    items = pa.array(list(chain.from_iterable(map(dict.values, whole))), pa.string())
+    missing = pa.array([value is None for value in values], pa.bool_()) if None in values else None
+    return pa.MapArray.from_arrays(offsets, keys, items, mask=missing)
+
+
+def _vector_row(vector: DeletionVector) -> dict[str, Any]:
+    return {name: getattr(vector, name) for name in VECTOR.names}
+
+
+def vectors_in(column: pa.Array | pa.ChunkedArray) -> Iterator[DeletionVector | None]:
+    """The descriptors in a column `deletion_vector`, row by row.
+
+    Example:
+        >>> vector = DeletionVector(storage_type="i", path_or_inline_dv="0rr91", size_in_bytes=4, cardinality=1)
+        >>> add = Add("a", {}, 1, 2, True, deletion_vector=vector)
+        >>> [found == vector for found in vectors_in(from_adds([("a", add)])["deletion_vector"])]
+        [True]
+    """
+    for row in column.to_pylist():
+        yield DeletionVector(**row) if row is not None else None
+
+
+def from_checkpoint(add: Mapping[str, pa.Array], columns: Sequence[str], name: str) -> list[pa.Array]:
+    """The columns of a file list out of those of a checkpoint, with their types made right.
+
+    Args:
+        add: The children of the checkpoint's `add` column, by their names on disk, without null rows; `path` decoded.
+        columns: The columns to make.
+        name: The checkpoint's file, for messages.
+
+    Raises:
+        MalformedError: A column has a type that cannot be what it stands for.
+    """
+    length = len(add["path"])
+    arrays = []
+    for column in columns:
+        type = ALL.field(column).type
+        found = add.get(ON_DISK[column])
+        if found is None:
+            arrays.append(pa.nulls(length, type))
+        elif column == "deletion_vector":
+            arrays.append(_vectors_from_disk(found, name))
+        else:
+            arrays.append(typed(found, type, f"add.{ON_DISK[column]}", name))
+        if column == "size" and length and (arrays[-1].null_count or pc.min(arrays[-1]).as_py() < 0):
+            raise malformed(name, "has an add action without a size, or with one below 0")
+    return arrays
+
+
+def typed(array: pa.Array, type: pa.DataType, column: str, name: str) -> pa.Array:
+    """The array in the type its column must have.
+
+    Raises:
+        MalformedError: The values do not fit the type.
+    """
+    if array.type == type:
+        return array
+    if pa.types.is_integer(type) and not pa.types.is_integer(array.type) and not pa.types.is_null(array.type):
+        raise malformed(name, f"has {array.type} in column {column}, expected {type}")
+    try:
+        return array.cast(type)
+    except (pa.ArrowException, OverflowError) as error:
+        raise malformed(name, f"has {array.type} in column {column}, expected {type}") from error
+
+
+def _vectors_from_disk(array: pa.Array, name: str) -> pa.Array:
+    on_disk = [pa.field(label, field.type) for label, field in zip(_VECTOR_ON_DISK, VECTOR, strict=True)]
+    children = vector_children(array, on_disk, "add.deletionVector", name)
+    # Not every writer stores a null struct as null: a vector without a storage type is no vector.
+    return pa.StructArray.from_arrays(children, fields=list(VECTOR), mask=pc.is_null(children[0]))
+
+
+def vector_children(array: pa.Array, fields: Sequence[pa.Field], column: str, name: str) -> list[pa.Array]:
+    """The children of a column of deletion vectors in a checkpoint, in the order and types given.
+
+    Raises:
+        MalformedError: It is not a struct, or a child does not fit its type.
+    """
+    if pa.types.is_null(array.type):
+        return [pa.nulls(len(array), field.type) for field in fields]
+    if not pa.types.is_struct(array.type):
+        raise malformed(name, f"has {array.type} in column {column}, expected a struct")
+    stored = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+    nothing = pa.nulls(len(array))
+    return [typed(stored.get(f.name, nothing), f.type, f"{column}.{f.name}", name) for f in fields]
+
+
+def decoded_paths(paths: pa.Array, locations: Locations) -> pa.Array:
+    """The paths of a checkpoint in their one spelling; untouched where they already have it."""
+    if not len(paths):
+        return paths
+    data = paths.buffers()[2]
+    content = b"" if data is None else data.to_pybytes()
+    # One search through all the paths together is far cheaper than one per path, and nearly always enough.
+    plain = not (b"%" in content or b":" in content or b"/.." in content)
+    starts = plain and pc.or_(pc.starts_with(paths, "/"), pc.starts_with(paths, ".."))
+    if plain and not pc.any(starts).as_py() and pc.min(pc.binary_length(paths)).as_py() > 0:
+        return paths
+    decode = locations.decode
+    return pa.array(
+        [decode(path) if "%" in path or needs_care(path) else path for path in paths.to_pylist()], type=pa.string()
+    )
+
+
+def check_unique(paths: pa.ChunkedArray, table: str) -> None:
+    """Makes sure that no path is listed twice: its rows would be counted twice.
+
+    Raises:
+        MalformedError: A path occurs more than once.
+    """
+    # Hashes of all paths take a quarter of the memory and time of the paths themselves. Only if two agree are the paths
+    # compared.
+    hashes: set[int] = set()
+    for chunk in paths.chunks:
+        hashes.update(map(hash, chunk.to_pylist()))
+    if len(hashes) == len(paths):
+        return
+    twice = [row["values"] for row in pc.value_counts(paths).to_pylist() if row["counts"] > 1]
+    if twice:
+        raise malformed(f"the log of {table}", f"lists {twice[0]!r} more than once")
+
+
+def mask_of(values: Iterable[bool]) -> pa.Array:
+    """A boolean array for filtering."""
+    return pa.array(values, type=pa.bool_())

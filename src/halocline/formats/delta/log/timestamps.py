@@ -1,0 +1,176 @@
+"""When a version came to be, and which version held at a time.
+
+Without in-commit timestamps a version's time is that of its file. Clocks differ, so the times are made to increase: a
+file that seems older than the one before counts as one millisecond younger. With in-commit timestamps the commit itself
+carries the time; where they were enabled later, versions before that point keep the times of their files.
+
+Only versions that the log can still put together count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from halocline.errors import NotFoundError
+from halocline.formats.delta.actions.action import CommitInfo, Metadata, decode_commit_info, decode_lines, malformed
+from halocline.formats.delta.configuration import in_commit_timestamps, properties
+from halocline.formats.log.names import FileKind, LogFile
+from halocline.formats.log.segment import readable_versions
+from halocline.storage.base import Store
+
+_DAY_MS: Final = 86_400_000
+
+
+class _InfoLine(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    commit_info: Raw = Raw()
+
+
+_decode_info = msgspec.json.Decoder(_InfoLine).decode_lines
+
+
+def commit_info_in(data: bytes, name: str) -> CommitInfo | None:
+    """The provenance in the bytes of a commit, without a look at the other actions.
+
+    Raises:
+        MalformedError: The commit cannot be read.
+    """
+    if b'"commitInfo"' not in data:
+        return None
+    try:
+        lines = _decode_info(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        decode_lines(data, name)
+        raise malformed(name, "cannot be read") from None
+    found = next((bytes(line.commit_info) for line in lines if bytes(line.commit_info) not in (b"", b"null")), None)
+    return None if found is None else decode_commit_info(found, name)
+
+
+def increasing(commits: Sequence[LogFile]) -> dict[int, int]:
+    """The time of each version by the times of the files, made to increase.
+
+    Args:
+        commits: Commit files, oldest first.
+
+    Example:
+        >>> files = [LogFile(f"{v}", FileKind.COMMIT, v, v, 0, 0, 1, ms) for v, ms in enumerate((5, 3, 9))]
+        >>> increasing(files)
+        {0: 5, 1: 6, 2: 9}
+    """
+    times: dict[int, int] = {}
+    last: int | None = None
+    for commit in commits:
+        last = commit.modified_ms if last is None else max(commit.modified_ms, last + 1)
+        times[commit.version] = last
+    return times
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Tells the time of the versions of one table.
+
+    Args:
+        store: Where the table lies.
+        metadata: The newest metadata, which says since when in-commit timestamps hold.
+        files: The whole listing of the log.
+    """
+
+    store: Store
+    metadata: Metadata
+    files: Sequence[LogFile]
+
+    @property
+    def commits(self) -> list[LogFile]:
+        """The commits that can be read as versions, oldest first."""
+        readable = readable_versions(self.files)
+        return [file for file in self.files if file.kind is FileKind.COMMIT and file.version in readable]
+
+    @property
+    def in_commit_since(self) -> tuple[int, int] | None:
+        """The version and the time from which commits carry their own; None if they do not."""
+        configuration = self.metadata.configuration
+        if not in_commit_timestamps.is_enabled(configuration):
+            return None
+        version = properties.count(configuration, in_commit_timestamps.SINCE_VERSION)
+        timestamp = properties.count(configuration, in_commit_timestamps.SINCE_TIMESTAMP)
+        return (version or 0, timestamp or 0)
+
+    def version_at(self, timestamp_ms: int) -> int:
+        """The version that held at a time: the newest one that is not younger.
+
+        Raises:
+            NotFoundError: The time is before the oldest version that can be read, or after the newest. The latter has
+                no lasting answer, since the next commit may still get an earlier time.
+        """
+        commits = self.commits
+        if not commits:
+            raise _no_version(timestamp_ms, "no version can be read")
+        since = self.in_commit_since
+        own = [] if since is None else [commit for commit in commits if commit.version >= since[0]]
+        plain = [commit for commit in commits if since is None or commit.version < since[0]]
+        if own and (not plain or (since is not None and timestamp_ms >= since[1])):
+            return self._search_own(own, timestamp_ms)
+        times = increasing(plain)
+        return _newest_not_after(times, timestamp_ms, bounded_above=not own)
+
+    def _search_own(self, commits: Sequence[LogFile], timestamp_ms: int) -> int:
+        low, high = 0, len(commits) - 1
+        first, last = self.own_time(commits[low]), self.own_time(commits[high])
+        times = {commits[low].version: first, commits[high].version: last}
+        if not first <= timestamp_ms <= last:
+            return _newest_not_after(times, timestamp_ms, bounded_above=True)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.own_time(commits[middle]) <= timestamp_ms else (low, middle - 1)
+        return commits[low].version
+
+    def own_time(self, commit: LogFile) -> int:
+        """The in-commit timestamp of a version.
+
+        Raises:
+            MalformedError: The commit has none although it must.
+        """
+        info = commit_info_in(self.store.get(commit.path), commit.name)
+        if info is None or info.in_commit_timestamp is None:
+            raise malformed(commit.name, "has no in-commit timestamp, which the table's metadata requires")
+        return info.in_commit_timestamp
+
+
+def _newest_not_after(times: dict[int, int], timestamp_ms: int, *, bounded_above: bool) -> int:
+    oldest, newest = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
+    if timestamp_ms < times[oldest]:
+        raise _no_version(timestamp_ms, f"from {text_of(times[oldest])} (version {oldest}) on")
+    if bounded_above and timestamp_ms > times[newest]:
+        raise _no_version(timestamp_ms, f"up to {text_of(times[newest])} (version {newest})")
+    return max(version for version, time in times.items() if time <= timestamp_ms)
+
+
+def _no_version(timestamp_ms: int, available: str) -> NotFoundError:
+    return NotFoundError(
+        f"the log holds no version for {text_of(timestamp_ms)}",
+        condition="VERSION_NOT_FOUND",
+        sides={"asked for": text_of(timestamp_ms), "available": available},
+        next_step="Ask for a time within that range, or for a version by number.",
+    )
+
+
+def text_of(timestamp_ms: int) -> str:
+    """A time for people, in UTC with milliseconds.
+
+    Example:
+        >>> text_of(1_700_000_000_123)
+        '2023-11-14T22:13:20.123Z'
+    """
+    days, rest = divmod(timestamp_ms, _DAY_MS)
+    try:
+        day = datetime.fromtimestamp(days * 86_400, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
+    seconds, milliseconds = divmod(rest, 1000)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{day:%Y-%m-%d}T{hours:02}:{minutes:02}:{seconds % 60:02}.{milliseconds:03}Z"

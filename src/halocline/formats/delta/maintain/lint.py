@@ -1,0 +1,295 @@
+"""Finding wrong protocols that real writers left behind, and repairing what is safe to repair.
+
+A *finding* says what is wrong, whom it hurts, and what the protocol would be once it is put right. Repairing it is
+*safe* if nobody who is seen writing the table would be locked out by it, this release can write the result, and there
+is no doubt about what was meant. Everything else is shown and left to a person. Readers leave no trace in a log, so
+for them the repair is what the format asks for, not what they may be used to.
+
+`fix` makes one commit of all safe repairs, after asking on behalf of everybody else as for any other change of
+protocol. It starts from the table as it is meant to be, because the table as it is may be one that nobody can open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from halocline.compat.evolution import alter
+from halocline.compat.features import feature
+from halocline.compat.forecast import Client, Terms, forecast
+from halocline.compat.metadata import TableMetadata
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.request import is_request
+from halocline.compat.verdict import can
+from halocline.errors import HaloclineError
+from halocline.formats.delta.actions.action import Action, Metadata
+from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
+from halocline.formats.delta.configuration.metadata_rules import table_metadata
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.features.support import Admit
+from halocline.formats.delta.log.header import TableHeader, header_of, read_header
+from halocline.formats.delta.log.replay import Replay
+from halocline.formats.delta.maintain.lint_rules import HURTS, Problem, Repair, problems
+from halocline.formats.delta.snapshot.inspection import lenient_protocol, writers
+from halocline.formats.delta.snapshot.protocol_history import REPAIR_PROTOCOL, actions_since, read_protocol_history
+from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
+from halocline.storage.base import Store
+
+
+@dataclass(frozen=True)
+class LintFinding:
+    """One thing that is wrong with a table's protocol.
+
+    Attributes:
+        code: A stable name for it.
+        what: What was found.
+        hurts: Whom it hurts, and how.
+        repair: What would put it right; None if nothing that can be done here.
+        unsafe: Why the repair is left to a person; empty if it is safe.
+    """
+
+    code: str
+    what: str
+    hurts: str
+    repair: Repair | None
+    unsafe: str
+
+    @property
+    def safe(self) -> bool:
+        """Whether `fix` repairs it."""
+        return self.repair is not None and not self.unsafe
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs."""
+        return {
+            "code": self.code,
+            "what": self.what,
+            "hurts": self.hurts,
+            "safe": self.safe,
+            "unsafe": self.unsafe or None,
+        }
+
+
+@dataclass(frozen=True)
+class LintReport:
+    """What was found.
+
+    Attributes:
+        root: The table's URL.
+        version: The version that was looked at.
+        protocol: The protocol as far as it can be read.
+        repaired: The protocol after all safe repairs.
+        findings: What is wrong.
+    """
+
+    root: str
+    version: int
+    protocol: Protocol
+    repaired: Protocol
+    findings: tuple[LintFinding, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether there is nothing to complain about."""
+        return not self.findings
+
+    @property
+    def fixable(self) -> tuple[LintFinding, ...]:
+        """What `fix` repairs."""
+        return tuple(each for each in self.findings if each.safe)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs."""
+        return {
+            "table": self.root,
+            "version": self.version,
+            "protocol": str(self.protocol),
+            "repaired": str(self.repaired),
+            "findings": [each.to_dict() for each in self.findings],
+        }
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What a repair changed.
+
+    Attributes:
+        version: The version that holds the repair; None if nothing had to be done.
+        before: The protocol before, as far as it could be read.
+        after: The protocol after.
+        unset: The properties that went.
+        codes: The findings that it put right.
+        checked: Who was asked.
+        left: What is still wrong.
+    """
+
+    version: int | None
+    before: Protocol
+    after: Protocol
+    unset: tuple[str, ...]
+    codes: tuple[str, ...]
+    checked: str
+    left: tuple[LintFinding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs."""
+        return {
+            "version": self.version,
+            "before": str(self.before),
+            "after": str(self.after),
+            "unset": list(self.unset),
+            "fixed": list(self.codes),
+            "checked": self.checked or None,
+            "left": [each.to_dict() for each in self.left],
+        }
+
+
+def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport:
+    """Looks for what is wrong with a table's protocol.
+
+    Args:
+        store: Where the table lies.
+        clients: Who uses it besides those that its log names.
+
+    Raises:
+        NotFoundError: There is no table.
+        MalformedError: The log is damaged beyond its protocol.
+
+    Example:
+        >>> from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
+        >>> from halocline.formats.log.names import DELTA
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore()
+        >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(3, 7, [], []), Metadata("1")]))
+        >>> [(each.code, each.what) for each in lint(store).findings]
+        [('HIGHER_THAN_NEEDED', '(3,7|R:|W:) means the same as (1,1)')]
+    """
+    header = read_header(store)
+    found = tuple(problems(header, read_protocol_history(store), lambda version: actions_since(store, version)))
+    everyone = (*writers(store).clients, *clients)
+    judged = tuple(_judged(header, each, everyone) for each in found)
+    safe = [each.repair for each in judged if each.safe and each.repair is not None]
+    protocol, _ = _target(header, reduce(Repair.__or__, safe, Repair()), everyone)
+    return LintReport(header.root, header.version, lenient_protocol(header), protocol, judged)
+
+
+def fix(
+    store: Store,
+    admit: Admit,
+    *,
+    clients: Sequence[Client] = (),
+    clock: Clock = system_clock,
+    engine: str | None = None,
+) -> Fixed:
+    """Repairs what is safe to repair, in one commit.
+
+    Args:
+        store: Where the table lies.
+        admit: Asked before the table requires anything new.
+        clients: Who uses it besides those that its log names.
+        clock: Tells the present.
+        engine: What to call ourselves in the provenance.
+
+    Raises:
+        IncompatibleError: Somebody known would break, or this release may not write the result.
+        ConflictError: Somebody else changed the protocol meanwhile.
+    """
+    report = lint(store, clients=clients)
+    if not report.fixable:
+        return Fixed(None, report.protocol, report.protocol, (), (), "", report.findings)
+    replay = Replay.open(store, report.version)
+    header = header_of(replay)
+    everyone = (*writers(store).clients, *clients)
+    repair = reduce(Repair.__or__, [each.repair for each in report.fixable if each.repair is not None])
+    protocol, metadata = _target(header, repair, everyone)
+    checked = ""
+    if protocol != report.protocol:
+        checked = admit(report.protocol, protocol, protocol.enabled(table_metadata(metadata)))
+    meant = Snapshot(
+        store=store,
+        version=header.version,
+        protocol=protocol,
+        protocol_action=header.protocol_action,
+        metadata=header.metadata,
+        columns=Schema.parse(metadata.schema_string, metadata.configuration),
+        release=own_release(),
+        operation="write",
+        header=header,
+        replay=replay,
+    )
+    actions: list[Action] = []
+    if header.protocol_action is None or protocol != report.protocol:
+        actions.append(action_of(protocol))
+    if metadata != header.metadata:
+        actions.append(metadata)
+    codes = tuple(dict.fromkeys(each.code for each in report.fixable))
+    transaction = Transaction(meant, clock=clock, engine=engine)
+    version = transaction.commit(actions, REPAIR_PROTOCOL, {"findings": list(codes)})
+    unset = tuple(sorted(header.metadata.configuration.keys() - metadata.configuration.keys()))
+    left = lint(store, clients=clients).findings
+    return Fixed(version, report.protocol, protocol, unset, codes, checked, left)
+
+
+def _judged(header: TableHeader, problem: Problem, clients: Sequence[Client]) -> LintFinding:
+    unsafe = problem.doubt
+    if problem.repair is not None and not unsafe:
+        unsafe = _why_unsafe(header, problem.repair, clients)
+    return LintFinding(problem.code, problem.what, HURTS[problem.code], problem.repair, unsafe)
+
+
+def _why_unsafe(header: TableHeader, repair: Repair, clients: Sequence[Client]) -> str:
+    try:
+        protocol, metadata = _target(header, repair, clients)
+    except HaloclineError as error:
+        return error.message
+    terms = Terms.of(protocol, table_metadata(metadata))
+    own = can(own_release(), protocol, "write", enabled=terms.in_use)
+    if not own.ok:
+        return f"this release may not write the result: {own}"
+    if broken := _broken(header, terms, clients):
+        return f"{', '.join(map(str, broken))} would be locked out"
+    return ""
+
+
+def _broken(header: TableHeader, after: Terms, clients: Sequence[Client]) -> tuple[Release, ...]:
+    now = Terms.of(lenient_protocol(header), header.table_metadata)
+    return tuple(each.client.release for each in forecast(clients, now, after).broken())
+
+
+def _target(header: TableHeader, repair: Repair, clients: Sequence[Client]) -> tuple[Protocol, Metadata]:
+    """The protocol and the metadata after a repair.
+
+    Of two ways to write the same down, the first that locks nobody out is taken.
+    """
+    found = lenient_protocol(header)
+    left = {key: value for key, value in header.metadata.configuration.items() if key not in repair.unset}
+    metadata = header.metadata.with_configuration(left)
+    if header.protocol_action is None and repair.concerns_protocol:
+        stored = {key: value for key, value in left.items() if not is_request(key)}
+        return alter(found, header.table_metadata.with_configuration(stored)).protocol, metadata
+    if not repair.concerns_protocol or not found.defined:
+        return found, metadata
+    names = (found.repaired().features | repair.adds) - repair.removes
+    candidates = _candidates(found, names, repair.removes)
+    table: TableMetadata = table_metadata(metadata)
+    harmless = (each for each in candidates if not _broken(header, Terms.of(each, table), clients))
+    return next(harmless, candidates[0]), metadata
+
+
+def _candidates(found: Protocol, names: frozenset[str], removed: frozenset[str]) -> tuple[Protocol, ...]:
+    """Ways to write a set of features down: exactly, and by numbers that imply a little more."""
+    unknown = found.unknown_for_readers - removed
+    exact = Protocol.of("delta", names, unknown_for_readers=unknown)
+    if found.reader > exact.reader == 2:
+        # Several readers mishandle reader 2 with lists; a table that spelt it out keeps doing so.
+        for_readers = {name for name in exact.features if feature("delta", name).minimum[0] > 1}
+        exact = Protocol.delta(3, 7, for_readers | unknown, exact.features)
+    records = [feature("delta", name) for name in exact.features]
+    if not exact.has_lists or found.has_lists or any(each.legacy is None for each in records):
+        return (exact,)
+    reader, writer = (max(each.minimum[at] for each in records) for at in (0, 1))
+    return (exact, Protocol.delta(reader, writer))

@@ -1,0 +1,178 @@
+"""Going back to an old version: the actions that make the table what it was, as a new version on top.
+
+Files that the old version had and the new one lacks are added again, files that came later are removed, and metadata
+and domains become the old ones. Nothing is undone: history grows by one version.
+
+Some things never go back. The protocol keeps every feature, since versions in between need them. High-water marks,
+column ids and in-commit timestamps only move forward. Files that were vacuumed cannot be brought back, and that is an
+error which names them. So is a version that tracked its rows if they have lost their ids since: others may have been
+given the same ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.formats.delta.actions.action import Action, DeletionVector, DomainMetadata, Metadata
+from halocline.formats.delta.actions.deletion_vectors import file_path
+from halocline.formats.delta.actions.locations import locate
+from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
+from halocline.formats.delta.configuration import identity, in_commit_timestamps, properties, row_tracking
+from halocline.formats.delta.configuration.metadata_rules import MAX_ID
+from halocline.formats.delta.features import row_ids
+from halocline.formats.delta.log.file_actions import adds_from, removes_from
+from halocline.formats.delta.log.live_files import vectors_in
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.storage.base import Store
+
+_SHOWN: Final = 10
+_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """How to go back.
+
+    Attributes:
+        version: The version to go back to.
+        actions: What to commit, on top of the version that was current.
+        metrics: Figures for the provenance, under the names that Delta uses.
+    """
+
+    version: int
+    actions: tuple[Action, ...]
+    metrics: dict[str, int]
+
+
+def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_missing: bool = False) -> Restoration:
+    """The actions that make the table what it was at an older version.
+
+    The commit must start from `current` and have read the whole table, so that any change in between is a conflict.
+
+    Args:
+        current: The newest version.
+        target: The version to go back to.
+        now_ms: The present.
+        ignore_missing: Whether to go back although files are gone.
+
+    Raises:
+        InputError: The target is not older.
+        UnsupportedError: The target tracked its rows, which was dropped since.
+        NotFoundError: Files of the target no longer exist (`DATA_FILES_MISSING`).
+    """
+    if target.version >= current.version:
+        raise InputError(
+            f"version {target.version} is not older than the table",
+            sides={"asked for": str(target.version), "table": f"version {current.version}"},
+            next_step="Give a version before the current one.",
+        )
+    now, then = current.files(), target.files()
+    now_keys, then_keys = _keys(now), _keys(then)
+    back = then.filter(pc.invert(pc.is_in(then_keys, value_set=now_keys)))
+    gone = now.filter(pc.invert(pc.is_in(now_keys, value_set=then_keys)))
+    if not ignore_missing:
+        _check_present(target.store, back, target.version)
+    protocol = target.protocol.merged(current.protocol)
+    actions: list[Action] = [] if protocol == current.protocol else [action_of(protocol)]
+    metadata = _forward(target.metadata, current.metadata)
+    if properties.flag(metadata.configuration, row_ids.ENABLED):
+        _check_ids(current, target, now.filter(pc.is_in(now_keys, value_set=then_keys)))
+    actions += [] if metadata == current.metadata else [metadata]
+    actions += _domains(current, target)
+    actions += adds_from(back, data_change=True)
+    actions += removes_from(gone, timestamp_ms=now_ms, data_change=True)
+    metrics = {
+        "tableSizeAfterRestore": _total(then),
+        "numOfFilesAfterRestore": len(then),
+        "numRemovedFiles": len(gone),
+        "numRestoredFiles": len(back),
+        "removedFilesSize": _total(gone),
+        "restoredFilesSize": _total(back),
+    }
+    return Restoration(target.version, tuple(actions), metrics)
+
+
+def _total(files: pa.Table) -> int:
+    return pc.sum(files["size"]).as_py() or 0
+
+
+def _keys(files: pa.Table) -> pa.ChunkedArray:
+    """One text per logical file: its path and the id of its vector, which may hold no line break."""
+    vectors = pa.array([vector and vector.unique_id for vector in vectors_in(files["deletion_vector"])], pa.string())
+    return pc.binary_join_element_wise(files["path"], pc.fill_null(vectors, ""), "\n")
+
+
+def _forward(target: Metadata, current: Metadata) -> Metadata:
+    """The old metadata, less what must not go back."""
+    configuration = {key: value for key, value in target.configuration.items() if key not in in_commit_timestamps.KEYS}
+    configuration |= {key: value for key, value in current.configuration.items() if key in in_commit_timestamps.KEYS}
+    for key in (MAX_ID, PROTECTED_BEFORE):
+        highest = max(properties.count(each.configuration, key) or 0 for each in (target, current))
+        if key in current.configuration or key in target.configuration:
+            configuration[key] = str(highest)
+    return identity.with_furthest_marks(target.with_configuration(configuration), current)
+
+
+def _domains(current: Snapshot, target: Snapshot) -> Iterator[DomainMetadata]:
+    for name, domain in target.domains.items():
+        if name != row_tracking.DOMAIN and current.domains.get(name) != domain:
+            yield domain
+    for name, domain in current.domains.items():
+        if name != row_tracking.DOMAIN and name not in target.domains:
+            yield DomainMetadata(name, domain.configuration, removed=True)
+
+
+def _check_ids(current: Snapshot, target: Snapshot, kept: pa.Table) -> None:
+    """Makes sure that the rows which the table tracks again still have the ids that they had."""
+    now, then = (row_tracking.high_water_mark(each.domains.get(row_tracking.DOMAIN)) for each in (current, target))
+    if now < then or kept["base_row_id"].null_count:
+        raise UnsupportedError(
+            f"version {target.version} tracked its rows, and they have lost their ids since",
+            sides={
+                f"version {target.version}": f"{row_ids.ENABLED}=true, ids up to {then}",
+                f"version {current.version}": f"ids up to {now}" if now >= 0 else "no ids",
+            },
+            next_step="Restore a version since row tracking was dropped, or overwrite the table with the old rows.",
+        )
+
+
+def _check_present(store: Store, files: pa.Table, version: int) -> None:
+    paths: list[str] = files["path"].to_pylist()
+    vectors: set[DeletionVector | None] = {*vectors_in(files["deletion_vector"])}
+    paths += sorted({file_path(store, each) for each in vectors if each is not None and each.storage_type != "i"})
+    missing = _missing(store, paths)
+    if missing:
+        shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        raise NotFoundError(
+            f"version {version} cannot be restored: {len(missing)} of its files no longer exist",
+            condition="DATA_FILES_MISSING",
+            sides={"missing": shown, "needed for": f"version {version}"},
+            next_step="Restore a newer version, or bring the files back from a backup.",
+        )
+
+
+def _missing(store: Store, paths: Sequence[str]) -> list[str]:
+    def is_missing(path: str) -> bool:
+        where, name = locate(store, path)
+        return not where.exists(name)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return [path for path, gone in zip(paths, pool.map(is_missing, paths), strict=True) if gone]
+
+
+def parameters(version: int | None, timestamp: str | None) -> dict[str, Any]:
+    """The parameters of the operation `RESTORE`.
+
+    Example:
+        >>> parameters(3, None)
+        {'version': 3, 'timestamp': None}
+    """
+    return {"version": version, "timestamp": timestamp}

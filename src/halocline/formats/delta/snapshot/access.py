@@ -1,0 +1,64 @@
+"""The gate in front of every snapshot and every commit, for the protocol before it and the protocol after it.
+
+The question is asked of `halocline.compat.verdict` and answered for the features that the metadata switches on,
+including the mode of column mapping, which some releases tell apart.
+
+Who looks into a broken table may act as `UNCHECKED`. The gate then lets everything through with a warning, and what is
+read may be wrong.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Final
+
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.verdict import check
+from halocline.errors import IncompatibleError
+from halocline.formats.delta.actions.action import Metadata
+from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.metadata_rules import MODE, table_metadata
+
+WRITE: Final = "write"
+MAINTENANCE: Final = "write.maintenance"
+
+UNCHECKED: Final = Release.parse("unchecked@0")
+"""Acts for a user who has switched the protocol check off."""
+
+
+class UncheckedWarning(UserWarning):
+    """A table is used without checking whether this release understands it."""
+
+
+def admit(release: Release, protocol: Protocol, metadata: Metadata, operation: str, table: str) -> None:
+    """Returns if the release may do the operation to the table.
+
+    Raises:
+        IncompatibleError: It lacks a feature that the table requires.
+    """
+    if release == UNCHECKED:
+        warnings.warn(f"{table} with {protocol} is used unchecked; rows may be wrong", UncheckedWarning, stacklevel=3)
+        return
+    enabled = set(protocol.enabled(table_metadata(metadata)))
+    if "columnMapping" in enabled:
+        enabled.add(f"columnMapping:{properties.choice(metadata.configuration, MODE)}")
+    check(release, protocol, operation, enabled=enabled, subject=table)
+
+
+def check_transition(before: Protocol, after: Protocol, dropped: str | None, table: str) -> None:
+    """Makes sure that a commit only adds features, or takes out exactly the one it says it drops.
+
+    Raises:
+        IncompatibleError: Features would get lost.
+    """
+    if before.can_upgrade_to(after) or (dropped is not None and before.can_downgrade_to(after, dropped)):
+        return
+    lost = ", ".join(sorted(before.features - after.features))
+    raise IncompatibleError(
+        f"the new protocol of {table} lacks {lost or 'features'} of the old one",
+        condition="PROTOCOL_NOT_DOWNGRADABLE",
+        sides={"before": str(before), "after": str(after)},
+        next_step=f"Drop one feature at a time: "
+        f"Table.for_path({table!r}).drop_feature_support({lost.partition(',')[0] or 'FEATURE'!r})",
+    )

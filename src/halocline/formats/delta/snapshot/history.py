@@ -1,0 +1,89 @@
+"""Who did what to a table: one entry per version that the log still holds.
+
+An entry has the version's time and the provenance that its writer left. Provenance is free-form and may be missing; the
+time is always there. Versions whose commit has been cleaned up have no entry, even if a checkpoint still holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from halocline.formats.delta.actions.action import CommitInfo
+from halocline.formats.delta.log.timestamps import Clock, commit_info_in, increasing, text_of
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log.names import DELTA, FileKind, LogFile
+from halocline.formats.log.segment import list_files
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One version.
+
+    Attributes:
+        version: The version.
+        timestamp_ms: When it came to be.
+        info: What its writer said; None if it said nothing.
+    """
+
+    version: int
+    timestamp_ms: int
+    info: CommitInfo | None
+
+    @property
+    def operation(self) -> str | None:
+        """The word for what was done."""
+        return None if self.info is None else self.info.operation
+
+    @property
+    def engine_info(self) -> str | None:
+        """Who did it, as the writer calls itself."""
+        return None if self.info is None else self.info.engine_info
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs; what the writer said keeps the names it has in the log."""
+        said = {} if self.info is None else dict(self.info.values)
+        return {"version": self.version, "timestamp": text_of(self.timestamp_ms)} | {
+            key: value for key, value in said.items() if key not in ("timestamp", "version", "inCommitTimestamp")
+        }
+
+
+def history(snapshot: Snapshot, limit: int | None = None) -> list[HistoryEntry]:
+    """The versions up to a snapshot's, newest first.
+
+    Args:
+        snapshot: Where to begin.
+        limit: How many entries at most; all if not given.
+
+    Raises:
+        MalformedError: A commit cannot be read.
+
+    Example:
+        >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction, encode_commit
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore()
+        >>> made = CommitInfo({"operation": "CREATE TABLE"})
+        >>> _ = store.put(DELTA.commit_path(0), encode_commit([made, ProtocolAction(1, 2), Metadata("1")]))
+        >>> [entry.operation for entry in history(Snapshot.load(store))]
+        ['CREATE TABLE']
+    """
+    files = [file for file in list_files(snapshot.store, DELTA) if file.version <= snapshot.version]
+    commits = [file for file in files if file.kind is FileKind.COMMIT]
+    by_file = increasing(commits)
+    since = Clock(snapshot.store, snapshot.metadata, files).in_commit_since
+    newest = list(reversed(commits))[:limit]
+    return [
+        HistoryEntry(commit.version, _time(commit, info, by_file, since), info)
+        for commit, info in zip(newest, _infos(snapshot, newest), strict=True)
+    ]
+
+
+def _infos(snapshot: Snapshot, commits: Sequence[LogFile]) -> list[CommitInfo | None]:
+    contents = snapshot.store.get_many(commit.path for commit in commits)
+    return [commit_info_in(data, commit.name) for commit, data in zip(commits, contents, strict=True)]
+
+
+def _time(commit: LogFile, info: CommitInfo | None, by_file: dict[int, int], since: tuple[int, int] | None) -> int:
+    own = None if info is None else info.in_commit_timestamp
+    return own if own is not None and since is not None and commit.version >= since[0] else by_file[commit.version]

@@ -1,0 +1,242 @@
+"""Leaving out files that cannot hold a row that is asked for.
+
+For every test of a predicate and every file the question is: may some row pass? The answer is no only where bounds
+prove it. Unknown bounds, columns without statistics and tests that are not understood all mean yes. So pruning never
+changes the rows of a query, only how many files it opens.
+
+Not-a-number is greater than everything in Spark and absent from most statistics, so a floating-point maximum proves
+nothing about "greater than".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline.formats.delta.actions.metadata import Metadata
+from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.schema import Column, Schema
+from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns
+from halocline.formats.delta.stats.bounds import Bounds, Family, arrow_type_of, family_of, from_partition, from_struct
+from halocline.formats.delta.stats.json_reader import StatsReader
+from halocline.formats.delta.stats.literal_ranges import Range, range_for
+from halocline.formats.delta.stats.predicate import (
+    All,
+    AnyOf,
+    Anything,
+    Comparison,
+    Never,
+    NullTest,
+    Operator,
+    Predicate,
+    StartsWith,
+    Test,
+)
+from halocline.formats.delta.stats.timestamps_text import zone_named
+
+Keep: TypeAlias = pa.Array | bool
+"""Which files may hold a row: one answer for all, or one each."""
+
+_CUT: Final = 32
+_SECTIONS: Final = ("minValues", "maxValues", "nullCount")
+_COMPARE: Final = {Operator.LT: pc.less, Operator.GT: pc.greater}
+
+
+class StatsPruner:
+    """Prunes by partition values and statistics. Made by `Snapshot.pruner`.
+
+    Args:
+        predicate: What is asked for.
+        schema: The table's columns.
+        metadata: The table's metadata.
+        timezone: The zone of timestamps in the predicate that have none; unknown if not given.
+    """
+
+    def __init__(
+        self, predicate: Predicate, schema: Schema, metadata: Metadata, *, timezone: str | None = None
+    ) -> None:
+        self._test = predicate.test
+        self._zone = zone_named(timezone)
+        self._partitioned = {column.path for column in schema.partition_columns(metadata.partition_columns)}
+        self._data = [column for column in predicate.columns() if column.path not in self._partitioned]
+        self._reads_partitions = any(column.path in self._partitioned for column in predicate.columns())
+        self._reader = StatsReader(self._data)
+        cut = properties.count(metadata.configuration, "delta.dataSkippingStringPrefixLength")
+        self._cut = min(_CUT, cut) if cut else _CUT
+
+    @property
+    def facts(self) -> Sequence[str]:
+        """See `Pruner.facts`."""
+        return [*(["partition_values"] if self._reads_partitions else []), *(["stats"] if self._data else [])]
+
+    def columns(self, checkpoint: Checkpoint) -> Sequence[str]:
+        """See `Pruner.columns`."""
+        names = ["partitionValues"] if self._reads_partitions else []
+        if not self._data:
+            return names
+        if not checkpoint.has("stats_parsed"):
+            return [*names, "stats"]
+        paths = [(section, *column.physical) for section in _SECTIONS for column in self._data]
+        return [*names, "stats_parsed.numRecords", *(f"stats_parsed.{'.'.join(path)}" for path in paths)]
+
+    def keep(self, facts: FileColumns) -> pa.Array | None:
+        """See `Pruner.keep`."""
+        length = len(facts["path"])
+        if not length:
+            return None
+        kept = self._may_pass(self._test, _FileBounds(facts, self._partitioned, self._data, self._reader).of)
+        if isinstance(kept, bool):
+            return None if kept else pa.array([False] * length, pa.bool_())
+        return kept
+
+    def _may_pass(self, test: Test, bounds: Callable[[Column], Bounds | None]) -> Keep:
+        if isinstance(test, Anything | Never):
+            return isinstance(test, Anything)
+        if isinstance(test, All | AnyOf):
+            parts = [self._may_pass(part, bounds) for part in test.parts]
+            return _every(parts) if isinstance(test, All) else _some(parts)
+        found = bounds(test.column)
+        if found is None:
+            return True
+        has_values = pc.invert(pc.fill_null(found.all_null, False))
+        if isinstance(test, NullTest):
+            return pc.invert(pc.fill_null(found.no_null, False)) if test.is_null else has_values
+        holds = self._starts_with(test, found) if isinstance(test, StartsWith) else self._compares(test, found)
+        return _every([has_values, holds])
+
+    def _compares(self, test: Comparison, found: Bounds) -> Keep:
+        operator, family = test.operator, family_of(test.column)
+        if family is None:
+            return True
+        meant = range_for(test.literal, operator, test.column, family, self._zone)
+        if isinstance(meant, bool):
+            return meant
+        type = arrow_type_of(test.column, family)
+        try:
+            least, greatest = pa.scalar(meant.low, type), pa.scalar(meant.high, type)
+        except (pa.ArrowException, OverflowError, ValueError, TypeError):
+            return True
+        if operator is Operator.NE:
+            return self._differs(meant, least, found, family)
+        below: Keep = pc.fill_null(_COMPARE.get(operator, pc.less_equal)(found.low, greatest), True)
+        if operator in (Operator.LT, Operator.LE):
+            return below
+        above = self._reaches(found, least, meant, family, operator)
+        return above if operator in (Operator.GT, Operator.GE) else _every([below, above])
+
+    def _reaches(self, found: Bounds, least: pa.Scalar, meant: Range, family: Family, operator: Operator) -> Keep:
+        """Whether the greatest value may be as great as the literal, or greater."""
+        if family is Family.FLOATING and not found.exact and operator is not Operator.EQ:
+            return True
+        reaches = pc.fill_null(_COMPARE.get(operator, pc.greater_equal)(found.high, least), True)
+        if family is Family.TEXT and not found.exact and len(meant.low) >= self._cut:
+            # The maximum may have been cut off: the value behind it begins with it and may be greater.
+            cuts = pa.array([meant.low[:length] for length in range(self._cut, len(meant.low) + 1)], pa.string())
+            reaches = pc.or_(reaches, pc.is_in(found.high, value_set=cuts))
+        return reaches
+
+    def _differs(self, meant: Range, value: pa.Scalar, found: Bounds, family: Family) -> Keep:
+        """Not equal is impossible only where every value is the literal."""
+        cut_off = family is Family.TEXT and len(meant.low) >= self._cut
+        if not meant.is_exact or (not found.exact and (family is Family.FLOATING or cut_off)):
+            return True
+        same = pc.and_kleene(pc.equal(found.low, value), pc.equal(found.high, value))
+        return pc.invert(pc.fill_null(same, False))
+
+    def _starts_with(self, test: StartsWith, found: Bounds) -> Keep:
+        if family_of(test.column) is not Family.TEXT:
+            return True
+        prefix, least = test.prefix, pa.scalar(test.prefix, pa.string())
+        above = self._reaches(found, least, Range(prefix, prefix), Family.TEXT, Operator.GE)
+        beginning = pc.utf8_slice_codeunits(found.low, 0, len(prefix))
+        return _every([above, pc.fill_null(pc.less_equal(beginning, least), True)])
+
+
+class _FileBounds:
+    """The bounds of columns in one batch of files, worked out when first asked for."""
+
+    def __init__(
+        self, facts: FileColumns, partitioned: set[tuple[str, ...]], data: Sequence[Column], reader: StatsReader
+    ) -> None:
+        self._facts = facts
+        self._partitioned = partitioned
+        self._data = data
+        self._reader = reader
+        self._known: dict[tuple[str, ...], Bounds | None] = {}
+
+    def of(self, column: Column) -> Bounds | None:
+        """The bounds; None if nothing at all is known."""
+        if column.path not in self._known:
+            if column.path in self._partitioned:
+                self._known[column.path] = self._partition(column)
+            elif "stats_parsed" in self._facts:
+                self._known[column.path] = self._struct(column)
+            else:
+                self._read_json()
+        return self._known[column.path]
+
+    def _partition(self, column: Column) -> Bounds | None:
+        maps, family = self._facts.get("partitionValues"), family_of(column)
+        if maps is None or not pa.types.is_map(maps.type):
+            return None
+        # A key that is there with a null is a fact; a key that is missing is not.
+        lists = pc.map_lookup(maps, query_key=column.physical[0], occurrence="all")
+        values = pc.map_lookup(maps, query_key=column.physical[0], occurrence="first")
+        return from_partition(column, family, values.cast(pa.string()), pc.is_valid(lists))
+
+    def _struct(self, column: Column) -> Bounds | None:
+        stats = self._facts["stats_parsed"]
+        rows = _child(stats, ("numRecords",), pa.int64())
+        nulls = _child(stats, ("nullCount", *column.physical), pa.int64())
+        family = family_of(column)
+        if family is None:
+            nothing = pa.nulls(len(stats), pa.int64())
+            return from_struct(column, Family.WHOLE, nothing, nothing, nulls, rows)
+        type = arrow_type_of(column, family)
+        low, high = (_child(stats, (section, *column.physical), type) for section in _SECTIONS[:2])
+        return from_struct(column, family, low, high, nulls, rows)
+
+    def _read_json(self) -> None:
+        texts = self._facts.get("stats")
+        found = [None] * len(self._data) if texts is None else self._reader.read(texts.to_pylist())
+        self._known |= {column.path: bounds for column, bounds in zip(self._data, found, strict=True)}
+
+
+def _child(struct: pa.Array, path: tuple[str, ...], otherwise: pa.DataType) -> pa.Array:
+    """A nested child; all null if there is none."""
+    array = struct
+    for step in path:
+        index = array.type.get_field_index(step) if pa.types.is_struct(array.type) else -1
+        if index < 0:
+            return pa.nulls(len(struct), otherwise)
+        array = array.flatten()[index]
+    if (
+        pa.types.is_integer(otherwise)
+        and path[0] in ("numRecords", "nullCount")
+        and not pa.types.is_integer(array.type)
+    ):
+        return pa.nulls(len(struct), otherwise)
+    return array
+
+
+def _every(parts: Sequence[Keep]) -> Keep:
+    kept: Keep = True
+    for part in parts:
+        if part is False:
+            return False
+        if part is not True:
+            kept = part if kept is True else pc.and_(kept, part)
+    return kept
+
+
+def _some(parts: Sequence[Keep]) -> Keep:
+    kept: Keep = False
+    for part in parts:
+        if part is True:
+            return True
+        if part is not False:
+            kept = part if kept is False else pc.or_(kept, part)
+    return kept

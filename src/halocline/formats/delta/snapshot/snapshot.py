@@ -1,0 +1,273 @@
+"""A table at one version: what it is, and which files it consists of.
+
+A `Snapshot` is made behind the gate: the protocol *of that version* is checked for the release that acts and for the
+operation it wants, before any file action is read. One you hold is one you may use. The default is that Halocline
+itself reads.
+
+Refused besides what the gate refuses: a feature that changes how rows are read, switched on by the metadata but
+missing from a protocol with lists. Readers that go by the protocol alone would return wrong rows there, so nobody can
+tell which rows the writer meant. `TableHeader.findings` reports the same without opening the table.
+
+A table without any protocol action is refused as well, unless the caller opts in with `legacy_protocol`: a log that
+lost its first commits looks the same as one older than protocols, and only the caller knows which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline._version import __version__
+from halocline.compat.agreement import disagreements
+from halocline.compat.features import Kind, feature
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.errors import InputError, MalformedError
+from halocline.formats.delta.actions.action import CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
+from halocline.formats.delta.configuration import in_commit_timestamps
+from halocline.formats.delta.configuration.schema import MAPPING_MODE, PHYSICAL_NAME, Schema
+from halocline.formats.delta.log.checksum import read_summary
+from halocline.formats.delta.log.header import TableHeader, header_of
+from halocline.formats.delta.log.replay import Replay
+from halocline.formats.delta.log.timestamps import Clock, commit_info_in
+from halocline.formats.delta.snapshot import access
+from halocline.formats.delta.snapshot.pruning import StatsPruner
+from halocline.formats.delta.stats.predicate import Predicate
+from halocline.formats.log.names import DELTA
+from halocline.formats.log.segment import list_files
+from halocline.storage.base import Store
+
+COLUMN_MAPPING: Final = "columnMapping"
+
+
+def own_release() -> Release:
+    """The release of Halocline that is running."""
+    return Release.parse(f"halocline@{__version__}")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A table at one version. Made by `Snapshot.load`.
+
+    Attributes:
+        store: Where the table lies.
+        version: The version.
+        protocol: What the table requires at this version.
+        protocol_action: The protocol as it lies in the log; None for a table older than protocols.
+        metadata: The metadata.
+        columns: The schema with physical names.
+        release: Who acts.
+        operation: What was asked for.
+        level: At which level of its ladder a fleet allows the table to be used, as of when it was opened; None without
+            a fleet. What is new above it must not be done.
+    """
+
+    store: Store
+    version: int
+    protocol: Protocol
+    protocol_action: ProtocolAction | None
+    metadata: Metadata
+    columns: Schema
+    release: Release
+    operation: str
+    header: TableHeader = field(repr=False)
+    replay: Replay = field(repr=False)
+    level: int | None = None
+
+    @staticmethod
+    def load(
+        store: Store,
+        *,
+        version: int | None = None,
+        timestamp_ms: int | None = None,
+        release: Release | str | None = None,
+        operation: str = "read",
+        legacy_protocol: bool = False,
+    ) -> Snapshot:
+        """Opens a version of a table, if the release may.
+
+        Args:
+            store: Where the table lies.
+            version: The version; the newest if neither it nor a time is given.
+            timestamp_ms: A time, in milliseconds since the epoch; the version that held then.
+            release: Who acts; this release of Halocline if not given.
+            operation: What it wants to do, `read`, `write` or a finer one.
+            legacy_protocol: Take a table without a protocol action as (1,1), with a warning.
+
+        Raises:
+            IncompatibleError: The release lacks a feature that the table requires.
+            MalformedError: The log is damaged, or contradicts itself.
+            NotFoundError: There is no table, no such version, or none at that time.
+
+        Example:
+            >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction, encode_commit
+            >>> from halocline.storage.memory import MemoryStore
+            >>> store = MemoryStore()
+            >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), Metadata("1")]))
+            >>> Snapshot.load(store).files().num_rows
+            0
+        """
+        if timestamp_ms is not None:
+            if version is not None:
+                raise InputError("give a version or a timestamp, not both")
+            version = version_at(store, timestamp_ms)
+        replay = Replay.open(store, version)
+        header = header_of(replay)
+        protocol = header.protocol_or_legacy() if legacy_protocol else header.protocol
+        actor = own_release() if release is None else Release.parse(release)
+        snapshot = Snapshot(
+            store=store,
+            version=header.version,
+            protocol=protocol,
+            protocol_action=header.protocol_action,
+            metadata=header.metadata,
+            columns=_columns_behind_gate(header, protocol, actor, operation),
+            release=actor,
+            operation=operation,
+            header=header,
+            replay=replay,
+        )
+        snapshot.columns.partition_columns(header.metadata.partition_columns)
+        return snapshot
+
+    def gate(self, level: int) -> bool:
+        """Whether new behaviour of that level may begin: always without a fleet, which then leaves it to the table."""
+        return self.level is None or level <= self.level
+
+    def check(self, operation: str) -> None:
+        """The gate once more, for another operation on the same version.
+
+        Raises:
+            IncompatibleError: The release may not.
+        """
+        _columns_behind_gate(self.header, self.protocol, self.release, operation)
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema as parsed JSON."""
+        return self.columns.json
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table's properties."""
+        return self.metadata.configuration
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The names of the partition columns, in order."""
+        return self.metadata.partition_columns
+
+    @property
+    def txns(self) -> Mapping[str, Txn]:
+        """The newest transaction of each application."""
+        return self.replay.txns
+
+    @property
+    def domains(self) -> Mapping[str, DomainMetadata]:
+        """The live domains."""
+        return self.replay.domains
+
+    @cached_property
+    def commit_info(self) -> CommitInfo | None:
+        """The provenance of this very version, if its commit is still there."""
+        commit = self.replay.segment.last_commit
+        return None if commit is None else commit_info_in(self.store.get(commit.path), commit.name)
+
+    @cached_property
+    def timestamp_ms(self) -> int:
+        """When the version came to be: its in-commit timestamp where enabled, the time of its file otherwise.
+
+        Where the commit itself has been cleaned up, the version's checksum still knows its timestamp.
+        """
+        segment = self.replay.segment
+        if in_commit_timestamps.is_enabled(self.configuration):
+            summary = read_summary(self.store, self.version) if segment.checksum and not segment.last_commit else None
+            told = self.commit_info or summary
+            if told is not None and told.in_commit_timestamp is not None:
+                return told.in_commit_timestamp
+        if segment.last_commit is not None:
+            return segment.last_commit.modified_ms
+        assert segment.checkpoint is not None
+        return segment.checkpoint.files[0].modified_ms
+
+    def files(
+        self, where: str | None = None, columns: Sequence[str] | None = None, *, timezone: str | None = None
+    ) -> pa.Table:
+        """The live files, one row each, without those that cannot hold a row that is asked for.
+
+        Args:
+            where: An SQL predicate over the table's columns. It only leaves files out; rows of the files that remain
+                need the predicate again.
+            columns: Which columns of the list; all if not given. `path` is always among them.
+            timezone: The zone that timestamps without one are in. Unknown if not given: less is left out.
+
+        Raises:
+            InputError: The predicate cannot be read, or names a column that the table does not have.
+            MalformedError: The log is damaged.
+
+        Example:
+            >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction, encode_commit
+            >>> from halocline.storage.memory import MemoryStore
+            >>> store = MemoryStore()
+            >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), Metadata("1")]))
+            >>> Snapshot.load(store).files(columns=["path", "size"]).column_names
+            ['path', 'size']
+        """
+        return self.replay.files(columns, None if where is None else self.pruner(where, timezone=timezone))
+
+    def pruner(self, where: str, *, timezone: str | None = None) -> StatsPruner:
+        """What leaves out the files that cannot hold a row of a predicate."""
+        predicate = Predicate.parse(where, self.columns)
+        return StatsPruner(predicate, self.columns, self.metadata, timezone=timezone)
+
+    def tombstones(self) -> pa.Table:
+        """The removed files that the log remembers; see `halocline.formats.delta.log.tombstones`."""
+        return self.replay.tombstones()
+
+    @cached_property
+    def totals(self) -> tuple[int, int]:
+        """How many live files there are, and their bytes."""
+        sizes = self.replay.files(["size"])["size"]
+        return len(sizes), pc.sum(sizes).as_py() or 0
+
+
+def version_at(store: Store, timestamp_ms: int) -> int:
+    """The version of a table that held at a time; see `halocline.formats.delta.log.timestamps`.
+
+    Raises:
+        NotFoundError: The log holds no version for that time; the range it holds is named.
+    """
+    newest = Replay.open(store)
+    return Clock(store, header_of(newest).metadata, list_files(store, DELTA)).version_at(timestamp_ms)
+
+
+def _columns_behind_gate(header: TableHeader, protocol: Protocol, release: Release, operation: str) -> Schema:
+    """Passes the gate, and gives the schema as this protocol means it."""
+    metadata = header.metadata
+    mode = metadata.configuration.get(MAPPING_MODE, "none").strip().lower()
+    access.admit(release, protocol, metadata, operation, header.root)
+    for finding in disagreements(protocol, header.table_metadata):
+        concerns = operation.startswith("write") or feature(protocol.format, finding.feature).kind is Kind.READER_WRITER
+        if finding.code == "ENABLED_NOT_SUPPORTED" and finding.fatal and concerns:
+            raise _contradiction(header, protocol, str(finding))
+    if not protocol.supports(COLUMN_MAPPING) and mode != "none":
+        # Some writers store the property without mapping anything. Only where names differ would rows be lost.
+        plain = Schema.parse(metadata.schema_string)
+        if any(column.metadata.get(PHYSICAL_NAME, column.path[-1]) != column.path[-1] for column in plain.walk()):
+            raise _contradiction(header, protocol, f"{MAPPING_MODE} is {mode}, and {COLUMN_MAPPING} is not supported")
+        return plain
+    return Schema.parse(metadata.schema_string, metadata.configuration)
+
+
+def _contradiction(header: TableHeader, protocol: Protocol, problem: str) -> MalformedError:
+    return MalformedError(
+        f"the protocol and the metadata of {header.root} contradict each other: {problem}",
+        condition="MALFORMED_PROTOCOL",
+        sides={"protocol": str(protocol), "metadata": problem},
+        next_step=f"halocline lint {header.root} --fix",
+    )

@@ -1,0 +1,432 @@
+"""SQL predicates, as far as they can say something about whole files.
+
+A predicate is SQL text in Spark's dialect. It becomes a small tree of tests on columns of the table, combined by "all"
+and "any"; negation is pushed down to the tests. What is not understood becomes `Anything`, which every file may
+satisfy: a predicate is never refused for being too clever, only for naming a column that does not exist or for not
+being a predicate.
+
+SQL knows three truth values, and a row is wanted only if the predicate is true. A test that comes out null counts as
+not true, also below a negation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from halocline.errors import InputError
+from halocline.formats.delta.configuration.schema import Column, Schema
+from halocline.formats.delta.stats.timestamps_text import days_of
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+class Operator(StrEnum):
+    """How a column is compared with a literal."""
+
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+_NEGATED: Final = {
+    Operator.EQ: Operator.NE,
+    Operator.NE: Operator.EQ,
+    Operator.LT: Operator.GE,
+    Operator.GE: Operator.LT,
+    Operator.GT: Operator.LE,
+    Operator.LE: Operator.GT,
+}
+_FLIPPED: Final = {
+    Operator.LT: Operator.GT,
+    Operator.GT: Operator.LT,
+    Operator.LE: Operator.GE,
+    Operator.GE: Operator.LE,
+}
+
+
+class LiteralKind(StrEnum):
+    """What a literal is in SQL. Its value is an int, Decimal or float, a text, a bool, or a number of days."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TIMESTAMP_NTZ = "timestamp_ntz"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value in the predicate. Timestamps are kept as text, since their meaning may depend on a zone."""
+
+    kind: LiteralKind
+    value: int | Decimal | float | str | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column compared with a literal."""
+
+    column: Column
+    operator: Operator
+    literal: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """Whether a column is null, or is not."""
+
+    column: Column
+    is_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """Whether a text column begins with some text."""
+
+    column: Column
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """True if every part is."""
+
+    parts: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """True if one part is."""
+
+    parts: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """True for no row: false or null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Not understood, or true for every row."""
+
+
+Test: TypeAlias = Comparison | NullTest | StartsWith | All | AnyOf | Never | Anything
+_NULL: Final = object()
+_PREFIX_PATTERN: Final = re.compile(r"([^%_\\]*)%")
+_PLAIN_PATTERN: Final = re.compile(r"[^%_\\]*")
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_LONGEST: Final = 1_000_000
+# The parts of parsed nodes that are looked at.
+_UNDERSTOOD: Final = frozenset(
+    {"this", "expression", "expressions", "low", "high", "to", "safe", "negate", "is_string", "table", "db", "catalog"}
+)
+_FILE_METADATA: Final = "_metadata"
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A parsed predicate. Made by `Predicate.parse`.
+
+    Attributes:
+        text: The SQL text.
+        test: What it asks of a row, as far as it is understood.
+    """
+
+    text: str
+    test: Test
+
+    @staticmethod
+    def parse(text: str, schema: Schema) -> Predicate:
+        """Reads a predicate over a table's columns.
+
+        Raises:
+            InputError: It is not a predicate (`PREDICATE_INVALID`), or names a column that the table does not have
+                (`COLUMN_NOT_FOUND`).
+
+        Example:
+            >>> schema = Schema.parse('{"type": "struct", "fields": [{"name": "id", "type": "long"}]}')
+            >>> Predicate.parse("NOT id < 5", schema).test.operator
+            <Operator.GE: '>='>
+        """
+        import sqlglot
+        from sqlglot import errors, exp
+
+        try:
+            if len(text) > _LONGEST:
+                raise _invalid(text, f"it is longer than {_LONGEST} characters")
+            trees = sqlglot.parse(text, dialect="spark")
+            tree = trees[0] if len(trees) == 1 else None
+            if not isinstance(tree, exp.Condition) or isinstance(tree, exp.Query):
+                raise _invalid(text, "it is not one condition")
+            translator = _Translator(schema)
+            translator.check_columns(tree)
+            return Predicate(text, translator.test(tree, False))
+        except (errors.SqlglotError, RecursionError) as error:
+            raise _invalid(text, str(error).splitlines()[0][:200]) from error
+
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that the understood part looks at, each once."""
+        return tuple({column.path: column for column in _columns_of(self.test)}.values())
+
+
+def _columns_of(test: Test) -> Iterator[Column]:
+    if isinstance(test, Comparison | NullTest | StartsWith):
+        yield test.column
+    elif isinstance(test, All | AnyOf):
+        for part in test.parts:
+            yield from _columns_of(part)
+
+
+class _Translator:
+    def __init__(self, schema: Schema) -> None:
+        from sqlglot import exp
+
+        self._schema = schema
+        self._operators: dict[type, Operator] = {
+            exp.EQ: Operator.EQ,
+            exp.NEQ: Operator.NE,
+            exp.LT: Operator.LT,
+            exp.LTE: Operator.LE,
+            exp.GT: Operator.GT,
+            exp.GTE: Operator.GE,
+        }
+
+    def check_columns(self, tree: exp.Expr) -> None:
+        """Makes sure that every column named anywhere exists."""
+        from sqlglot import exp
+
+        variables = {each.name.lower() for node in tree.find_all(exp.Lambda) for each in node.expressions}
+        for node in tree.find_all(exp.Column):
+            path = [part.name for part in node.parts]
+            if path[0].lower() not in {_FILE_METADATA, *variables} and not node.find_ancestor(exp.Query):
+                self._resolve(path)
+
+    def _resolve(self, path: list[str]) -> Column | None:
+        """The column; None if the path leads into an array or a map."""
+        column = self._schema.find(path[0])
+        for length in range(2, len(path) + 1):
+            if not isinstance(column.type, str) and column.type.get("type") != "struct":
+                return None
+            column = self._schema.find(*path[:length])
+        return column
+
+    def _column(self, node: exp.Expr) -> Column | None:
+        from sqlglot import exp
+
+        steps: list[str] = []
+        while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            steps.insert(0, node.expression.name)
+            node = node.this
+        if not isinstance(node, exp.Column):
+            return None
+        path = [part.name for part in node.parts] + steps
+        return None if path[0].lower() == _FILE_METADATA else self._resolve(path)
+
+    def test(self, node: exp.Expr, negated: bool) -> Test:
+        from sqlglot import exp
+
+        if not _is_plain(node):
+            return Anything()
+        # Some negations stand in the node itself rather than around it.
+        negated = negated != bool(node.args.get("negate"))
+        if isinstance(node, exp.Paren):
+            return self.test(node.this, negated)
+        if isinstance(node, exp.Not):
+            return self.test(node.this, not negated)
+        if isinstance(node, exp.And | exp.Or):
+            parts = [self.test(part, negated) for part in _flattened(node)]
+            return _all(parts) if isinstance(node, exp.And) != negated else _any(parts)
+        if type(node) in self._operators:
+            return self._comparison(node.this, self._operators[type(node)], node.expression, negated)
+        if isinstance(node, exp.NullSafeEQ):
+            return self._null_safe(node, negated)
+        if isinstance(node, exp.Between):
+            return self._between(node, negated)
+        if isinstance(node, exp.In):
+            return self._in(node, negated)
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            column = self._column(node.this)
+            return Anything() if column is None else NullTest(column, not negated)
+        if isinstance(node, exp.Like) and not negated:
+            return self._like(node)
+        if isinstance(node, exp.Boolean):
+            return Anything() if bool(node.this) != negated else Never()
+        if isinstance(node, exp.Null):
+            return Never()
+        column = self._column(node)
+        if column is not None and column.type == "boolean":
+            return Comparison(column, Operator.EQ, Literal(LiteralKind.BOOLEAN, not negated))
+        return Anything()
+
+    def _comparison(self, left: exp.Expr, operator: Operator, right: exp.Expr, negated: bool) -> Test:
+        column, literal = self._column(left), _literal(right)
+        if column is None or literal is None:
+            column, literal = self._column(right), _literal(left)
+            operator = _FLIPPED.get(operator, operator)
+        if literal is _NULL and column is not None:
+            return Never()
+        if column is None or not isinstance(literal, Literal):
+            return Anything()
+        return Comparison(column, _NEGATED[operator] if negated else operator, literal)
+
+    def _null_safe(self, node: exp.NullSafeEQ, negated: bool) -> Test:
+        for column, literal in (
+            (self._column(node.this), _literal(node.expression)),
+            (self._column(node.expression), _literal(node.this)),
+        ):
+            if column is None or literal is None:
+                continue
+            if not isinstance(literal, Literal):
+                return NullTest(column, not negated)
+            if not negated:
+                return Comparison(column, Operator.EQ, literal)
+            return AnyOf((Comparison(column, Operator.NE, literal), NullTest(column, True)))
+        return Anything()
+
+    def _between(self, node: exp.Between, negated: bool) -> Test:
+        low = self._comparison(node.this, Operator.GE, node.args["low"], negated)
+        high = self._comparison(node.this, Operator.LE, node.args["high"], negated)
+        return _any([low, high]) if negated else _all([low, high])
+
+    def _in(self, node: exp.In, negated: bool) -> Test:
+        if not node.expressions:
+            return Anything()
+        parts = [self._comparison(node.this, Operator.EQ, each, negated) for each in node.expressions]
+        return _all(parts) if negated else _any(parts)
+
+    def _like(self, node: exp.Like) -> Test:
+        column, literal = self._column(node.this), _literal(node.expression)
+        if column is None or column.type != "string" or not isinstance(literal, Literal):
+            return Anything()
+        pattern = str(literal.value)
+        if found := _PREFIX_PATTERN.fullmatch(pattern):
+            return StartsWith(column, found[1]) if found[1] else NullTest(column, False)
+        if _PLAIN_PATTERN.fullmatch(pattern):
+            return Comparison(column, Operator.EQ, literal)
+        return Anything()
+
+
+def _is_plain(node: exp.Expr) -> bool:
+    """Whether a node says nothing beyond what is read of it; an unknown modifier may change everything."""
+    return all(name in _UNDERSTOOD or not value for name, value in node.args.items())
+
+
+def _flattened(node: exp.Expr) -> list[exp.Expr]:
+    """The operands of a long chain of one connective, without recursion."""
+    kind, operands, pending = type(node), [], [node]
+    while pending:
+        each = pending.pop()
+        if type(each) is kind:
+            pending += [each.expression, each.this]
+        else:
+            operands.append(each)
+    return operands
+
+
+def _all(parts: list[Test]) -> Test:
+    if any(isinstance(part, Never) for part in parts):
+        return Never()
+    kept = tuple(part for part in parts if not isinstance(part, Anything))
+    return Anything() if not kept else kept[0] if len(kept) == 1 else All(kept)
+
+
+def _any(parts: list[Test]) -> Test:
+    if any(isinstance(part, Anything) for part in parts):
+        return Anything()
+    kept = tuple(part for part in parts if not isinstance(part, Never))
+    return Never() if not kept else kept[0] if len(kept) == 1 else AnyOf(kept)
+
+
+def _literal(node: exp.Expr) -> Literal | object | None:
+    """The literal; `_NULL` for null; None for anything else."""
+    from sqlglot import exp
+
+    if not _is_plain(node):
+        return None
+    if isinstance(node, exp.Paren):
+        return _literal(node.this)
+    if isinstance(node, exp.Null):
+        return _NULL
+    if isinstance(node, exp.Boolean):
+        return Literal(LiteralKind.BOOLEAN, bool(node.this))
+    if isinstance(node, exp.Literal):
+        return Literal(LiteralKind.TEXT, node.this) if node.is_string else _number(node.this)
+    if isinstance(node, exp.Neg):
+        inner = _literal(node.this)
+        if isinstance(inner, Literal) and inner.kind is LiteralKind.NUMBER and not isinstance(inner.value, str):
+            return Literal(LiteralKind.NUMBER, -inner.value)
+        return None
+    if isinstance(node, exp.Cast):
+        inner = _literal(node.this)
+        return _cast(inner, node.to) if isinstance(inner, Literal) else inner
+    return None
+
+
+def _number(text: str) -> Literal | None:
+    try:
+        if _WHOLE_NUMBER.fullmatch(text):
+            return Literal(LiteralKind.NUMBER, int(text))
+        value = float(text) if "e" in text.lower() else Decimal(text)
+    except (ValueError, InvalidOperation):
+        return None
+    return Literal(LiteralKind.NUMBER, value)
+
+
+def _cast(literal: Literal, to: exp.DataType) -> Literal | None:
+    """What a cast of a literal is worth, where the cast loses nothing; None where it is not certain."""
+    from sqlglot import exp
+
+    kind, text = to.this, str(literal.value).strip()
+    is_text = literal.kind is LiteralKind.TEXT
+    if kind in exp.DataType.INTEGER_TYPES:
+        return _number(text) if _WHOLE_NUMBER.fullmatch(text) and literal.kind is not LiteralKind.BOOLEAN else None
+    if kind is exp.DataType.Type.DECIMAL:
+        return _cast_decimal(text, to) if is_text or literal.kind is LiteralKind.NUMBER else None
+    if kind is exp.DataType.Type.DOUBLE and not isinstance(literal.value, bool):
+        try:
+            return Literal(LiteralKind.NUMBER, float(text))
+        except ValueError:
+            return None
+    if kind in (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR):
+        return literal if is_text and not to.expressions else None
+    if kind is exp.DataType.Type.DATE:
+        days = days_of(text) if is_text else None
+        return (
+            literal if literal.kind is LiteralKind.DATE else None if days is None else Literal(LiteralKind.DATE, days)
+        )
+    if kind in (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ):
+        return Literal(LiteralKind.TIMESTAMP, text) if is_text else None
+    if kind is exp.DataType.Type.TIMESTAMPNTZ:
+        return Literal(LiteralKind.TIMESTAMP_NTZ, text) if is_text else None
+    return None
+
+
+def _cast_decimal(text: str, to: exp.DataType) -> Literal | None:
+    digits = [int(each.name) for each in to.expressions if each.name.isdigit()]
+    precision, scale = (*digits, 0)[:2] if digits else (10, 0)
+    try:
+        value = Decimal(text)
+        exact = value == value.quantize(Decimal(1).scaleb(-scale)) and value.adjusted() < precision - scale
+    except (InvalidOperation, ValueError):
+        return None
+    return Literal(LiteralKind.NUMBER, value) if exact else None
+
+
+def _invalid(text: str, problem: str) -> InputError:
+    return InputError(
+        f"the predicate cannot be read: {problem}",
+        condition="PREDICATE_INVALID",
+        sides={"given": text[:200], "expected": "an SQL condition such as date >= '2024-01-01' AND id IN (1, 2)"},
+        next_step="Correct the predicate.",
+    )

@@ -1,0 +1,288 @@
+"""Statistics and partition values as typed columns, for checkpoints.
+
+The log keeps a file's statistics as JSON text and its partition values as a map of texts. A checkpoint may carry both
+again as structs, `stats_parsed` and `partitionValues_parsed`, so that engines skip files without parsing. Their fields
+follow the table's schema by physical names: bounds for types that have an order, null counts for all, and only for the
+columns that the table keeps statistics on.
+
+The text is parsed by Arrow in one go. A batch that Arrow refuses is parsed value by value, and what cannot be read
+there is null: a reader then knows less about that file, never something wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as paj
+
+from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.schema import Column, JsonType, Schema, decimal_of
+from halocline.formats.delta.configuration.schema_edit import is_struct
+
+_BOUNDED: Final[Mapping[str, pa.DataType]] = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "string": pa.string(),
+}
+"""The primitive types that have bounds."""
+
+_ARROW: Final = {**_BOUNDED, "boolean": pa.bool_(), "binary": pa.binary()}
+_BLOCK: Final = 1 << 30
+
+_Children: TypeAlias = Mapping[tuple[str, ...], Sequence[Column]]
+"""The fields of each struct column, by its path."""
+_Kept: TypeAlias = list[tuple[str, Any]]
+"""The columns with statistics: pairs of a physical name and either the same list for a struct, or a type."""
+
+
+def stats_type(schema: Schema, configuration: Mapping[str, str], partitions: Iterable[str], *, vectors: bool) -> Any:
+    """The type of `stats_parsed`.
+
+    Args:
+        schema: The table's schema.
+        configuration: The table's properties, which say on which columns statistics are kept.
+        partitions: Names of the partition columns; they carry no statistics.
+        vectors: Whether the table supports deletion vectors, which make bounds loose.
+    """
+    skipped = {name.lower() for name in partitions}
+    columns = [column for column in schema.columns if column.path[0].lower() not in skipped]
+    kept = _indexed(columns, _children(schema), configuration)
+    bounds, counts = _bounds(kept), _counts(kept)
+    fields: list[tuple[str, pa.DataType]] = [("numRecords", pa.int64())]
+    if bounds is not None:
+        fields += [("minValues", bounds), ("maxValues", bounds)]
+    if counts is not None:
+        fields.append(("nullCount", counts))
+    if vectors:
+        fields.append(("tightBounds", pa.bool_()))
+    return pa.struct(fields)
+
+
+def partition_type(columns: Sequence[Column]) -> Any:
+    """The type of `partitionValues_parsed`; None for a table without partitions."""
+    if not columns:
+        return None
+    return pa.struct([(column.physical[0], arrow_type(column.type)) for column in columns])
+
+
+def arrow_type(type: JsonType) -> pa.DataType:
+    """The Arrow type of a primitive; text for one that has none."""
+    if isinstance(type, str):
+        digits = decimal_of(type)
+        return pa.decimal128(*digits) if digits is not None else _ARROW.get(type, pa.string())
+    return pa.string()
+
+
+def parsed_stats(stats: pa.Array, type: Any) -> pa.Array:
+    """The statistics as structs, null where there is no text.
+
+    Example:
+        >>> type = pa.struct({"numRecords": pa.int64(), "minValues": pa.struct({"day": pa.date32()})})
+        >>> parsed_stats(pa.array(['{"numRecords":2,"minValues":{"day":"2024-01-31"}}', None]), type).to_pylist()
+        [{'numRecords': 2, 'minValues': {'day': datetime.date(2024, 1, 31)}}, None]
+    """
+    missing = pc.is_null(stats)
+    try:
+        structs = _parsed_at_once(pc.fill_null(stats, "{}"), type)
+    except (pa.ArrowException, ValueError):
+        rows = [None if text is None else _loaded(text) for text in stats.to_pylist()]
+        structs = _array([row if isinstance(row, dict) else None for row in rows], type)
+    return pa.StructArray.from_arrays(structs.flatten(), fields=list(type), mask=missing) if len(structs) else structs
+
+
+def parsed_partition_values(values: pa.Array, type: Any) -> pa.Array:
+    """The partition values as structs; null or empty text is null.
+
+    Example:
+        >>> maps = pa.array([[("n", "7")], [("n", None)]], pa.map_(pa.string(), pa.string()))
+        >>> parsed_partition_values(maps, pa.struct({"n": pa.int32()})).to_pylist()
+        [{'n': 7}, {'n': None}]
+    """
+    children = []
+    for field in type:
+        texts = pc.map_lookup(values, field.name, "first") if len(values) else pa.array([], pa.string())
+        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        children.append(_cast(texts, field.type))
+    return pa.StructArray.from_arrays(children, fields=list(type))
+
+
+# ---------------------------------------------------------------------- which columns
+
+
+def _children(schema: Schema) -> _Children:
+    below: dict[tuple[str, ...], list[Column]] = {}
+    for column in schema.walk():
+        below.setdefault(column.path[:-1], []).append(column)
+    return {column.path: below.get(column.path, []) for column in schema.walk() if is_struct(column.type)}
+
+
+def _indexed(columns: Sequence[Column], below: _Children, configuration: Mapping[str, str]) -> _Kept:
+    named = configuration.get("delta.dataSkippingStatsColumns")
+    if named is not None:
+        wanted = {tuple(step.strip().strip("`").lower() for step in each.split(".")) for each in named.split(",")}
+        return _named(columns, below, wanted)
+    limit = properties.count(configuration, "delta.dataSkippingNumIndexedCols")
+    return _first(columns, below, None if limit is None or limit < 0 else limit)[0]
+
+
+def _first(columns: Sequence[Column], below: _Children, limit: int | None) -> tuple[_Kept, int]:
+    kept: _Kept = []
+    used = 0
+    for column in columns:
+        if limit is not None and used >= limit:
+            break
+        if column.path in below:
+            inner, count = _first(below[column.path], below, None if limit is None else limit - used)
+            kept.append((column.physical[-1], inner))
+            used += count
+        else:
+            kept.append((column.physical[-1], column.type))
+            used += 1
+    return kept, used
+
+
+def _named(columns: Sequence[Column], below: _Children, wanted: set[tuple[str, ...]]) -> _Kept:
+    kept: _Kept = []
+    for column in columns:
+        inner = below.get(column.path)
+        if tuple(step.lower() for step in column.path) in wanted:
+            kept.append((column.physical[-1], column.type if inner is None else _first(inner, below, None)[0]))
+        elif inner and (found := _named(inner, below, wanted)):
+            kept.append((column.physical[-1], found))
+    return kept
+
+
+def _bounds(kept: _Kept) -> Any:
+    fields = []
+    for name, below in kept:
+        if isinstance(below, list):
+            type = _bounds(below)
+        elif isinstance(below, str) and (below in _BOUNDED or decimal_of(below) is not None):
+            type = arrow_type(below)
+        else:
+            type = None
+        if type is not None:
+            fields.append((name, type))
+    return pa.struct(fields) if fields else None
+
+
+def _counts(kept: _Kept) -> Any:
+    fields = [(name, _counts(below) if isinstance(below, list) else pa.int64()) for name, below in kept]
+    fields = [(name, type) for name, type in fields if type is not None]
+    return pa.struct(fields) if fields else None
+
+
+# ---------------------------------------------------------------------- text to values
+
+
+def _parsed_at_once(texts: pa.Array, type: Any) -> pa.Array:
+    if not len(texts):
+        return pa.array([], type)
+    lines = pc.binary_join_element_wise(texts, "\n", "")
+    options = paj.ParseOptions(
+        explicit_schema=pa.schema([_as_text(field) for field in type]),
+        unexpected_field_behavior="ignore",
+        newlines_in_values=True,
+    )
+    # Offsets of a sliced array do not begin at 0; the join has made a fresh one.
+    source = pa.BufferReader(lines.buffers()[2])
+    table = paj.read_json(source, paj.ReadOptions(block_size=_BLOCK, use_threads=False), options).combine_chunks()
+    if len(table) != len(texts):
+        raise ValueError("a text held more or less than one object")
+    columns = [_from_text(table[field.name].chunk(0), field.type) for field in type]
+    return pa.StructArray.from_arrays(columns, fields=list(type))
+
+
+def _as_text(field: Any) -> Any:
+    """What to let Arrow read: text where it writes a type otherwise than statistics do."""
+    type = field.type
+    if pa.types.is_struct(type):
+        return pa.field(field.name, pa.struct([_as_text(inner) for inner in type]))
+    return pa.field(field.name, pa.string() if pa.types.is_temporal(type) else type)
+
+
+def _from_text(array: pa.Array, type: Any) -> pa.Array:
+    if pa.types.is_struct(type):
+        inner = [_from_text(child, field.type) for child, field in zip(array.flatten(), type, strict=True)]
+        return pa.StructArray.from_arrays(inner, fields=list(type), mask=pc.is_null(array))
+    return array if array.type == type else array.cast(type)
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _array(values: Sequence[Any], type: Any) -> pa.Array:
+    if pa.types.is_struct(type):
+        children = [
+            _array([value.get(field.name) if isinstance(value, dict) else None for value in values], field.type)
+            for field in type
+        ]
+        mask = pa.array([not isinstance(value, dict) for value in values], pa.bool_())
+        return pa.StructArray.from_arrays(children, fields=list(type), mask=mask)
+    convert = _converter(type)
+    return pa.array([_tried(convert, value, type) for value in values], type)
+
+
+def _cast(texts: pa.Array, type: Any) -> pa.Array:
+    """Texts of one type; what cannot be read as such is null."""
+    if pa.types.is_timestamp(type) and type.tz is not None:
+        zoneless = pc.match_substring_regex(texts, r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?$")
+        texts = pc.if_else(zoneless, pc.binary_join_element_wise(texts, "Z", ""), texts)
+    try:
+        return texts.cast(type)
+    except pa.ArrowException:
+        convert = _converter(type)
+        return pa.array([_tried(convert, text, type) for text in texts.to_pylist()], type)
+
+
+def _converter(type: Any) -> Callable[[Any], Any]:
+    if pa.types.is_boolean(type):
+        return lambda value: {"true": True, "false": False}[str(value).lower()]
+    if pa.types.is_integer(type):
+        return int
+    if pa.types.is_floating(type):
+        return float
+    if pa.types.is_decimal(type):
+        return lambda value: Decimal(value).quantize(Decimal(1).scaleb(-type.scale))
+    if pa.types.is_date(type):
+        return lambda value: date.fromisoformat(str(value)[:10])
+    if pa.types.is_timestamp(type):
+        return lambda value: _moment(str(value), type.tz is not None)
+    if pa.types.is_binary(type):
+        return lambda value: str(value).encode()
+    return lambda value: value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _moment(text: str, zoned: bool) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if zoned:
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def _tried(convert: Callable[[Any], Any], value: Any, type: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        converted = convert(value)
+        pa.scalar(converted, type)
+    except (ValueError, TypeError, KeyError, OverflowError, InvalidOperation, pa.ArrowException):
+        return None
+    return converted

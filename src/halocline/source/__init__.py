@@ -1,0 +1,1 @@
+"""Tables as a Spark data source, `format("halocline")`: batch and stream, read and written."""

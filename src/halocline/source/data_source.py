@@ -1,0 +1,183 @@
+"""Tables as a Spark data source: `spark.read.format("halocline")`, `df.write.format("halocline")`, and streams of both.
+
+The source is a convenience for notebooks, SQL and streaming. It reads through Python workers, and Spark tells it
+neither which columns nor which rows a query wants: `Table.to_df` reads the same rows natively and many times faster. A
+DataFrame stands for the version that was the newest when it was analysed: made, on classic Spark; run, on Connect.
+
+Spark finds the source by itself when Halocline is installed where Spark runs, through the module `pyspark_halocline`.
+Where it does not, `register(spark)` makes it known to a session.
+
+What Spark runs of a source, it runs outside of the session: settings are taken from options alone, and no SQL can be
+evaluated. Tables whose rules need SQL are written with `Table.append`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes
+from halocline.formats.delta.snapshot.history import history
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.source.options import LATEST, SourceOptions
+from halocline.source.writer import RowSink, Written
+from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
+from halocline.spark.types.columns import spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+NAME = "halocline"
+
+
+def register(spark: SparkSession) -> None:
+    """Makes the source known to a session.
+
+    Example:
+        >>> register(spark)  # doctest: +SKIP
+        >>> spark.read.format("halocline").load("lake/orders").show()  # doctest: +SKIP
+    """
+    spark.dataSource.register(HaloclineSource)
+
+
+class HaloclineSource(DataSource):
+    """The data source. Spark makes it; see `halocline.source.options` for its options."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._asked = SourceOptions.read(dict(options))
+        self._version: int | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """What comes after `format`."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns of the version that is read, which is fixed from here on."""
+        end = _end(self._asked)
+        self._version = end.version
+        return cast(StructType, spark_schema(shown_schema(end, changes=self._asked.change_feed)["fields"]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the rows of one version, or the changes of several."""
+        return TableReader(self._asked, schema, self._version)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Appends rows, or puts them in place of all others."""
+        return TableWriter(RowSink.open(self._asked, schema.jsonValue(), overwrite=overwrite), self._asked)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Reads what is added to the table, version by version."""
+        from halocline.source.stream import TableStreamReader
+
+        return TableStreamReader(self._asked, schema, self._version)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Appends micro-batches, each once."""
+        from halocline.source.stream import TableStreamWriter
+
+        return TableStreamWriter.open(self._asked, schema.jsonValue(), overwrite=overwrite)
+
+
+class FilePartition(InputPartition):
+    """The files of one task."""
+
+    def __init__(self, files: Sequence[ChangeFile]) -> None:
+        super().__init__(None)
+        self.files = list(files)
+
+
+class TableReader(DataSourceReader):
+    """Reads a version of a table, or the changes of several."""
+
+    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
+        self._asked = asked
+        self._end = _end(asked, version)
+        self._rows = FileRows.of(self._end, schema.jsonValue(), zone=asked.zone, changes=asked.change_feed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers read files; what they need of the snapshot is in the rows already.
+        return {"_rows": self._rows}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The files, in parts of similar size."""
+        end = self._end
+        files = changes(end, _first(self._asked, end)) if self._asked.change_feed else live_files(end)
+        return [FilePartition(part) for part in tasks(files)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return self._rows.read(partition.files if isinstance(partition, FilePartition) else [])
+
+
+class FilesMessage(WriterCommitMessage):
+    """What one task wrote."""
+
+    def __init__(self, files: Sequence[Written]) -> None:
+        self.files = list(files)
+
+
+class TableWriter(DataSourceArrowWriter):
+    """Writes the rows of one batch as one version, or nothing."""
+
+    def __init__(self, sink: RowSink, asked: SourceOptions) -> None:
+        self._sink = sink
+        self._asked = asked
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Writes the rows of one task into files that nobody knows yet."""
+        return FilesMessage(self._sink.write(iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Makes the files part of the table."""
+        files = files_of(messages)
+        self._sink.discard_others(files)
+        self._sink.commit_batch(files)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Deletes the files, unless they made it into the table."""
+        self._sink.discard_folder()
+
+
+def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """All files of the tasks that succeeded."""
+    return [file for message in messages if isinstance(message, FilesMessage) for file in message.files]
+
+
+def _end(asked: SourceOptions, version: int | None = None) -> Snapshot:
+    """The version to read; the last one of a range of changes."""
+    if asked.change_feed:
+        if version is None:
+            return asked.snapshot(OPERATION, version=asked.ending_version, timestamp_ms=asked.ending_ms)
+        return asked.snapshot(OPERATION, version=version)
+    if version is None:
+        return asked.snapshot("read", version=asked.version, timestamp_ms=asked.timestamp_ms)
+    return asked.snapshot("read", version=version)
+
+
+def _first(asked: SourceOptions, end: Snapshot) -> int:
+    """The first version of a range of changes."""
+    if asked.starting_ms is not None:
+        return first_version_from(end, asked.starting_ms)
+    if asked.starting_version == LATEST:
+        return end.version
+    return int(asked.starting_version or 0)
+
+
+def first_version_from(end: Snapshot, timestamp_ms: int) -> int:
+    """The oldest version that is not before a time; the one after `end` if all are."""
+    times = {entry.version: entry.timestamp_ms for entry in history(end)}
+    return min((version for version, time in times.items() if time >= timestamp_ms), default=end.version + 1)

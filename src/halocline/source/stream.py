@@ -1,0 +1,206 @@
+"""Streams of a table: what is added to it, micro-batch by micro-batch, and micro-batches added to it, each once.
+
+Reading, the position of a stream lies in the query's checkpoint (see `halocline.source.stream_log`); the files between
+two positions are always the same, so a query that is stopped and started again neither loses nor repeats a row.
+
+Writing, each micro-batch is one version of the table that also records the query's id and the number of the batch. A
+batch that Spark repeats after a crash is found in the table and skipped. The id lies in the query's checkpoint, so it
+is another one if the checkpoint is started anew; `txnAppId` names it by hand.
+
+The limits: Spark before 4.2 does not ask a source for part of what there is, so `maxFilesPerTrigger` needs 4.2. Only
+append mode writes. Files of tasks that were killed stay until vacuum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyspark.sql.datasource as spark_source
+from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, InputPartition, WriterCommitMessage
+
+from halocline.errors import HaloclineError, InputError, UnsupportedError
+from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
+from halocline.source.data_source import FilePartition, FilesMessage, files_of, first_version_from
+from halocline.source.options import LATEST, SourceOptions
+from halocline.source.stream_log import OPERATION, Position, StreamLog
+from halocline.source.writer import RowSink
+from halocline.spark.scan.file_rows import FileRows, tasks
+from halocline.storage import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_MOST_FILES = 1000
+
+try:  # Spark 4.2 asks sources for part of what there is
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
+except ImportError:  # pragma: no cover
+    ReadAllAvailable = ReadMaxFiles = None  # type: ignore[assignment,misc]
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands in where Spark has no such interface."""
+
+
+_ArrowStreamWriter: Any = getattr(spark_source, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+_TAKES_ARROW = _ArrowStreamWriter is not DataSourceStreamWriter
+
+
+class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what is added to a table."""
+
+    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
+        columns = asked.snapshot(CHANGES if asked.change_feed else OPERATION, version=version)
+        self._asked = asked
+        self._rows = FileRows.of(columns, schema.jsonValue(), zone=asked.zone, changes=asked.change_feed)
+        self._log: StreamLog | None = StreamLog(columns, asked)
+        self._last: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers only read files.
+        return {**self.__dict__, "_log": None}
+
+    @property
+    def _walked(self) -> StreamLog:
+        assert self._log is not None, "workers do not walk the log"
+        return self._log
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins."""
+        asked, log = self._asked, self._walked
+        if asked.starting_ms is not None:
+            return log.at_version(first_version_from(asked.snapshot(OPERATION), asked.starting_ms)).to_dict()
+        if asked.starting_version == LATEST:
+            return log.at_version(log.newest() + 1).to_dict()
+        if asked.starting_version is not None:
+            return log.at_version(int(asked.starting_version)).to_dict()
+        return log.at_snapshot().to_dict()
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """How far the next micro-batch may go."""
+        log = self._walked
+        if start is None:  # an older Spark, which takes everything there is
+            if self._asked.most_files is not None or self._asked.most_bytes is not None:
+                raise UnsupportedError(
+                    "this Spark does not limit micro-batches of a Python source",
+                    sides={"asked for": "maxFilesPerTrigger or maxBytesPerTrigger", "needed": "Spark 4.2 or later"},
+                    next_step="Leave the option out, or upgrade PySpark.",
+                )
+            return Position(log.newest() + 1, -1, False, log.table).to_dict()
+        here = Position.parse(start)
+        last = log.newest() if self._last is None else self._last
+        if ReadAllAvailable is not None and isinstance(limit, ReadAllAvailable):
+            return log.advanced(here, last, None, None).to_dict()
+        return log.advanced(here, last, self._most_files, self._asked.most_bytes).to_dict()
+
+    def getDefaultReadLimit(self) -> Any:
+        """What a micro-batch takes at most."""
+        return ReadMaxFiles(self._most_files)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """How far the table has come, for progress reports."""
+        log = self._walked
+        return Position(log.newest() + 1, -1, False, log.table).to_dict()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes how far the query goes before it ends."""
+        self._last = self._walked.newest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The files of a micro-batch, in parts of similar size."""
+        files = self._walked.files(Position.parse(start), Position.parse(end))
+        return [FilePartition(part) for part in tasks(files)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return self._rows.read(partition.files if isinstance(partition, FilePartition) else [])
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Forgets versions that are done."""
+        self._walked.forget(Position.parse(end))
+
+    @property
+    def _most_files(self) -> int:
+        return self._asked.most_files or _MOST_FILES
+
+
+class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
+    """Adds micro-batches to a table, each once."""
+
+    def __init__(self, sink: RowSink, schema: Mapping[str, Any], asked: SourceOptions) -> None:
+        self._sink = sink
+        self._schema = schema
+        self._asked = asked
+
+    @staticmethod
+    def open(asked: SourceOptions, schema: Mapping[str, Any], *, overwrite: bool) -> TableStreamWriter:
+        """Finds the table and checks that the rows fit.
+
+        Raises:
+            UnsupportedError: The query is not in append mode.
+        """
+        if overwrite:
+            raise UnsupportedError(
+                "a stream only adds rows to a table",
+                sides={"output mode": "complete", "possible": "append"},
+                next_step='Use outputMode("append"), or foreachBatch with Table.overwrite.',
+            )
+        if asked.txn_app_id is None and asked.checkpoint is None:
+            raise InputError(
+                "the stream cannot be told apart from others",
+                sides={"checkpointLocation": "not given as an option", "txnAppId": "not given"},
+                next_step='Give .option("checkpointLocation", ...), or name the query with txnAppId.',
+            )
+        return TableStreamWriter(RowSink.open(asked, schema, overwrite=False), schema, asked)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Writes the rows of one task into files that nobody knows yet."""
+        return FilesMessage(self._sink.write(iterator if _TAKES_ARROW else _batches(iterator, self._schema)))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Makes the files part of the table, unless this batch is in it already."""
+        files = files_of(messages)
+        app_id = self._asked.txn_app_id or _query_id(str(self._asked.checkpoint))
+        if not files and not self._sink.is_new:
+            return
+        parameters = {"outputMode": "Append", "queryId": app_id, "epochId": str(batchId)}
+        try:
+            self._sink.commit(files, "STREAMING UPDATE", parameters, txn=(app_id, batchId))
+        except HaloclineError:
+            self._sink.discard([file.path for file in files])
+            raise
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Deletes the files, unless they made it into the table."""
+        self._sink.discard([file.path for file in files_of(messages)])
+
+
+def _query_id(checkpoint: str) -> str:
+    """The id of the query that a checkpoint belongs to, which Spark keeps in it."""
+    try:
+        return str(json.loads(open_store(checkpoint).get("metadata"))["id"])
+    except (HaloclineError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            "the id of the query cannot be read from its checkpoint",
+            sides={"checkpoint": checkpoint, "found": str(error).splitlines()[0][:200]},
+            next_step="Name the query with txnAppId, and keep the name as long as the checkpoint.",
+        ) from None
+
+
+def _batches(rows: Iterator[Any], schema: Mapping[str, Any], size: int = 10_000) -> Iterator[pa.RecordBatch]:
+    """Rows as batches, for a Spark that hands over rows."""
+    import pyarrow as pa
+
+    from halocline.spark.scan.arrow_scan import arrow_type
+
+    arrow = pa.schema([pa.field(each["name"], arrow_type(each["type"])) for each in schema["fields"]])
+    held: list[dict[str, Any]] = []
+    for row in rows:
+        held.append(row.asDict(recursive=True))
+        if len(held) == size:
+            yield pa.RecordBatch.from_pylist(held, arrow)
+            held = []
+    if held:
+        yield pa.RecordBatch.from_pylist(held, arrow)

@@ -1,0 +1,354 @@
+"""Scans through Arrow, for files that Spark itself cannot read.
+
+Spark may have no file system for a table's URL, and it skips or refuses some file names. Python workers then read the
+files with Arrow and hand the rows over, with deleted rows taken out and partition values put in. The rows are the same
+as those of a native scan; what is missing is Spark's pruning, so only the columns asked for are read.
+
+The workers need Halocline installed, and access to the store through their own environment or the store's options.
+
+The limits: variant columns cannot be handed over, and old dates and timestamps in files that were written in the
+Julian calendar are refused rather than shifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from halocline.errors import MalformedError, UnsupportedError
+from halocline.formats.delta.configuration.schema import JsonType, decimal_of
+from halocline.spark.scan.deleted_rows import positions_of
+from halocline.spark.scan.footers import field_paths, open_file
+from halocline.spark.types.columns import Field, Names, holds, read_fields, spark_schema
+from halocline.spark.types.partition_values import typed_scalar
+from halocline.storage.base import Store
+from halocline.storage.memory import MemoryStore
+from halocline.versions import Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS: Final = 65536
+_TASK_BYTES: Final = 64 * 1024 * 1024
+_PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_FILES: Final = pa.schema(
+    {
+        "number": pa.int64(),
+        "path": pa.string(),
+        "size": pa.int64(),
+        "deleted": pa.binary(),
+        "values": pa.list_(pa.string()),
+        "of_file": pa.list_(pa.int64()),
+    }
+)
+_GREGORIAN: Final = {pa.date32(): -141427, pa.timestamp("us"): -12219292800000000}
+"""The first day, and the first microsecond, of the Gregorian calendar."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowFile:
+    """A file to read.
+
+    Attributes:
+        number: Its number in the scan.
+        path: Its decoded path.
+        size: Its length; 0 if unknown.
+        deleted: The positions that are gone.
+        values: The canonical text of each partition column.
+        of_file: The numbers that all rows of the file share.
+    """
+
+    number: int
+    path: str
+    size: int
+    deleted: BitMap64 | None
+    values: Sequence[str | None]
+    of_file: Sequence[int | None] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowReader:
+    """What a worker needs to know.
+
+    Attributes:
+        store: The table's store.
+        mode: The table's column mapping.
+        fields: The columns to read, with logical names, none of them void.
+        partitions: The partition columns to add.
+        stored: Names of further columns, and the physical ones that they are read from, if a file has them.
+        file: The name of a column for the number of the file, if wanted.
+        row: The name of a column for the position of each row, if wanted.
+        of_file: Names of columns that hold a number per file.
+    """
+
+    store: Store
+    mode: str
+    fields: Sequence[Field]
+    partitions: Sequence[Field]
+    stored: Mapping[str, str]
+    file: str | None = None
+    row: str | None = None
+    of_file: Sequence[str] = ()
+
+    @property
+    def hidden(self) -> list[str]:
+        """The columns of the result that are not the table's."""
+        return [name for name in (*self.stored, self.file, self.row, *self.of_file) if name is not None]
+
+    @property
+    def columns(self) -> list[Field]:
+        """The columns of the result."""
+        return [*self.fields, *self.partitions, *({"name": name, "type": "long"} for name in self.hidden)]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the result."""
+        return pa.schema([pa.field(field["name"], arrow_type(field["type"])) for field in self.columns])
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Reads the files listed in the batches; this is what a worker runs."""
+        for batch in batches:
+            for row in batch.to_pylist():
+                deleted = row.pop("deleted")
+                yield from self.read(ArrowFile(deleted=deleted and BitMap64.deserialize(deleted), **row))
+
+    def read(self, file: ArrowFile) -> Iterator[pa.RecordBatch]:
+        """The living rows of one file."""
+        schema = self.schema
+        parquet = open_file(self.store, file.path, file.size)
+        source = _Source(parquet, self.mode, file.path)
+        gone = np.empty(0, np.uint64) if file.deleted is None else positions_of(file.deleted)
+        constants = [
+            typed_scalar(text, arrow_type(field["type"]))
+            for text, field in zip(file.values, self.partitions, strict=True)
+        ]
+        for start, batch in source.batches(self.fields, list(self.stored.values())):
+            keep = _living(start, batch.num_rows, gone)
+            columns = [source.column(batch, field) for field in self.fields]
+            count = batch.num_rows
+            columns += [pa.repeat(value, count) for value in constants]
+            columns += [source.stored(batch, name) for name in self.stored.values()]
+            if self.file is not None:
+                columns.append(pa.repeat(pa.scalar(file.number, pa.int64()), count))
+            if self.row is not None:
+                columns.append(pa.array(np.arange(start, start + count), pa.int64()))
+            columns += [pa.repeat(pa.scalar(number, pa.int64()), count) for number in file.of_file]
+            result = pa.RecordBatch.from_arrays(columns, schema=schema)
+            yield result if keep is None else result.filter(keep)
+
+
+def arrow_frame(spark: SparkSession, reader: ArrowReader, files: Sequence[ArrowFile]) -> DataFrame:
+    """The rows of the files as a DataFrame.
+
+    Raises:
+        UnsupportedError: A column has a type that cannot be handed over.
+    """
+    for field in reader.columns:
+        if holds(field["type"], ("variant",)):
+            raise UnsupportedError(
+                f"column {field['name']} is a variant, which only a native scan can read",
+                sides={"column": field["name"], "table": reader.store.root},
+                next_step="Leave the column out with columns=, or use a Spark that has a file system for the table.",
+            )
+    schema = spark_schema(read_fields(reader.columns, Names()))
+    if isinstance(reader.store, MemoryStore):  # no other process sees it
+        batches = [batch for file in files for batch in reader.read(file)]
+        return spark.createDataFrame(pa.Table.from_batches(batches, reader.schema), schema)
+    rows = [
+        {
+            "number": file.number,
+            "path": file.path,
+            "size": file.size,
+            "deleted": file.deleted and file.deleted.serialize(),
+            "values": list(file.values),
+            "of_file": list(file.of_file),
+        }
+        for file in files
+    ]
+    listed = spark.createDataFrame(pa.Table.from_pylist(rows, _FILES))
+    tasks = min(len(files), max(4, sum(file.size for file in files) // _TASK_BYTES))
+    return listed.repartition(tasks).mapInArrow(reader, schema)
+
+
+def arrow_type(type: JsonType) -> pa.DataType:
+    """The Arrow type that Spark takes for a type of a table.
+
+    Example:
+        >>> arrow_type({"type": "array", "elementType": "timestamp", "containsNull": True})
+        ListType(list<element: timestamp[us, tz=UTC]>)
+    """
+    if isinstance(type, str):
+        digits = decimal_of(type)
+        return pa.decimal128(*digits) if digits is not None else _PRIMITIVES[type]
+    if type["type"] == "struct":
+        return pa.struct([pa.field(field["name"], arrow_type(field["type"])) for field in type["fields"]])
+    if type["type"] == "array":
+        return pa.list_(pa.field("element", arrow_type(type["elementType"])))
+    return pa.map_(arrow_type(type["keyType"]), arrow_type(type["valueType"]))
+
+
+class _Source:
+    """One open file and how its columns become those of the table."""
+
+    def __init__(self, file: pq.ParquetFile, mode: str, path: str) -> None:
+        self._file = file
+        self._path = path
+        by_id = {identity: names[-1] for identity, names in field_paths(file.metadata).items()}
+        if mode == "id" and not by_id:
+            raise no_field_ids(path)
+        self._names = Names(mode, by_id if mode == "id" else None)
+        self._julian = _is_julian(file.metadata.metadata or {})
+        self._top = _lookup([field.name for field in file.schema_arrow])
+
+    def batches(self, fields: Sequence[Field], stored: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches with the columns needed, each with the position of its first row."""
+        wanted = [name for name in (*map(self._found, fields), *map(self._top.get, stored)) if name is not None]
+        start = 0
+        if not wanted:
+            total = self._file.metadata.num_rows
+            for start in range(0, total, _ROWS):
+                count = min(_ROWS, total - start)
+                yield start, pa.RecordBatch.from_arrays([pa.nulls(count)], ["rows"])
+            return
+        for batch in self._file.iter_batches(batch_size=_ROWS, columns=wanted):
+            yield start, batch
+            start += batch.num_rows
+
+    def column(self, batch: pa.RecordBatch, field: Field) -> pa.Array:
+        """One column of the table."""
+        name, type = self._found(field), field["type"]
+        if name is None:
+            return pa.nulls(batch.num_rows, arrow_type(type))
+        return self._value(batch.column(batch.schema.get_field_index(name)), type)
+
+    def stored(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        """A column of numbers that the file may have."""
+        index = batch.schema.get_field_index(self._top.get(name, ""))
+        return pa.nulls(batch.num_rows, pa.int64()) if index < 0 else batch.column(index).cast(pa.int64())
+
+    def _found(self, field: Field) -> str | None:
+        name = self._names.of(field)
+        return None if name is None else self._top.get(name, self._top.get(name.lower()))
+
+    def _value(self, array: pa.Array, type: JsonType) -> pa.Array:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        if isinstance(type, str):
+            return self._primitive(array, arrow_type(type))
+        if type["type"] == "struct":
+            return self._struct(array, type["fields"])
+        offsets, inner = unnested(array)
+        if type["type"] == "array":
+            values = self._value(inner, type["elementType"])
+            result = pa.ListArray.from_arrays(offsets, values, type=arrow_type(type))
+        else:
+            keys, items = inner.flatten()
+            result = pa.MapArray.from_arrays(
+                offsets, self._value(keys, type["keyType"]), self._value(items, type["valueType"])
+            )
+        return result
+
+    def _struct(self, array: pa.Array, fields: Sequence[Field]) -> pa.Array:
+        children = array.flatten()
+        stored = _lookup([child.name for child in array.type])
+        numbers = {child.name: number for number, child in enumerate(array.type)}
+        parts = []
+        for field in fields:
+            name = self._names.of(field)
+            found = None if name is None else stored.get(name, stored.get(name.lower()))
+            if found is None:
+                parts.append(pa.nulls(len(array), arrow_type(field["type"])))
+            else:
+                parts.append(self._value(children[numbers[found]], field["type"]))
+        kinds = [pa.field(field["name"], arrow_type(field["type"])) for field in fields]
+        return pa.StructArray.from_arrays(parts, fields=kinds, mask=pc.is_null(array))
+
+    def _primitive(self, array: pa.Array, type: pa.DataType) -> pa.Array:
+        if array.type == type:
+            result = array
+        elif pa.types.is_timestamp(type):
+            result = array.cast(pa.timestamp("us", getattr(array.type, "tz", None)), safe=False).cast(type)
+        else:
+            result = array.cast(type)
+        if self._julian and (pa.types.is_date(type) or pa.types.is_timestamp(type)):
+            self._refuse_julian(result)
+        return result
+
+    def _refuse_julian(self, array: pa.Array) -> None:
+        number = pa.int32() if pa.types.is_date(array.type) else pa.int64()
+        first = pc.min(array.cast(number)).as_py()
+        limit = _GREGORIAN[pa.date32() if pa.types.is_date(array.type) else pa.timestamp("us")]
+        if first is not None and first < limit:
+            raise UnsupportedError(
+                f"{self._path} holds dates before 1582-10-15 in the Julian calendar",
+                sides={"written by": "Spark before 3.0, or in its legacy mode"},
+                next_step="Read the table with a Spark that has a file system for it.",
+            )
+
+
+def no_field_ids(path: str) -> MalformedError:
+    """The error for a file whose columns cannot be told apart."""
+    return MalformedError(
+        f"{path} has no field ids, but the table's columns are mapped by id",
+        sides={"file": path, "table": "delta.columnMapping.mode is id"},
+        next_step="Rewrite the file with a writer that knows column mapping.",
+    )
+
+
+def _living(start: int, count: int, gone: npt.NDArray[np.uint64]) -> pa.Array | None:
+    first, last = np.searchsorted(gone, [start, start + count])
+    if first == last:
+        return None
+    keep = np.ones(count, np.bool_)
+    keep[gone[first:last].astype(np.int64) - start] = False
+    return pa.array(keep)
+
+
+def unnested(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Offsets, null where the list is, and the elements of a list or map, whatever slice of a buffer it is."""
+    if pa.types.is_large_list(array.type) or not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
+        array = array.cast(pa.list_(array.type.value_type))
+    if pa.types.is_map(array.type):
+        entries = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
+        array = array.cast(pa.list_(pa.field("entries", entries, nullable=False)))
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    absent = np.append(pc.is_null(array).to_numpy(zero_copy_only=False), False)
+    return pa.array(offsets, pa.int32(), mask=absent), array.flatten()
+
+
+def _lookup(names: Sequence[str]) -> dict[str, str]:
+    """Names by themselves and, where that is clear, by their lower case."""
+    lowered: dict[str, str] = {}
+    for name in names:
+        lowered.setdefault(name.lower(), name)
+    return {**lowered, **{name: name for name in names}}
+
+
+def _is_julian(metadata: Mapping[bytes, bytes]) -> bool:
+    """Whether Spark wrote the file in its hybrid calendar."""
+    if b"org.apache.spark.legacyDateTime" in metadata or b"org.apache.spark.legacyINT96" in metadata:
+        return True
+    release = metadata.get(b"org.apache.spark.version")
+    return release is not None and Version.parse(release.decode(errors="replace")) < Version.parse("3.0.0")

@@ -1,0 +1,256 @@
+"""The rows of a table's files as Arrow batches of exactly the schema that Spark expects of a data source.
+
+A file is a `ChangeFile`: where it lies, which of its rows count, and what they are. For a plain read every live file is
+one whose rows were inserted. Deletion vectors are read by the worker that reads the file, so planning stays cheap.
+
+The limits: a data source cannot be told which columns a query uses, so all columns of the schema are read; a schema
+given by the user with fewer columns reads fewer. Variant columns, and void inside of others, cannot be handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from halocline.errors import SchemaError, UnsupportedError
+from halocline.formats.delta.configuration.schema import JsonType
+from halocline.formats.delta.log.file_actions import adds_from
+from halocline.formats.delta.log.live_files import from_adds
+from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, arrow_type
+from halocline.spark.scan.change_feed import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    mapping_mode,
+    positions_left_out,
+    with_change_type,
+    with_size,
+)
+from halocline.spark.types.columns import Field, Names, holds, is_void, kept_metadata
+from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+from halocline.storage.base import Store
+
+_TASK_BYTES: Final = 64 * 1024 * 1024
+_OPENING: Final = 4 * 1024 * 1024
+"""What opening a file costs, in bytes that could be read meanwhile."""
+
+_INNER: Final = ("elementType", "keyType", "valueType")
+_CHANGE_FIELDS: Final[Sequence[Field]] = (
+    {"name": CHANGE_TYPE, "type": "string", "nullable": True, "metadata": {}},
+    {"name": COMMIT_VERSION, "type": "long", "nullable": True, "metadata": {}},
+    {"name": COMMIT_TIMESTAMP, "type": "timestamp", "nullable": True, "metadata": {}},
+)
+
+
+def shown_schema(snapshot: Snapshot, *, changes: bool = False) -> dict[str, Any]:
+    """The columns of a version as the data source shows them, nulls allowed; those of the change feed last."""
+    fields = [
+        {"name": each["name"], "type": plain_type(each["type"]), "nullable": True, "metadata": _shown_metadata(each)}
+        for each in snapshot.schema["fields"]
+    ]
+    return {"type": "struct", "fields": [*fields, *(_CHANGE_FIELDS if changes else ())]}
+
+
+def live_files(snapshot: Snapshot) -> list[ChangeFile]:
+    """The live files of a version, in an order that is always the same."""
+    found = snapshot.files()
+    files = [
+        ChangeFile(path, add, ChangeKind.INSERT, snapshot.version, snapshot.timestamp_ms, without=add.deletion_vector)
+        for path, add in zip(found["path"].to_pylist(), adds_from(found, data_change=True), strict=True)
+    ]
+    return sorted(files, key=lambda each: (each.file.modification_time, each.path))
+
+
+def tasks(files: Sequence[ChangeFile]) -> list[list[ChangeFile]]:
+    """The files in parts of similar size, one for each task.
+
+    Example:
+        >>> tasks([])
+        []
+    """
+    parts: list[list[ChangeFile]] = []
+    left = 0
+    for file in files:
+        cost = (file.file.size or 0) + _OPENING
+        if cost > left:
+            parts.append([])
+            left = _TASK_BYTES
+        # Workers need no statistics, which may be long.
+        parts[-1].append(replace(file, file=msgspec.structs.replace(file.file, stats=None, tags=None)))
+        left -= cost
+    return parts
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """How rows of a table's files become batches of one schema.
+
+    Attributes:
+        store: The table's store.
+        mode: The table's column mapping.
+        fields: The columns of the table that are read.
+        partitions: Those among them that the log knows.
+        wanted: The columns to show, in order.
+        zone: The zone of partition values without one.
+    """
+
+    store: Store
+    mode: str
+    fields: Sequence[Field]
+    partitions: Sequence[Field]
+    wanted: Sequence[Field]
+    zone: str
+
+    @staticmethod
+    def of(snapshot: Snapshot, schema: Mapping[str, Any], *, zone: str = "UTC", changes: bool = False) -> FileRows:
+        """Rows of a version's columns in the shape of a schema that Spark has.
+
+        Args:
+            snapshot: The version whose columns are meant.
+            schema: Spark's schema, parsed: all columns of the table or some of them.
+            zone: The zone of partition values without one.
+            changes: Whether the columns of the change feed exist.
+
+        Raises:
+            SchemaError: The table has no such column, or it has another type.
+            UnsupportedError: A column has a type that cannot be handed over.
+        """
+        table = {each["name"].lower(): each for each in snapshot.schema["fields"]}
+        extra = {each["name"]: each for each in _CHANGE_FIELDS} if changes else {}
+        read = []
+        for each in schema["fields"]:
+            found = table.get(each["name"].lower(), extra.get(each["name"]))
+            if found is None or plain_type(found["type"]) != plain_type(each["type"]):
+                raise SchemaError(
+                    f"the table has no column {each['name']} of that type",
+                    sides={
+                        "asked for": f"{each['name']} {each['type']}",
+                        "table has": ", ".join(f"{name} {field['type']}" for name, field in table.items())[:300],
+                    },
+                    next_step="Leave the schema out, or give columns that the table has.",
+                )
+            _check_type(each, snapshot.store.root)
+            if found["name"] not in extra and not is_void(found["type"]):
+                read.append(found)
+        names = {name.lower() for name in snapshot.partition_columns}
+        return FileRows(
+            store=snapshot.store,
+            mode=snapshot.columns.mode,
+            fields=[field for field in read if field["name"].lower() not in names],
+            partitions=[field for field in read if field["name"].lower() in names],
+            wanted=list(schema["fields"]),
+            zone=zone,
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the batches."""
+        return pa.schema(
+            [pa.field(each["name"], _handed_over(each["type"]), each.get("nullable", True)) for each in self.wanted]
+        )
+
+    def read(self, files: Sequence[ChangeFile]) -> Iterator[pa.RecordBatch]:
+        """The rows of some files that count."""
+        listed = pa.Table.from_batches([from_adds([(file.path, file.file) for file in files])])
+        columns = [_partition_column(field, self.mode) for field in self.partitions]
+        values = PartitionValues(listed, columns, self.zone)
+        for number, file in enumerate(files):
+            itself = file.kind is ChangeKind.RECORDED
+            sized = with_size(self.store, file)
+            part = ArrowFile(
+                number=number,
+                path=file.path,
+                size=sized.file.size,
+                deleted=positions_left_out(self.store, sized) or None,
+                values=values.values[values.group_of[number]],
+            )
+            for batch in self._reader(itself).read(part):
+                if batch.num_rows:
+                    yield self._shaped(batch, file)
+
+    def _reader(self, itself: bool) -> ArrowReader:
+        fields = with_change_type({"fields": self.fields})["fields"] if itself else self.fields
+        return ArrowReader(self.store, mapping_mode(self.mode, itself), fields, self.partitions, {})
+
+    def _shaped(self, batch: pa.RecordBatch, file: ChangeFile) -> pa.RecordBatch:
+        constants: dict[str, Any] = {
+            COMMIT_VERSION: pa.scalar(file.version, pa.int64()),
+            COMMIT_TIMESTAMP: pa.scalar(file.timestamp_ms * 1000, pa.timestamp("us", "UTC")),
+            CHANGE_TYPE: pa.scalar(file.kind.value),
+        }
+        found = {name.lower(): number for number, name in enumerate(batch.schema.names)}
+        schema = self.schema
+        columns = []
+        for field in schema:
+            if field.name.lower() in found:
+                columns.append(batch.column(found[field.name.lower()]))
+            elif field.name in constants:
+                columns.append(pa.repeat(constants[field.name], batch.num_rows))
+            else:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+            if not field.nullable and columns[-1].null_count:
+                raise SchemaError(
+                    f"column {field.name} holds nulls, and the schema asked for allows none",
+                    sides={"file": file.path, "nulls": str(columns[-1].null_count)},
+                    next_step="Allow nulls in the schema, or leave it out.",
+                )
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def plain_type(type: JsonType) -> JsonType:
+    """A type without what fields inside of it are annotated with, and with nulls allowed everywhere."""
+    if isinstance(type, str):
+        return "void" if is_void(type) else type
+    if type["type"] == "struct":
+        fields = [
+            {"name": each["name"], "type": plain_type(each["type"]), "nullable": True, "metadata": {}}
+            for each in type["fields"]
+        ]
+        return {"type": "struct", "fields": fields}
+    inner = {key: plain_type(type[key]) for key in _INNER if key in type}
+    return {"type": type["type"], **inner, ("containsNull" if "elementType" in inner else "valueContainsNull"): True}
+
+
+def _handed_over(type: JsonType) -> pa.DataType:
+    return pa.null() if is_void(type) else arrow_type(type)
+
+
+def _partition_column(field: Field, mode: str) -> PartitionColumn:
+    return PartitionColumn(field["name"], str(Names("none" if mode == "none" else "name").of(field)), field["type"])
+
+
+def _shown_metadata(field: Field) -> dict[str, Any]:
+    return {key: value for key, value in kept_metadata(field).items() if not key.startswith("__")}
+
+
+def _check_type(field: Field, table: str) -> None:
+    type = field["type"]
+    hidden = holds(type, ("variant",)) or (not isinstance(type, str) and holds(type, ("void", "null")))
+    if hidden:
+        raise UnsupportedError(
+            f"column {field['name']} has a type that a data source cannot hand over",
+            sides={"column": f"{field['name']} {type}"[:200], "table": table},
+            next_step="Read the table with Table.for_path(path, spark).to_df(), or give a schema without the column.",
+        )
+    if _forbids_nulls(type):
+        raise SchemaError(
+            f"the schema forbids nulls inside of column {field['name']}",
+            sides={"column": str(type)[:200]},
+            next_step="Allow nulls inside of columns, or leave the schema out.",
+        )
+
+
+def _forbids_nulls(type: JsonType) -> bool:
+    if isinstance(type, str):
+        return False
+    if type["type"] == "struct":
+        return any(not each.get("nullable", True) or _forbids_nulls(each["type"]) for each in type["fields"])
+    if not type.get("containsNull", True) or not type.get("valueContainsNull", True):
+        return True
+    return any(_forbids_nulls(type[key]) for key in _INNER if key in type)

@@ -1,0 +1,148 @@
+"""The footers of Parquet files, read without Spark and many at a time.
+
+A *footer* says what a file holds: its columns with their field ids, the number of rows, and bounds per row group. Local
+files are opened in place. Of a remote file only the end is fetched, and then whatever ranges are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from halocline.errors import MalformedError
+from halocline.formats.delta.actions.locations import locate
+from halocline.storage.base import Store
+from halocline.storage.range_file import RangeFile
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_AT_ONCE: Final = 16
+_ID: Final = b"PARQUET:field_id"
+_DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
+
+
+def open_file(store: Store, path: str, size: int | None = None) -> pq.ParquetFile:
+    """A data file of a table, opened for reading.
+
+    Args:
+        store: The table's store.
+        path: The file's decoded path: a name below the root, or a URL.
+        size: Its length, if the log has told it; looked up otherwise.
+
+    Raises:
+        MalformedError: It is not a Parquet file.
+        NotFoundError: It does not exist.
+    """
+    holder, inner = locate(store, path)
+    address = holder.address(inner)
+    local = address.startswith("/")
+    if local or not size:
+        size = holder.head(inner).size
+    source: Any = address if local else RangeFile(holder, inner, size)
+    try:
+        # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
+        return pq.ParquetFile(source, pre_buffer=not local, coerce_int96_timestamp_unit="us")
+    except _DAMAGE as error:
+        raise MalformedError(
+            f"{path} is not a Parquet file that can be read",
+            sides={"file": path, "found": str(error)[:200]},
+            next_step="Restore the file from a backup, or read an earlier version of the table.",
+        ) from error
+
+
+def footers(store: Store, files: Sequence[tuple[str, int | None]]) -> list[Any]:
+    """The footers of files, in order.
+
+    Args:
+        store: The table's store.
+        files: Decoded path and, where known, size of each.
+    """
+    return at_once(lambda file: _footer(store, *file), files)
+
+
+def at_once(do: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """What a function returns for each item, several at a time; the first error ends it."""
+    if len(items) <= 2:
+        return [do(item) for item in items]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(items)), "halocline") as pool:
+        return list(pool.map(do, items))
+
+
+def field_paths(footer: Any) -> dict[int, tuple[str, ...]]:
+    """The path of names in a file that each field id stands for; only fields of structs have ids that count."""
+    return dict(_ids(footer.schema.to_arrow_schema(), ()))
+
+
+def leaves(footer: Any) -> dict[tuple[str, ...], int]:
+    """The number of the column chunk for each path of names, without those inside of lists and maps.
+
+    Names may hold dots, so the dotted paths of the footer itself cannot be told apart; its order can.
+    """
+    found: dict[tuple[str, ...], int] = {}
+    _number(footer.schema.to_arrow_schema(), (), 0, found)
+    return found
+
+
+def plain(type: pa.DataType) -> pa.DataType:
+    """The type that is stored, where Arrow gives it a meaning of its own, such as variant."""
+    return type.storage_type if isinstance(type, pa.BaseExtensionType) else type
+
+
+def _footer(store: Store, path: str, size: int | None) -> Any:
+    file = open_file(store, path, size)
+    try:
+        return file.metadata
+    finally:
+        file.close(force=True)
+
+
+def _ids(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for field in fields:
+        path = (*above, field.name)
+        identity = _field_id(field.metadata)
+        if identity is not None:
+            yield identity, path
+        yield from _inner_ids(field.type, path)
+
+
+def _inner_ids(type: pa.DataType, path: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    if pa.types.is_struct(type):
+        yield from _ids(type, path)
+    elif pa.types.is_map(type):
+        yield from _inner_ids(type.key_type, (*path, "key"))
+        yield from _inner_ids(type.item_type, (*path, "value"))
+    elif pa.types.is_nested(type):
+        yield from _inner_ids(type.value_type, (*path, "element"))
+
+
+def _field_id(metadata: Mapping[bytes, bytes] | None) -> int | None:
+    text = (metadata or {}).get(_ID)
+    return None if text is None or int(text) < 0 else int(text)
+
+
+def _number(fields: Any, above: tuple[str, ...], start: int, found: dict[tuple[str, ...], int]) -> int:
+    """Counts leaves depth first, as Parquet lays them out, and returns the next number."""
+    for field in fields:
+        path, type = (*above, field.name), plain(field.type)
+        if pa.types.is_struct(type):
+            start = _number(type, path, start, found)
+        elif pa.types.is_nested(type):
+            start += _width(type)
+        else:
+            found[path] = start
+            start += 1
+    return start
+
+
+def _width(type: pa.DataType) -> int:
+    type = plain(type)
+    if pa.types.is_struct(type):
+        return sum(_width(field.type) for field in type)
+    if pa.types.is_map(type):
+        return _width(type.key_type) + _width(type.item_type)
+    return _width(type.value_type) if pa.types.is_nested(type) else 1

@@ -1,0 +1,87 @@
+"""From a snapshot to a DataFrame of its rows.
+
+The snapshot gives the live files, pruned; their deletion vectors are read here on the driver, several at once; the scan
+does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from halocline.formats.delta.actions.action import DeletionVector
+from halocline.formats.delta.actions.deletion_vectors import read_positions
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.scan.footers import at_once
+from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.scan import scan
+from halocline.spark.session.session import setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_NEEDED: Final = (
+    "path",
+    "size",
+    "partition_values",
+    "deletion_vector",
+    "base_row_id",
+    "default_row_commit_version",
+)
+"""What a scan looks at; statistics and tags stay on disk."""
+
+
+def frame_of(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    *,
+    where: str | Column | None = None,
+    columns: Sequence[str] | None = None,
+    files: pa.Table | None = None,
+    rows: RowColumns | None = None,
+) -> DataFrame:
+    """The rows of a snapshot.
+
+    Args:
+        spark: The session.
+        snapshot: The version to read.
+        where: A condition. As SQL text it also leaves files out; a Column only leaves rows out.
+        columns: The columns wanted; all if not given.
+        files: Read these files of the snapshot instead of all that may match.
+        rows: Columns to add that identify rows.
+    """
+    zone = session_zone(spark)
+    if files is None:
+        files = snapshot.files(where if isinstance(where, str) else None, _NEEDED, timezone=zone)
+    return scan(
+        spark,
+        files,
+        table_url=snapshot.store.root,
+        schema=snapshot.schema,
+        partition_columns=snapshot.partition_columns,
+        mapping_mode=snapshot.columns.mode,
+        deleted=deleted_rows(snapshot, files),
+        columns=columns,
+        where=where,
+        rows=rows,
+        zone=zone,
+        store=snapshot.store,
+    )
+
+
+def deleted_rows(snapshot: Snapshot, files: pa.Table) -> dict[int, BitMap64]:
+    """The deleted positions of each file that has any, by the file's number in the list."""
+    vectors = files["deletion_vector"]
+    numbers = pc.indices_nonzero(vectors.is_valid()).to_pylist()
+    found = [DeletionVector(**vectors[number].as_py()) for number in numbers]
+    positions = at_once(lambda vector: read_positions(snapshot.store, vector), found)
+    return dict(zip(numbers, positions, strict=True))
+
+
+def session_zone(spark: SparkSession) -> str:
+    """The zone that times without one are in."""
+    return setting(spark, "spark.sql.session.timeZone", "UTC")

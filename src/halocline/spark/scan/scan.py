@@ -1,0 +1,311 @@
+"""Scans: a DataFrame over exactly the live files of a table.
+
+The files come from a log, already pruned. They are sorted into *branches*, whose union is the result:
+
+- files without deletion vectors and with native partition columns or constants: a plain Parquet scan, nothing added;
+- files whose partition values only the log knows: constants per file, looked up by the file's key;
+- files with deletion vectors: the same, with one bit tested per row;
+- files that Spark cannot read, by their name or for want of a file system: rows handed over by Python workers.
+
+What a branch costs, only its files pay. Spark prunes columns, row groups and files by their partition values in all of
+them but the last.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from halocline.errors import InputError, UnsupportedError
+from halocline.spark.scan import deleted_rows
+from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, arrow_frame
+from halocline.spark.scan.branches import Branch, Branches
+from halocline.spark.scan.row_columns import NUMBER, RowColumns
+from halocline.spark.scan.sources import MOST_FILES, ROW, Mode, Sources, mode_of
+from halocline.spark.session.file_system import spark_address
+from halocline.spark.session.pinning import pinned
+from halocline.spark.session.session import session, setting
+from halocline.spark.types.columns import (
+    Field,
+    Names,
+    Output,
+    kept_metadata,
+    missing,
+    outputs,
+    quoted,
+    read_fields,
+    spark_schema,
+    without_void,
+)
+from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+from halocline.storage import open_store
+from halocline.storage.base import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["RowColumns", "scan"]
+
+
+def scan(
+    spark: SparkSession | None,
+    files: pa.Table,
+    *,
+    table_url: str,
+    schema: Mapping[str, Any],
+    partition_columns: Sequence[str] = (),
+    mapping_mode: str = "none",
+    deleted: Mapping[int, BitMap64] | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | Column | None = None,
+    rows: RowColumns | None = None,
+    zone: str = "UTC",
+    store: Store | None = None,
+) -> DataFrame:
+    """A DataFrame over exactly these files.
+
+    Args:
+        spark: The session; the active one if None.
+        files: The file list of a snapshot. Files are numbered by their rows in it.
+        table_url: The table's root: a URL or a local path.
+        schema: The table's schema as the log spells it.
+        partition_columns: Logical names of the partition columns.
+        mapping_mode: The table's column mapping: `none`, `name` or `id`.
+        deleted: The positions of deleted rows, by the number of the file.
+        columns: Logical names of the columns wanted; all if None.
+        where: A condition on the table's columns that rows must meet. It is for Spark; files are pruned before.
+        rows: Columns to add that identify rows.
+        zone: The time zone in which partition values of type timestamp without a zone are meant.
+        store: The table's store, if it is open already.
+
+    Raises:
+        InputError: There is no such column, or the session's settings cannot be used.
+        MalformedError: A partition value or a file breaks the specification.
+        UnsupportedError: Spark does not know a type, or cannot read a file in any way.
+
+    Example:
+        >>> scan(spark, snapshot.files(), table_url="lake/orders", schema=snapshot.schema)  # doctest: +SKIP
+        DataFrame[id: bigint, amount: decimal(10,2)]
+    """
+    spark = session(spark)
+    store = store or open_store(table_url)
+    work = _Scan(
+        spark, store, files, schema, partition_columns, mapping_mode, deleted or {}, rows or RowColumns(), zone
+    )
+    wanted = work.checked(columns)
+    mode = mode_of(spark)
+    base = None if mode is Mode.ARROW else spark_address(spark, store.address())
+    with Sources.opened(spark, store, base or "", mode if base else Mode.PATHS) as sources:
+        df = work.frame(sources, base, work.needed(wanted, where))
+        if where is not None:
+            df = df.where(where)
+        df = work.finished(df, wanted)
+        return pinned(df, f"halocline_scan_{uuid.uuid4().hex}") if len(files) else df
+
+
+class _Scan:
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: Store,
+        files: pa.Table,
+        schema: Mapping[str, Any],
+        partition_columns: Sequence[str],
+        mode: str,
+        deleted: Mapping[int, BitMap64],
+        rows: RowColumns,
+        zone: str,
+    ) -> None:
+        self._spark = spark
+        self._store = store
+        self._files = files
+        self._mode = mode
+        self._fields: Sequence[Field] = schema["fields"]
+        by_name = {field["name"].lower(): field for field in self._fields}
+        self._partitions = [by_name[name.lower()] for name in partition_columns]
+        names = {field["name"] for field in self._partitions}
+        self._data = [field for field in self._fields if field["name"] not in names]
+        self._values = PartitionValues(files, [_partition_column(f, mode) for f in self._partitions], zone)
+        self._deleted = {number: bitmap for number, bitmap in deleted.items() if bitmap}
+        self._rows = rows
+        self._with_metadata: set[str] = set()
+        stray = [number for number in self._deleted if not 0 <= number < len(files)]
+        if stray:
+            raise InputError(f"there are deleted rows for file number {stray[0]}, but only {len(files)} files")
+        if len(files) > MOST_FILES:
+            raise UnsupportedError(
+                f"a scan of {len(files)} files is too large",
+                sides={"files": str(len(files)), "at most": str(MOST_FILES)},
+                next_step="Prune with where=, or compact the table.",
+            )
+
+    # ------------------------------------------------------------------ what is asked for
+
+    def checked(self, columns: Sequence[str] | None) -> list[str]:
+        """The columns wanted, in the table's spelling."""
+        known = {field["name"].lower(): field["name"] for field in self._fields}
+        if columns is None:
+            return list(known.values())
+        unknown = [name for name in columns if name.lower() not in known]
+        if unknown or not columns:
+            raise InputError(
+                f"there is no column {unknown[0]!r}" if unknown else "no column is asked for",
+                condition="COLUMN_NOT_FOUND",
+                sides={"asked for": ", ".join(columns), "table has": ", ".join(known.values())},
+                next_step="Use one of the table's columns.",
+            )
+        return [known[name.lower()] for name in columns]
+
+    def needed(self, wanted: Sequence[str], where: str | Column | None) -> set[str]:
+        """The columns that rows read through Arrow must have; too many do no harm."""
+        if where is None:
+            return set(wanted)
+        if not isinstance(where, str):
+            return {field["name"] for field in self._fields}
+        text = where.replace("``", "`").lower()
+        return {*wanted, *(field["name"] for field in self._fields if field["name"].lower() in text)}
+
+    def finished(self, df: DataFrame, wanted: Sequence[str]) -> DataFrame:
+        """The columns wanted, with the metadata that expressions have lost."""
+        metadata = {f["name"]: kept_metadata(f) for f in self._fields if f["name"] in self._with_metadata}
+        names = [*wanted, *self._rows.names]
+        if not metadata and names == df.columns:
+            return df
+        columns = ((name, df[quoted(name)]) for name in names)
+        return df.select(*(c.alias(name, metadata=metadata[name]) if name in metadata else c for name, c in columns))
+
+    # ------------------------------------------------------------------ branches
+
+    def frame(self, sources: Sources, base: str | None, needed: set[str]) -> DataFrame:
+        """All branches together."""
+        branches = Branches(self._spark, self._store, self._files, self._data, self._mode, self._values)
+        too_large = self._deleted.keys() - deleted_rows.within(self._deleted, self._budget())
+        native, strange = branches.routed(base, too_large)
+        divided = branches.divided(native, self._deleted.keys(), folders=sources.by_manifest)
+        frames = [self._native(sources, branch) for branch in divided]
+        if strange:
+            frames.append(self._through_arrow(strange, needed))
+        if not frames:
+            nothing = [Output(f["name"], missing(f["type"]), kept_metadata(f) or None) for f in self._fields]
+            nothing += [Output(name, missing("long")) for name in self._rows.names]
+            frames = [self._spark.range(0).selectExpr(*self._items(nothing))]
+        return reduce(lambda above, below: above.unionAll(below), frames)
+
+    def _native(self, sources: Sources, branch: Branch) -> DataFrame:
+        rows = self._rows
+        numbers = [file.number for file in branch.files]
+        bitmaps = [self._deleted[number] for number in numbers] if branch.dirty else []
+        # Bitmaps in the plan go by the order of the files; whoever wants the files' numbers gets a join instead.
+        constant = branch.dirty and not rows.names and deleted_rows.size_of(bitmaps) <= deleted_rows.CONSTANT
+        joined = bool(rows.of_file) or (branch.dirty and not constant)
+        marked = joined or rows.file is not None
+        positioned = (joined and branch.dirty) or rows.with_position
+        source = sources.read(
+            branch.files,
+            spark_schema(self._read_schema(branch)),
+            marks=range(len(numbers)) if constant else numbers,
+            key=marked or constant or (branch.folders is None and self._values.differ(branch.groups)),
+            row=branch.dirty or rows.with_position,
+            paired=constant,
+            folders=branch.folders is not None,
+        )
+        df = source.frame
+        if constant:
+            df = deleted_rows.living_by_constant(df, source.mark, source.row, bitmaps)
+        made = (*outputs(self._data, branch.names), *self._partition_outputs(branch, source.group))
+        by_name = {output.name: output for output in made}
+        hidden = [f"{source.mark} AS {NUMBER}"] if marked else []
+        hidden += [f"{source.row} AS {ROW}"] if positioned else []
+        hidden += [f"{quoted(name)} AS {alias}" for alias, name in rows.stored.items()]
+        df = df.selectExpr(*self._items([by_name[field["name"]] for field in self._fields]), *hidden)
+        if joined:
+            df = df.join(self._side(branch).hint("broadcast"), NUMBER)
+            df = deleted_rows.living(df, ROW) if branch.dirty else df
+        return self._shown(df) if hidden else df
+
+    def _read_schema(self, branch: Branch) -> list[dict[str, Any]]:
+        fields = read_fields(self._data, branch.names)
+        fields += [{"name": name, "type": "long"} for name in self._rows.stored.values()]
+        types = {column.key: column.type for column in self._values.columns}
+        return fields + [{"name": name, "type": types.get(name, "string")} for name in branch.folders or ()]
+
+    def _partition_outputs(self, branch: Branch, group_sql: str) -> list[Output]:
+        found = []
+        for number, (field, column) in enumerate(zip(self._partitions, self._values.columns, strict=True)):
+            native = branch.folders is not None
+            sql = quoted(column.key) if native else self._values.sql(number, branch.groups, group_sql)
+            found.append(Output(field["name"], sql, kept_metadata(field) or None))
+        return found
+
+    def _side(self, branch: Branch) -> DataFrame:
+        """What joins on the number of the file: bitmaps and what row ids start from."""
+        numbers = [file.number for file in branch.files]
+        columns: dict[str, Any] = {NUMBER: pa.array(numbers, pa.int64())}
+        columns |= {hidden: self._files[column].take(numbers) for hidden, column in self._rows.of_file.items()}
+        if branch.dirty:
+            columns[deleted_rows.WORDS] = deleted_rows.words_column(self._deleted, numbers)
+        return self._spark.createDataFrame(pa.table(columns))
+
+    def _through_arrow(self, numbers: Sequence[int], needed: set[str]) -> DataFrame:
+        rows = self._rows
+        data = [field for field in self._data if field["name"] in needed]
+        partitions = {n: field for n, field in enumerate(self._partitions) if field["name"] in needed}
+        reader = ArrowReader(
+            store=self._store,
+            mode=self._mode,
+            fields=without_void(data),
+            partitions=list(partitions.values()),
+            stored=rows.stored,
+            file=NUMBER if rows.file else None,
+            row=ROW if rows.with_position else None,
+            of_file=list(rows.of_file),
+        )
+        paths, sizes = self._files["path"].to_pylist(), self._files["size"].to_pylist()
+        groups = self._values.group_of.tolist()
+        files = [
+            ArrowFile(
+                number=number,
+                path=paths[number],
+                size=sizes[number] or 0,
+                deleted=self._deleted.get(number),
+                values=[self._values.values[groups[number]][n] for n in partitions],
+                of_file=[self._files[column][number].as_py() for column in rows.of_file.values()],
+            )
+            for number in numbers
+        ]
+        read = {output.name: output for output in outputs(data, Names())}
+        read |= {f["name"]: Output(f["name"], quoted(f["name"]), kept_metadata(f) or None) for f in partitions.values()}
+        # The union wants all columns; nobody looks at those that are not needed.
+        unread = {f["name"]: Output(f["name"], missing(f["type"])) for f in self._fields}
+        columns = [read.get(field["name"], unread[field["name"]]) for field in self._fields]
+        df = arrow_frame(self._spark, reader, files).selectExpr(*self._items(columns), *reader.hidden)
+        return self._shown(df) if rows.names else df
+
+    # ------------------------------------------------------------------ small things
+
+    def _shown(self, df: DataFrame) -> DataFrame:
+        return df.selectExpr(*(quoted(field["name"]) for field in self._fields), *self._rows.shown())
+
+    def _items(self, columns: Sequence[Output]) -> list[str]:
+        self._with_metadata |= {output.name for output in columns if output.metadata}
+        return [output.select() for output in columns]
+
+    def _budget(self) -> int:
+        text = setting(self._spark, deleted_rows.BUDGET_SETTING, str(deleted_rows.BUDGET))
+        try:
+            return int(text)
+        except ValueError:
+            raise InputError(
+                f"{deleted_rows.BUDGET_SETTING} is {text!r}, which is no number of bytes",
+                next_step=f"spark.conf.unset('{deleted_rows.BUDGET_SETTING}')",
+            ) from None
+
+
+def _partition_column(field: Field, mode: str) -> PartitionColumn:
+    key = Names("none" if mode == "none" else "name").of(field)
+    return PartitionColumn(field["name"], str(key), field["type"])

@@ -1,0 +1,205 @@
+"""Where the rows of a native scan come from: a manifest, or a list of paths.
+
+A manifest is the normal way. Where a session does not take it, Spark is given the paths of the files instead, which is
+public interface but slower to plan: it asks for the status of each file. The setting `halocline.scan.mode` of the
+session chooses by hand: `auto`, `manifest`, `paths`, or `arrow` for no native scan at all.
+
+Every file has a *key*: a number that is its own, its *mark*, and the number of its partition group in the bits above.
+
+The position of a row in its file is `_metadata.row_index` in public. Spark's reader puts it into a column of an inner
+name first, and takes it from there into a structure that it makes for every row. Releases that are known to do so are
+asked for the inner column, which is far cheaper. They refuse it in a plan that could also ask for the public one: any
+plan in which `_metadata` is left over unused. So it is for scans that always use the key where they use the position.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from halocline.errors import InputError, UnsupportedError
+from halocline.spark.scan.manifest import KEY_SQL, READ_OPTIONS, Manifests, literal, url_of
+from halocline.spark.session.session import setting, settings
+from halocline.spark.types.columns import quoted
+from halocline.storage.base import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MODE_SETTING: Final = "halocline.scan.mode"
+KEY: Final = "__halocline_key"
+ROW: Final = "__halocline_row"
+MOST_FILES: Final = 1 << 26
+"""Keys have 53 bits, since Spark multiplies them by a thousand: room for as many files, each with its own group."""
+
+INNER_ROW: Final = "_tmp_metadata_row_index"
+"""The column that Spark's Parquet reader fills with positions; a table's own column of this name is beyond it."""
+
+_ROW_SQL: Final = "_metadata.row_index"
+_INNER_ROW_SQL: Final = f"coalesce({INNER_ROW}, CAST(raise_error('Spark did not number the rows') AS bigint))"
+_READERS: Final = "spark.sql.sources.useV1SourceList"
+_NUMBERING: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
+_PATH: Final = "__halocline_path"
+_PATH_SQL: Final = (
+    "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^file:/+', 'file:/')"  # `+` is itself there
+)
+_FILE_URL: Final = re.compile(r"^file:/+")
+
+
+class Mode(StrEnum):
+    """How a session's scans find their files."""
+
+    AUTO = "auto"
+    MANIFEST = "manifest"
+    PATHS = "paths"
+    ARROW = "arrow"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that Spark reads.
+
+    Attributes:
+        number: Its number in the scan.
+        group: The number of its partition group.
+        address: Its unescaped address, by which Spark reaches it.
+        size: Its length in bytes.
+    """
+
+    number: int
+    group: int
+    address: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A native scan, before anything is made of its columns.
+
+    Attributes:
+        frame: The columns of the read schema.
+        bits: The bits of a key that are the mark.
+        key: SQL for the key of a row's file.
+        row: SQL for the position of a row in its file.
+    """
+
+    frame: DataFrame
+    bits: int
+    key: str = KEY_SQL
+    row: str = _ROW_SQL
+
+    @property
+    def mark(self) -> str:
+        """SQL for the mark of a row's file."""
+        return f"({self.key} & {(1 << self.bits) - 1}L)"
+
+    @property
+    def group(self) -> str:
+        """SQL for the number of a row's partition group."""
+        return f"CAST(shiftright({self.key}, {self.bits}) AS int)"
+
+
+def mode_of(spark: SparkSession) -> Mode:
+    """The mode that the session's settings ask for.
+
+    Raises:
+        InputError: There is no such mode.
+    """
+    text = setting(spark, MODE_SETTING, Mode.AUTO)
+    try:
+        return Mode(text.strip().lower())
+    except ValueError:
+        raise InputError(
+            f"{MODE_SETTING} is {text!r}",
+            sides={"set": text, "allowed": ", ".join(Mode)},
+            next_step=f"spark.conf.set('{MODE_SETTING}', 'auto')",
+        ) from None
+
+
+def _reader_of(spark: SparkSession) -> dict[str, str]:
+    """What to set so that Spark reads Parquet in the way that knows manifests and `_metadata`; nothing if it does."""
+    named = [name.strip().lower() for name in setting(spark, _READERS, "parquet").split(",")]
+    return {} if "parquet" in named else {_READERS: ",".join(["parquet", *filter(None, named)])}
+
+
+class Sources:
+    """The sources of one scan. Leave `opened` only after the plan has been analysed."""
+
+    def __init__(self, spark: SparkSession, manifests: Manifests, by_manifest: bool) -> None:
+        self._spark = spark
+        self._manifests = manifests
+        self.by_manifest: Final = by_manifest
+
+    @staticmethod
+    @contextlib.contextmanager
+    def opened(spark: SparkSession, store: Store, base: str, mode: Mode) -> Iterator[Sources]:
+        """Chooses between manifest and paths, and cleans up afterwards.
+
+        Args:
+            spark: The session.
+            store: The table's store.
+            base: The table's root as Spark names it.
+            mode: The mode asked for.
+        """
+        with Manifests(spark, store, base) as manifests, settings(spark, _reader_of(spark)):
+            if mode is not Mode.PATHS and manifests.usable():
+                yield Sources(spark, manifests, by_manifest=True)
+                return
+            if mode is Mode.MANIFEST:
+                raise UnsupportedError(
+                    f"Spark {spark.version} does not take manifests as they are written here",
+                    sides={"session": f"Spark {spark.version}", "setting": f"{MODE_SETTING} is {mode}"},
+                    next_step=f"spark.conf.set('{MODE_SETTING}', 'auto')",
+                )
+            # More than a few paths would otherwise be looked up by a Spark job with a task for each.
+            with settings(spark, {"spark.sql.sources.parallelPartitionDiscovery.threshold": "2147483647"}):
+                yield Sources(spark, manifests, by_manifest=False)
+
+    def read(
+        self,
+        files: Sequence[SourceFile],
+        schema: Any,
+        *,
+        marks: Sequence[int],
+        key: bool = False,
+        row: bool = False,
+        paired: bool = False,
+        folders: bool = False,
+    ) -> Source:
+        """Opens a native scan.
+
+        Args:
+            files: What to read.
+            schema: The read schema.
+            marks: The mark of each file.
+            key: Whether the keys of files are going to be used.
+            row: Whether the positions of rows are going to be used.
+            paired: Whether positions are used where keys are, and nowhere else.
+            folders: Whether Spark shall take partition columns from folders; only with a manifest.
+        """
+        bits = max(*marks, 1).bit_length()
+        keys = [file.group << bits | mark for file, mark in zip(files, marks, strict=True)]
+        if self.by_manifest:
+            entries = [(url_of(file.address), file.size, key) for file, key in zip(files, keys, strict=True)]
+            inner = row and paired and self._spark.version.startswith(_NUMBERING)
+            if inner:
+                schema = type(schema)([*schema.fields]).add(INNER_ROW, "long")
+            df = self._manifests.read(schema, entries, folders=folders)
+            return Source(df, bits, row=_INNER_ROW_SQL if inner else _ROW_SQL)
+        reader = self._spark.read.options(**READ_OPTIONS, recursiveFileLookup="true").schema(schema)
+        df = reader.parquet(*(literal(file.address) for file in files))
+        if not key:
+            return Source(df, bits)
+        paths = pa.array([_FILE_URL.sub("file:/", file.address) for file in files], pa.string())
+        side = self._spark.createDataFrame(pa.table({_PATH: paths, KEY: pa.array(keys, pa.int64())}))
+        columns = list(map(quoted, df.columns))
+        placed = df.selectExpr(*columns, *([f"{_ROW_SQL} AS {ROW}"] if row else []), f"{_PATH_SQL} AS {_PATH}")
+        # A path that Spark spells otherwise than expected must not make rows vanish.
+        known = f"CASE WHEN {KEY} IS NULL THEN CAST(raise_error({_PATH}) AS bigint) ELSE {KEY} END"
+        return Source(placed.join(side.hint("broadcast"), _PATH, "left"), bits, known, ROW)

@@ -1,0 +1,1 @@
+"""Columns and values between a table and Spark: types, partition values, text of limited length, assignment."""

@@ -1,0 +1,261 @@
+"""The partition values of files: text in the log, typed constants in a scan.
+
+The log keeps a text, or null, per file and partition column. Empty text is null for every type. The names of folders
+usually say the same; they never count, but where they agree with the log, Spark's own partition columns can be used,
+which prune natively and cost nothing per row.
+
+A *group* is one combination of values that files share. Only distinct values are parsed. A text that its type does not
+allow is damage: a null in its place would be a wrong row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline.errors import MalformedError
+from halocline.formats.delta.configuration.schema import decimal_of
+from halocline.formats.delta.stats.timestamps_text import zone_named
+from halocline.spark.types.columns import missing, sql_type, text_literal
+
+NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What a folder's name says for null."""
+
+_RANGES: Final[Mapping[str, int]] = {"byte": 7, "short": 15, "integer": 31, "long": 63}
+_DATE: Final = re.compile(r"(?P<year>[+-]?\d{4,7})-(?P<month>\d{1,2})-(?P<day>\d{1,2})", re.ASCII)
+_MOMENT: Final = re.compile(
+    r"(?P<day>\d{4}-\d{2}-\d{2})(?:[ T](?P<time>\d{2}:\d{2}(?::\d{2})?)(?:\.(?P<fraction>\d{1,9}))?"
+    r"(?P<zone>Z|[+-]\d{2}(?::?\d{2})?)?)?",
+    re.ASCII,
+)
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|NaN|[+-]?Infinity", re.ASCII)
+_DIGITS: Final = Context(prec=80)
+
+
+def kept_sql(sql: str, field: Mapping[str, Any], partition_columns: Sequence[str]) -> str:
+    """SQL for a value as the table is going to keep it: in a partition column, empty text is null.
+
+    Whatever is worked out from the value, or demanded of it, must see it like that.
+
+    Example:
+        >>> kept_sql("p", {"name": "p", "type": "string"}, ["p"])
+        "nullif(p, '')"
+    """
+    empty = {"string": "''", "binary": "X''"}.get(str(field["type"]))
+    return f"nullif({sql}, {empty})" if empty and field["name"] in partition_columns else sql
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A column by which a table is partitioned.
+
+    Attributes:
+        name: Its logical name.
+        key: Its name in the log's partition values.
+        type: Its type.
+    """
+
+    name: str
+    key: str
+    type: str
+
+
+class PartitionValues:
+    """The values of all files of a scan.
+
+    Attributes:
+        columns: The partition columns.
+        group_of: For each file, the number of its group.
+        texts: For each group, the text of each column as the log has it, with null for empty text.
+        values: The same, each text in the one spelling that Spark reads in any session.
+
+    Example:
+        >>> files = pa.table({"partition_values": pa.array([[("n", "07")]], pa.map_(pa.string(), pa.string()))})
+        >>> PartitionValues(files, [PartitionColumn("n", "n", "integer")]).values
+        [('7',)]
+    """
+
+    def __init__(self, files: pa.Table, columns: Sequence[PartitionColumn], zone: str = "UTC") -> None:
+        self.columns: Final = tuple(columns)
+        self.group_of, self.texts = _grouped(files, [column.key for column in columns])
+        spelt = []
+        for number, column in enumerate(columns):
+            canonical = _spelling(column, zone)
+            distinct = {row[number] for row in self.texts}
+            spelt.append({text: None if text is None else canonical(text) for text in distinct})
+        self.values: Final = [tuple(spelt[n][text] for n, text in enumerate(row)) for row in self.texts]
+
+    def differ(self, groups: Sequence[int]) -> bool:
+        """Whether some column has more than one value in these groups."""
+        return any(len({self.values[group][n] for group in groups}) > 1 for n in range(len(self.columns)))
+
+    def sql(self, number: int, groups: Sequence[int], group_sql: str) -> str:
+        """SQL for the value of one column.
+
+        Args:
+            number: Which column.
+            groups: The groups that occur among the rows.
+            group_sql: SQL for the group of a row, used only where they differ.
+        """
+        type = self.columns[number].type
+        distinct = {self.values[group][number] for group in groups}
+        if len(distinct) <= 1:
+            return _constant(next(iter(distinct), None), type)
+        # One text, split by Spark into a constant array, is far cheaper to send than a literal per group. A filter
+        # on the column then compares constants per file, so Spark skips files before it starts any task.
+        texts = [row[number] or "" for row in self.values]
+        separator = _unused(texts)
+        array = f"split({text_literal(separator.join(texts))}, {text_literal(separator)})"
+        if type in ("string", "binary"):
+            return _cast(f"nullif(get({array}, {group_sql}), '')", type)
+        return f"get(try_cast({array} AS array<{sql_type(type)}>), {group_sql})"
+
+    def scalar(self, group: int, number: int, type: pa.DataType) -> Any:
+        """The value of one column as an Arrow scalar."""
+        return typed_scalar(self.values[group][number], type)
+
+
+def typed_scalar(text: str | None, type: pa.DataType) -> Any:
+    """An Arrow scalar out of a text in canonical spelling.
+
+    Example:
+        >>> typed_scalar("2024-02-29", pa.date32())
+        <pyarrow.Date32Scalar: datetime.date(2024, 2, 29)>
+    """
+    if text is None:
+        return pa.scalar(None, type)
+    if pa.types.is_floating(type):
+        return pa.scalar(float(text.rstrip("dDfF") if text[-1] in "dDfF" else text), type)
+    if pa.types.is_decimal(type):
+        return pa.scalar(Decimal(text).quantize(Decimal(1).scaleb(-type.scale), context=_DIGITS), type)
+    if pa.types.is_binary(type):
+        return pa.scalar(text.encode(), type)
+    return pa.scalar(text).cast(type)
+
+
+def _grouped(files: pa.Table, keys: Sequence[str]) -> tuple[npt.NDArray[np.int64], list[tuple[str | None, ...]]]:
+    if not keys or not len(files):
+        return np.zeros(len(files), np.int64), [()] if len(files) else []
+    maps = files["partition_values"].combine_chunks()
+    combined = np.zeros(len(files), np.int64)
+    dictionaries: list[list[str | None]] = []
+    for key in keys:
+        texts = pc.map_lookup(maps, key, "first")
+        encoded = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts).dictionary_encode()
+        dictionary = [None, *encoded.dictionary.to_pylist()]
+        codes = pc.fill_null(pc.add(encoded.indices.cast(pa.int64()), 1), 0).to_numpy(zero_copy_only=False)
+        # Numbered anew after each column, so that the product of the cardinalities never overflows.
+        combined = np.unique(combined * len(dictionary) + codes, return_inverse=True)[1].astype(np.int64).reshape(-1)
+        dictionaries.append([dictionary[code] for code in codes])
+    _, first, group_of = np.unique(combined, return_index=True, return_inverse=True)
+    texts_of = [tuple(column[row] for column in dictionaries) for row in first.tolist()]
+    return group_of.astype(np.int64).reshape(-1), texts_of
+
+
+def _constant(text: str | None, type: str) -> str:
+    return missing(type) if text is None else _cast(text_literal(text), type)
+
+
+def _cast(sql: str, type: str) -> str:
+    return sql if type == "string" else f"CAST({sql} AS {sql_type(type)})"
+
+
+def _unused(texts: Sequence[str]) -> str:
+    """A character that is in none of the texts, and that no regular expression gives a meaning to."""
+    used = set().union(*texts)
+    return next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in used)
+
+
+def _spelling(column: PartitionColumn, zone: str) -> Callable[[str], str]:
+    type = column.type
+    digits = decimal_of(type)
+    spell: Callable[[str], str]
+    if type in ("string", "binary"):
+        return str
+    if type in _RANGES:
+        spell = _whole_number(_RANGES[type])
+    elif type == "date":
+        spell = _day
+    elif type == "timestamp":
+        where = zone_named(zone)
+        spell = lambda text: _moment(text, where).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")  # noqa: E731
+    elif type == "timestamp_ntz":
+        spell = lambda text: _moment(text, UTC).strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")  # noqa: E731
+    elif type == "boolean":
+        spell = lambda text: {"true": "true", "false": "false"}[text.strip().lower()]  # noqa: E731
+    elif type in ("float", "double"):
+        spell = _number
+    elif digits is not None:
+        spell = _fixed(*digits)
+    else:
+        raise MalformedError(
+            f"column {column.name} of type {type} cannot be a partition column", condition="MALFORMED_METADATA"
+        )
+
+    def checked(text: str) -> str:
+        try:
+            return spell(text)
+        except (ValueError, KeyError, InvalidOperation, OverflowError):
+            raise MalformedError(
+                f"the log has {text!r} as the value of partition column {column.name}",
+                condition="MALFORMED_LOG",
+                sides={"value": repr(text), "column": f"{column.name} {type}"},
+                next_step="Find the commit that added such a file, and rewrite the file.",
+            ) from None
+
+    return checked
+
+
+def _whole_number(bits: int) -> Callable[[str], str]:
+    def spell(text: str) -> str:
+        number = int(text)
+        if not -(1 << bits) <= number < 1 << bits or "_" in text:
+            raise ValueError(text)
+        return str(number)
+
+    return spell
+
+
+def _fixed(precision: int, scale: int) -> Callable[[str], str]:
+    def spell(text: str) -> str:
+        number = Decimal(text)
+        if not number.is_finite() or "_" in text or number.adjusted() >= precision - scale:
+            raise ValueError(text)
+        return format(number, "f")
+
+    return spell
+
+
+def _number(text: str) -> str:
+    if not _NUMBER.fullmatch(text.strip()):
+        raise ValueError(text)
+    return text.strip()
+
+
+def _day(text: str) -> str:
+    found = _DATE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    # Years repeat every 400, so any year can be checked by one that Python knows.
+    date(int(found["year"]) % 400 + 2000, int(found["month"]), int(found["day"]))
+    return f"{found['year']}-{found['month']:0>2}-{found['day']:0>2}"
+
+
+def _moment(text: str, zone: Any) -> datetime:
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    moment = datetime.fromisoformat(f"{found['day']}T{found['time'] or '00:00'}")
+    moment = moment.replace(microsecond=int((found["fraction"] or "").ljust(6, "0")[:6]))
+    if found["zone"]:
+        zone = datetime.fromisoformat(f"2000-01-01T00:00{found['zone']}").tzinfo
+    return moment.replace(tzinfo=zone).astimezone(UTC)

@@ -1,0 +1,267 @@
+"""Writing files with Arrow, where Spark cannot.
+
+`ArrowWriter` turns batches of rows into Parquet files and puts them into the table's store. It runs in Python workers
+for stores that Spark has no file system for. Workers report the files they wrote as rows, so only those of successful
+tasks count; what other tasks left is deleted. Stores in memory are only in this process, which writes to them itself.
+
+Arrow leaves not-a-number out of the bounds in a footer, which makes Spark skip rows that it selects. Floating-point
+columns therefore have no bounds in these files; the log's statistics get them from the rows instead.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from halocline.errors import UnsupportedError
+from halocline.formats.delta.configuration.schema import JsonType
+from halocline.spark.scan.arrow_scan import arrow_type
+from halocline.spark.scan.folders import folder_name
+from halocline.spark.types.columns import PARQUET_ID, Field, holds, quoted
+from halocline.spark.write.file_stats import Path, Wanted, stats_text
+from halocline.spark.write.physical import Physical
+from halocline.storage.base import Store
+from halocline.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FILE_BYTES: Final = 128 * 1024 * 1024
+_GROUP_ROWS: Final = 1_000_000
+_CODECS: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
+_REPORT: Final = pa.schema({"file": pa.string()})
+
+
+class WrittenFile(msgspec.Struct, frozen=True):
+    """A new file of a table, described as a log wants it.
+
+    Attributes:
+        path: Its path below the table's root, not escaped.
+        size: Its length in bytes.
+        modification_time: When it was written, in milliseconds since the epoch.
+        partition_values: The text of each partition column, by physical name.
+        num_records: Its rows.
+        stats: Its statistics as JSON.
+    """
+
+    path: str
+    size: int
+    modification_time: int
+    partition_values: dict[str, str | None]
+    num_records: int
+    stats: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowWriter:
+    """Writes rows with physical columns, those for folders last, into new files.
+
+    Attributes:
+        store: The table's store.
+        folder: Where the files go.
+        physical: How rows are laid out.
+        wanted: Which statistics to keep.
+        codec: How to compress.
+    """
+
+    store: Store
+    folder: str
+    physical: Physical
+    wanted: Wanted
+    codec: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Writes the rows of one task, which come sorted by partition; this is what a worker runs."""
+        files = [msgspec.json.encode(file).decode() for file in self.write(batches)]
+        yield pa.RecordBatch.from_pydict({"file": files}, _REPORT)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
+        """Writes rows that come sorted by partition."""
+        keys = self.physical.keys
+        files: list[WrittenFile] = []
+        current: _OpenFile | None = None
+        for batch in batches:
+            for texts, part in _by_partition(batch, keys):
+                if current is not None and (current.texts != texts or current.full):
+                    files.append(current.finished())
+                    current = None
+                current = current or _OpenFile(self, texts, len(files))
+                current.add(part)
+        return [*files, current.finished()] if current is not None else files
+
+
+class _OpenFile:
+    """A file being written."""
+
+    def __init__(self, writer: ArrowWriter, texts: tuple[str | None, ...], number: int) -> None:
+        self.texts = texts
+        self._writer = writer
+        self._number = number
+        self._schema = pa.schema([_arrow_field(field) for field in writer.physical.fields])
+        self._floats = {path: _Floats() for path, type in writer.wanted.bounds.items() if type in ("float", "double")}
+        self._sink = pa.BufferOutputStream()
+        codec = _CODECS.get(writer.codec, writer.codec)
+        self._file = pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression=codec,
+            write_statistics=list(_leaves_with_bounds(self._schema, ())),
+            store_schema=False,
+            store_decimal_as_integer=True,
+        )
+
+    @property
+    def full(self) -> bool:
+        """Whether the next rows belong into another file."""
+        return bool(self._sink.tell() >= _FILE_BYTES)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Appends rows."""
+        arrays = [batch.column(n).cast(field.type) for n, field in enumerate(self._schema)]
+        table = pa.Table.from_arrays(arrays, schema=self._schema)
+        for path, floats in self._floats.items():
+            floats.add(_at(batch, path))
+        self._file.write_table(table, row_group_size=_GROUP_ROWS)
+
+    def finished(self) -> WrittenFile:
+        """Puts the file into the store."""
+        self._file.close()
+        data = self._sink.getvalue()
+        writer = self._writer
+        keys = writer.physical.keys
+        folders = [folder_name(key, text) for key, text in zip(keys, self.texts, strict=True)]
+        name = f"part-{self._number:05}-{uuid.uuid4()}.c000.{writer.codec}.parquet"
+        path = "/".join([writer.folder, *folders, name])
+        writer.store.put_if_absent(path, data.to_pybytes())
+        meta = writer.store.head(path)
+        footer = pq.read_metadata(pa.BufferReader(data))
+        known = {path: floats.summary for path, floats in self._floats.items()}
+        return WrittenFile(
+            path=path,
+            size=meta.size,
+            modification_time=meta.modified_ms,
+            partition_values=writer.physical.values(dict(zip(keys, self.texts, strict=True))),
+            num_records=footer.num_rows,
+            stats=stats_text(footer, writer.wanted, known),
+        )
+
+
+class _Floats:
+    """The bounds of a floating-point column."""
+
+    def __init__(self) -> None:
+        self._low = math.inf
+        self._high = -math.inf
+        self._nan = False
+        self._nulls = 0
+
+    def add(self, array: pa.Array) -> None:
+        found = pc.min_max(array)
+        low, high = found["min"].as_py(), found["max"].as_py()
+        if low is not None:
+            self._low, self._high = min(self._low, low), max(self._high, high)
+        self._nan = self._nan or bool(pc.any(pc.is_nan(array)).as_py())
+        self._nulls += array.null_count
+
+    @property
+    def summary(self) -> tuple[Any, Any, int]:
+        return self._low, None if self._nan else self._high, self._nulls
+
+
+def write_through_workers(rows: DataFrame, writer: ArrowWriter) -> list[WrittenFile]:
+    """Writes rows in Python workers, or here if nobody else reaches the store.
+
+    Raises:
+        UnsupportedError: A column has a type that Spark does not hand over.
+    """
+    for field in writer.physical.data:
+        if holds(field["type"], ("variant",)):
+            raise UnsupportedError(
+                f"column {field['name']} is a variant, which only Spark itself can write",
+                sides={"column": field["name"], "table": writer.store.root},
+                next_step="Use a Spark that has a file system for the table.",
+            )
+    if isinstance(writer.store, MemoryStore):
+        return writer.write(_sorted(rows.toArrow(), writer.physical.keys))
+    keys = writer.physical.keys
+    ordered = rows.sortWithinPartitions(*map(quoted, keys)) if keys else rows
+    reported = ordered.mapInArrow(writer, "file string").collect()
+    files = [msgspec.json.decode(row["file"], type=WrittenFile) for row in reported]
+    counted = {file.path for file in files}
+    writer.store.delete_many(m.path for m in writer.store.list(writer.folder) if m.path not in counted)
+    return sorted(files, key=lambda file: file.path)
+
+
+def _sorted(table: pa.Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if keys:
+        texts = pa.table({str(n): _texts(table[key].combine_chunks()) for n, key in enumerate(keys)})
+        table = table.take(pc.sort_indices(texts, [(name, "ascending") for name in texts.column_names]))
+    yield from table.to_batches()
+
+
+def _by_partition(
+    batch: pa.RecordBatch, keys: Sequence[str]
+) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    """The runs of rows that share a partition."""
+    if not keys:
+        if batch.num_rows:
+            yield (), batch
+        return
+    first = batch.num_columns - len(keys)
+    columns = [_texts(batch.column(first + n)).to_pylist() for n in range(len(keys))]
+    tuples = list(zip(*columns, strict=True))
+    start = 0
+    for row in range(1, len(tuples) + 1):
+        if row == len(tuples) or tuples[row] != tuples[start]:
+            yield tuples[start], batch.slice(start, row - start)
+            start = row
+
+
+def _texts(array: pa.Array) -> pa.Array:
+    """Partition values as the text of folders."""
+    if pa.types.is_timestamp(array.type):
+        moments = [None if value is None else value.isoformat(" ") for value in array.to_pylist()]
+        return pa.array(moments, pa.string())
+    texts = array.cast(pa.string())
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _arrow_field(field: Field) -> pa.Field:
+    identity = (field.get("metadata") or {}).get(PARQUET_ID)
+    metadata = None if identity is None else {"PARQUET:field_id": str(identity)}
+    return pa.field(field["name"], _with_ids(field["type"]), metadata=metadata)
+
+
+def _with_ids(type: JsonType) -> pa.DataType:
+    if isinstance(type, str):
+        return arrow_type(type)
+    if type["type"] == "struct":
+        return pa.struct([_arrow_field(field) for field in type["fields"]])
+    if type["type"] == "array":
+        return pa.list_(pa.field("element", _with_ids(type["elementType"])))
+    return pa.map_(_with_ids(type["keyType"]), _with_ids(type["valueType"]))
+
+
+def _leaves_with_bounds(fields: Any, above: Path) -> Iterator[str]:
+    """The columns whose bounds a footer may hold, as Parquet spells their paths."""
+    for field in fields:
+        path = (*above, field.name)
+        if pa.types.is_struct(field.type):
+            yield from _leaves_with_bounds(field.type, path)
+        elif not pa.types.is_nested(field.type) and not pa.types.is_floating(field.type):
+            yield ".".join(path)
+
+
+def _at(batch: pa.RecordBatch, path: Path) -> pa.Array:
+    array = batch.column(batch.schema.get_field_index(path[0]))
+    for step in path[1:]:
+        array = array.flatten()[array.type.get_field_index(step)]
+    return array

@@ -1,0 +1,192 @@
+"""Writing rows into new files of a table.
+
+Spark writes Parquet into a fresh folder below the table, and the files stay where they are: nothing is renamed, which
+on an object store would be a copy. The folder is this write's own, and Spark's committer leaves in it only what
+successful tasks wrote, so its content is exactly the result. Partition folders inside have the usual names.
+
+Files come back described as a log wants them, with statistics from their footers. Until a log names them they are
+nobody's: a write that fails deletes its folder, and what a crash leaves behind is found by vacuum.
+
+Tables on stores that Spark has no file system for are written by Python workers; see
+`halocline.spark.write.arrow_write`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import HaloclineError, InputError
+from halocline.spark.scan.folders import parse_folder
+from halocline.spark.scan.footers import at_once, footers
+from halocline.spark.session.file_system import spark_address
+from halocline.spark.session.session import session, settings, tagged
+from halocline.spark.types.columns import holds
+from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile, write_through_workers
+from halocline.spark.write.file_stats import Wanted, stats_text
+from halocline.spark.write.physical import Physical, unfit_folder
+from halocline.storage import open_store
+from halocline.storage.base import ObjectMeta, Store
+from halocline.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["WrittenFile", "write_files"]
+
+TAG: Final = "halocline-write"
+"""The tag of Spark jobs that write."""
+
+CODEC: Final = "delta.parquet.compression.codec"
+_CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
+# Not every release takes these as options of a write, so they are set on the session while it lasts.
+_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    # Twelve-byte timestamps have no bounds, and other readers have dropped them.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+# Variants are stored whole; taking them apart is a table feature of its own.
+_VARIANT_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
+    "spark.sql.variant.inferShreddingSchema": "false",
+    "spark.sql.variant.writeShredding.enabled": "false",
+}
+_PAUSES: Final = (0.0, 0.2, 0.4, 0.8)
+_OPTIONS: Final[Mapping[str, str]] = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+
+
+def write_files(
+    df: DataFrame,
+    *,
+    table_url: str,
+    schema: Mapping[str, Any],
+    partition_columns: Sequence[str] = (),
+    mapping_mode: str = "none",
+    configuration: Mapping[str, str] | None = None,
+    under: str = "",
+    options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+) -> list[WrittenFile]:
+    """Writes rows into new files below a table.
+
+    Args:
+        df: The rows, with the table's logical columns.
+        table_url: The table's root: a URL or a local path.
+        schema: The table's schema as the log spells it.
+        partition_columns: Logical names of the partition columns.
+        mapping_mode: The table's column mapping: `none`, `name` or `id`.
+        configuration: The table's properties, which say what statistics to keep and how to compress.
+        under: A folder below the root to write into, such as `_change_data`.
+        options: Further options for Spark's Parquet writer, such as `maxRecordsPerFile`.
+        store: The table's store, if it is open already.
+
+    Returns:
+        The files that hold the rows, in the order of their paths; none if there are no rows.
+
+    Raises:
+        SchemaError: The columns are not the table's, or none would be left to write.
+        InputError: A partition value or a property cannot be used.
+
+    Example:
+        >>> write_files(df, table_url="lake/orders", schema=snapshot.schema)  # doctest: +SKIP
+        [WrittenFile(path='4f0c…/part-00000-….snappy.parquet', ...)]
+    """
+    configuration = configuration or {}
+    spark = session(df.sparkSession)
+    store = store or open_store(table_url)
+    physical = Physical(schema, partition_columns, mapping_mode)
+    wanted = Wanted.of(schema, mapping_mode, partition_columns, configuration)
+    codec = _codec(configuration)
+    folder = "/".join(part for part in (under.strip("/"), uuid.uuid4().hex) if part)
+    rows = physical.frame(df)
+    address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))
+    writer = ArrowWriter(store, folder, physical, wanted, codec or "snappy")
+    variant = any(holds(field["type"], ("variant",)) for field in physical.data)
+    with _all_or_nothing(store, folder), tagged(spark, TAG):
+        if address is None:
+            return write_through_workers(rows, writer)
+        with settings(spark, {**_SETTINGS, **(_VARIANT_SETTINGS if variant else {})}):
+            saving = rows.write.options(**_OPTIONS).options(**(options or {}))
+            saving = saving.option("compression", codec) if codec else saving
+            (saving.partitionBy(*physical.keys) if physical.keys else saving).parquet(address)
+        return _adopted(store, folder, physical, wanted)
+
+
+def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> list[WrittenFile]:
+    """The files of a folder that Spark has committed."""
+    found: list[ObjectMeta] = []
+    waste: list[str] = []
+    for meta in store.list(folder):
+        inner = meta.path[len(folder) + 1 :]
+        hidden = any(part.startswith((".", "_")) and "=" not in part for part in inner.split("/"))
+        (waste.append(meta.path) if hidden else found.append(meta))
+    read = footers(store, [(meta.path, meta.size) for meta in found])
+    # A frame without rows leaves a file without rows.
+    waste += [meta.path for meta, footer in zip(found, read, strict=True) if not footer.num_rows]
+    at_once(store.delete, waste)
+    if not any(footer.num_rows for footer in read):
+        _remove_local(store, folder)
+    return [
+        WrittenFile(
+            path=meta.path,
+            size=meta.size,
+            modification_time=meta.modified_ms,
+            partition_values=physical.values(dict(map(parse_folder, meta.path[len(folder) + 1 :].split("/")[:-1]))),
+            num_records=footer.num_rows,
+            stats=stats_text(footer, wanted),
+        )
+        for meta, footer in zip(found, read, strict=True)
+        if footer.num_rows
+    ]
+
+
+@contextlib.contextmanager
+def _all_or_nothing(store: Store, folder: str) -> Iterator[None]:
+    """Deletes the folder if writing fails, and says why if that is about folders."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(HaloclineError, OSError):
+            _swept(store, folder)
+        if unfit := unfit_folder(error, store.root):
+            raise unfit from None
+        raise
+
+
+def _swept(store: Store, folder: str) -> None:
+    """Deletes all files of a folder, also those that tasks of the ended job still finish in the next moment.
+
+    What a task writes even later is nobody's, and left to vacuum.
+    """
+    for pause in _PAUSES:
+        time.sleep(pause)
+        found = [meta.path for meta in store.list(folder)]
+        store.delete_many(found)
+        _remove_local(store, folder)
+        if pause and not found:
+            return
+
+
+def _remove_local(store: Store, folder: str) -> None:
+    """Removes a folder that holds nothing of use; buckets have none to remove."""
+    local = store.address(folder)
+    if local.startswith("/"):
+        shutil.rmtree(local, ignore_errors=True)
+
+
+def _codec(configuration: Mapping[str, str]) -> str | None:
+    codec = configuration.get(CODEC)
+    if codec is not None and codec.lower() not in _CODECS:
+        raise InputError(
+            f"{CODEC} is {codec!r}",
+            condition="PROPERTY_INVALID",
+            sides={"set": codec, "allowed": ", ".join(_CODECS)},
+            next_step=f"Set {CODEC} to one of these.",
+        )
+    return codec and codec.lower()

@@ -1,0 +1,161 @@
+"""Shallow clones: a new table that begins with the files of another one, where they are.
+
+The clone has its own log. Whatever happens to it later leaves the source alone, and the other way round, with one
+exception: files that a vacuum deletes from the source are gone for the clone, too. Row ids begin anew; everything else
+(columns, properties, constraints, clustering) is taken over, with the protocol that the source has.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, Self
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline.errors import AlreadyExistsError, InputError
+from halocline.formats.base import formats_at
+from halocline.formats.delta.actions.action import Action, Add, DeletionVector
+from halocline.formats.delta.actions.deletion_vectors import file_path
+from halocline.formats.delta.actions.locations import is_absolute
+from halocline.formats.delta.commit.transaction import Transaction, system_clock
+from halocline.formats.delta.configuration import alter, properties
+from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.features import row_ids
+from halocline.formats.delta.log.file_actions import adds_from, encoded_path
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.storage import open_store
+from halocline.storage.base import Store
+from halocline.table.admission import admit
+from halocline.table.delta.new_table import CLUSTERING
+from halocline.table.opening import Moment, Opened
+
+_NOT_TAKEN_OVER: Final = ("delta.coordinatedCommits.", "io.unitycatalog.tableId", "delta.rowTracking.")
+_NOT_TAKEN_FEATURES: Final = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
+
+
+class Cloning(Opened):
+    """The part of `Table` that makes clones."""
+
+    def shallow_clone(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        properties: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Creates a table that begins with the rows of this one, without copying them.
+
+        Args:
+            path: Where the new table is to be; there must be none yet.
+            version: The version to clone; the newest if neither it nor a time is given.
+            timestamp: A time; the version that held then.
+            properties: Properties that the clone has besides, or with other values.
+            options: Options of the new table's store.
+
+        Raises:
+            AlreadyExistsError: There is a table at that place.
+            IncompatibleError: The release that acts may not read the source or write the clone.
+
+        Example:
+            >>> Table.for_path("lake/orders").shallow_clone("lake/try-out").version  # doctest: +SKIP
+            0
+        """
+        source = self.snapshot(version=version, timestamp=timestamp)
+        store = open_store(path, options)
+        clone = type(self)(store, self._spark, self.settings)
+        if formats_at(store):
+            raise AlreadyExistsError(
+                f"there is a table at {store.root}",
+                sides={"asked for": "a clone there"},
+                next_step="Choose another place.",
+            )
+        state = _state(source, dict(properties or {}))
+        admit(clone.url, None, state)
+        files = source.files()
+        actions: list[Action] = [*state.actions, *_domains(source), *_adds(source, files)]
+        size = pc.sum(files["size"]).as_py() or 0
+        metrics = {
+            "sourceTableSize": size,
+            "sourceNumOfFiles": len(files),
+            "numRemovedFiles": 0,
+            "numCopiedFiles": 0,
+            "removedFilesSize": 0,
+            "copiedFilesSize": 0,
+        }
+        parameters = {"source": f"delta.`{self.url}`", "sourceVersion": source.version}
+        Transaction.create(store, release=clone.release).commit(actions, "CLONE", parameters, metrics=metrics)
+        return clone
+
+
+def _state(source: Snapshot, asked: Mapping[str, str]) -> TableState:
+    """The source's state under a new id, with other properties where asked."""
+    kept = {key: value for key, value in source.configuration.items() if not key.startswith(_NOT_TAKEN_OVER)}
+    if properties.flag(kept, row_ids.ENABLED):
+        # Ids that the source keeps inside of its files belong to the source: other columns hold those of the clone.
+        kept |= row_ids.materialised_columns()
+    metadata = replace(
+        source.metadata,
+        id=str(uuid.uuid4()),
+        name=None,
+        created_time=system_clock(),
+        configuration=kept,
+    )
+    protocol = source.protocol
+    for name in _NOT_TAKEN_FEATURES:
+        if protocol.supports(name):
+            protocol = protocol.without_feature(name)
+    state = TableState(metadata, protocol, is_new=True)
+    if not asked:
+        return state
+    if alter.constraints(replace(metadata, configuration={**kept, **asked})) != alter.constraints(metadata):
+        raise InputError(
+            "a clone takes the constraints of its source",
+            condition="PROPERTY_INVALID",
+            sides={"given": ", ".join(asked)},
+            next_step="Add the constraint to the clone afterwards, so that its rows are checked.",
+        )
+    return replace(alter.set_properties(state, asked), before=None)
+
+
+def _domains(source: Snapshot) -> Iterator[Action]:
+    if CLUSTERING in source.domains:
+        yield source.domains[CLUSTERING]
+
+
+def _adds(source: Snapshot, files: pa.Table) -> Iterator[Add]:
+    for path, add in zip(files["path"].to_pylist(), adds_from(files, data_change=True), strict=True):
+        changes: dict[str, Any] = {
+            "path": encoded_path(absolute(source.store, path)),
+            "base_row_id": None,
+            "default_row_commit_version": None,
+        }
+        vector = add.deletion_vector
+        if vector is not None and vector.storage_type == "u":
+            changes["deletion_vector"] = _absolute_vector(source.store, vector)
+        yield msgspec.structs.replace(add, **changes)
+
+
+def absolute(store: Store, path: str) -> str:
+    """The URL of a file that a table's log names by a decoded path.
+
+    Example:
+        >>> from halocline.storage import open_store
+        >>> absolute(open_store("/lake/orders"), "a b.parquet")
+        'file:///lake/orders/a b.parquet'
+    """
+    if is_absolute(path):
+        return path
+    address = store.address(path)
+    return f"file://{address}" if address.startswith("/") else address
+
+
+def _absolute_vector(store: Store, vector: DeletionVector) -> DeletionVector:
+    path = encoded_path(absolute(store, file_path(store, vector)))
+    return msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=path)

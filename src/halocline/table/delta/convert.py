@@ -1,0 +1,239 @@
+"""Folders of Parquet files that become tables where they lie.
+
+No data is moved or read: footers give columns, row counts and statistics, names of folders give partition values. The
+folder's files are the first version of the table, with the least protocol that their columns need. Files whose names
+begin with `_` or `.`, and those in such folders, are not data, as everywhere.
+
+Whoever writes to the folder while it is being converted is not noticed; whoever writes files to it afterwards writes
+files that are not in the table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from halocline.errors import (
+    AlreadyExistsError,
+    InputError,
+    MalformedError,
+    NotFoundError,
+    SchemaError,
+    UnsupportedError,
+)
+from halocline.formats.base import formats_at
+from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.metadata_rules import MODE
+from halocline.formats.delta.log.file_actions import encoded_path
+from halocline.formats.delta.log.live_files import TEXT_MAP
+from halocline.spark.scan.folders import parse_folder
+from halocline.spark.scan.footers import footers
+from halocline.spark.session.settings import Settings
+from halocline.spark.types import input_schema
+from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+from halocline.spark.write.file_stats import Wanted, stats_text
+from halocline.storage import open_store
+from halocline.storage.base import ObjectMeta, Store
+from halocline.table.admission import admit
+from halocline.table.delta.new_table import Declaration, with_names_as_physical
+from halocline.table.delta.parquet_schema import columns_in, merged
+from halocline.table.opening import Opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SINK: Final = "_spark_metadata"
+_SAME: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), pa.string())
+
+
+class Converting(Opened):
+    """The part of `Table` that makes tables of folders."""
+
+    @classmethod
+    def convert_to_delta(
+        cls,
+        path: str | os.PathLike[str],
+        spark: SparkSession | None = None,
+        *,
+        partition_by: Any = (),
+        properties: Mapping[str, str] | None = None,
+        collect_stats: bool = True,
+        options: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Makes a Delta table of a folder of Parquet files, where it lies.
+
+        Args:
+            path: The folder.
+            spark: The session that the table is opened with. Converting needs it only to read `partition_by` as text.
+            partition_by: The partition columns in the order of the folders, with their types: text such as
+                `day DATE, country STRING`, or columns as `halocline.table.delta.new_table.column` makes them.
+            properties: Properties of the table.
+            collect_stats: Whether statistics are taken from the footers. Row counts always are.
+            options: Settings, and options of the store.
+
+        Raises:
+            AlreadyExistsError: The folder is a table already.
+            NotFoundError: There are no Parquet files.
+            SchemaError: Files disagree about their columns, or folders do not fit the partition columns.
+
+        Example:
+            >>> Table.convert_to_delta("lake/clicks", partition_by="day DATE").version  # doctest: +SKIP
+            0
+        """
+        given = dict(options or {})
+        store = open_store(path, {key: value for key, value in given.items() if not key.startswith("halocline.")})
+        table = cls(store, spark, Settings.read(given, spark))
+        asked = {key: str(value) for key, value in (properties or {}).items()}
+        adds, declaration = _converted(store, _partition_fields(partition_by), asked, collect_stats)
+        state = declaration.state(spark, store.root)
+        admit(table.url, None, state)
+        parameters = {
+            "numFiles": len(adds),
+            "partitionedBy": list(state.metadata.partition_columns),
+            "collectStats": collect_stats,
+            "sourceFormat": "parquet",
+        }
+        transaction = Transaction.create(store, release=table.release)
+        transaction.commit([*state.actions, *adds], "CONVERT", parameters, metrics={"numConvertedFiles": len(adds)})
+        return table
+
+
+def _converted(
+    store: Store, partitions: Sequence[Mapping[str, Any]], asked: Mapping[str, str], collect_stats: bool
+) -> tuple[list[Add], Declaration]:
+    _check_free(store)
+    found = list(_data_files(store))
+    if not found:
+        raise NotFoundError(
+            f"there are no Parquet files in {store.root}",
+            sides={"looked for": "files whose names begin with neither '_' nor '.'"},
+        )
+    values = [_values(meta.path, partitions) for meta in found]
+    _check_values(found, values, partitions)
+    opened = _footers(store, found)
+    names = {field["name"].lower() for field in partitions}
+    inside = merged((meta.path, columns_in(footer, meta.path)) for meta, footer in zip(found, opened, strict=True))
+    data = [field for field in inside["fields"] if field["name"].lower() not in names]
+    schema = with_names_as_physical({"type": "struct", "fields": [*data, *partitions]}, asked)
+    keys = [str(field["name"]) for field in partitions]
+    wanted = Wanted.of(schema, properties.choice(asked, MODE), keys, asked)
+    if not collect_stats:
+        wanted = Wanted({}, [], wanted.prefix)
+    adds = [
+        Add(
+            encoded_path(meta.path),
+            texts,
+            meta.size,
+            meta.modified_ms,
+            True,
+            stats=stats_text(footer, _trusted(wanted, footer)),
+        )
+        for meta, texts, footer in zip(found, values, opened, strict=True)
+    ]
+    return adds, Declaration(schema, keys, properties=asked)
+
+
+def _trusted(wanted: Wanted, footer: Any) -> Wanted:
+    """Leaves out bounds that mean something else in this file than in one written here.
+
+    Writers other than Spark's leave not-a-number out of the bounds of floating-point columns; unsigned numbers and
+    timestamps of other units are stored otherwise than they read.
+    """
+    types = dict(_leaf_types(footer.schema.to_arrow_schema(), ()))
+    by_spark = "parquet-mr" in (footer.created_by or "")
+    kept = {
+        path: type
+        for path, type in wanted.bounds.items()
+        if path in types and (types[path] in _SAME or _is_same(types[path], by_spark))
+    }
+    return replace(wanted, bounds=kept)
+
+
+def _is_same(type: pa.DataType, by_spark: bool) -> bool:
+    if pa.types.is_timestamp(type):
+        return bool(type.unit == "us")
+    return pa.types.is_decimal(type) or (by_spark and pa.types.is_floating(type))
+
+
+def _leaf_types(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    for field in fields:
+        path = (*above, field.name)
+        if pa.types.is_struct(field.type):
+            yield from _leaf_types(field.type, path)
+        else:
+            yield path, field.type
+
+
+def _check_free(store: Store) -> None:
+    if taken := formats_at(store):
+        raise AlreadyExistsError(
+            f"{store.root} is a {taken[0]} table already", sides={"asked for": "a Delta table made of loose files"}
+        )
+    if any(True for _ in store.list(_SINK)):
+        raise UnsupportedError(
+            f"{store.root} was written by a stream, which keeps its own list of files in {_SINK}",
+            sides={"found": _SINK, "possible": "a folder in which every file counts"},
+            next_step="Read it with Spark and write it to a new table.",
+        )
+
+
+def _data_files(store: Store) -> Iterator[ObjectMeta]:
+    for meta in store.list():
+        *folders, name = meta.path.split("/")
+        hidden = name.startswith(("_", ".")) or any(
+            folder.startswith(".") or (folder.startswith("_") and "=" not in folder) for folder in folders
+        )
+        if not hidden:
+            yield meta
+
+
+def _footers(store: Store, found: Sequence[ObjectMeta]) -> list[Any]:
+    try:
+        return footers(store, [(meta.path, meta.size) for meta in found])
+    except MalformedError as error:
+        raise InputError(
+            f"{store.root} holds a file that is no Parquet file",
+            sides=error.sides,
+            next_step="Move it out of the folder, or give it a name that begins with '_'.",
+        ) from error
+
+
+def _partition_fields(partition_by: Any) -> list[dict[str, Any]]:
+    if not partition_by:
+        return []
+    return list(input_schema.declared(partition_by)["fields"])
+
+
+def _values(path: str, partitions: Sequence[Mapping[str, Any]]) -> dict[str, str | None]:
+    """The partition values that the folders above a file stand for."""
+    pairs = [parse_folder(folder) for folder in path.split("/")[:-1] if "=" in folder]
+    expected = [str(field["name"]) for field in partitions]
+    if [name.lower() for name, _ in pairs] != [name.lower() for name in expected]:
+        raise SchemaError(
+            f"the folders of {path} do not fit the partition columns",
+            sides={"given": ", ".join(expected) or "none", "found": ", ".join(name for name, _ in pairs) or "none"},
+            next_step="Give partition_by with all of them, in this order: 'day DATE, country STRING'.",
+        )
+    return {name: value or None for name, (_, value) in zip(expected, pairs, strict=True)}
+
+
+def _check_values(
+    found: Sequence[ObjectMeta], values: Sequence[Mapping[str, str | None]], partitions: Sequence[Mapping[str, Any]]
+) -> None:
+    """Makes sure that every value can be read as its column's type."""
+    columns = [PartitionColumn(str(field["name"]), str(field["name"]), str(field["type"])) for field in partitions]
+    texts = pa.array([list(each.items()) for each in values], TEXT_MAP)
+    try:
+        PartitionValues(pa.table({"partition_values": texts}), columns)
+    except MalformedError as error:
+        raise SchemaError(
+            f"a folder's name is no value of its partition column: {error.sides.get('value')}",
+            sides=error.sides,
+            next_step="Give the partition column another type.",
+        ) from error

@@ -1,0 +1,149 @@
+"""Which live files hold rows that meet a condition, and which rows those are.
+
+A file is *whole* if every live row of it meets the condition: it can be removed without being read. It is *mixed* if
+some rows do and some do not. Where the condition speaks of partition columns only, the log alone decides and no data
+file is opened; otherwise one Spark job counts, per file, the rows that meet it, over the files that may hold any.
+
+A row for which the condition comes out null does not meet it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline.errors import InputError
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.delta.stats.predicate import Predicate
+from halocline.spark.scan.frames import frame_of, session_zone
+from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.types.columns import quoted
+from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FILE: Final = "__halocline_file_number"
+_GROUP: Final = "__halocline_group"
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Files with rows that meet a condition.
+
+    Attributes:
+        whole: The files all of whose rows do, as a file list.
+        mixed: The files some of whose rows do.
+        rows: How many rows do; None if only the log was asked and it does not say.
+    """
+
+    whole: pa.Table
+    mixed: pa.Table
+    rows: int | None
+
+    @property
+    def files(self) -> pa.Table:
+        """All of them."""
+        return pa.concat_tables([self.whole, self.mixed])
+
+
+def is_about_partitions(snapshot: Snapshot, where: str) -> bool:
+    """Whether a condition speaks of partition columns only."""
+    fields = [each for each in snapshot.schema["fields"] if each["name"] in snapshot.partition_columns]
+    try:
+        Predicate.parse(where, Schema({"type": "struct", "fields": fields}, snapshot.columns.mode))
+    except InputError:
+        return False
+    return True
+
+
+def matches(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> Matches:
+    """The files among some that hold rows which meet a condition.
+
+    Args:
+        spark: The session.
+        snapshot: The version that the files belong to.
+        files: A file list of the snapshot, pruned by the condition or not.
+        where: The condition, which Spark has analysed over the table's columns.
+    """
+    live = _live_rows(files)
+    if is_about_partitions(snapshot, where):
+        chosen = _by_partition(spark, snapshot, files, where)
+        rows = pc.sum(live.filter(chosen)).as_py() or 0
+        known = live.filter(chosen).null_count == 0
+        return Matches(files.filter(chosen), files.slice(0, 0), rows if known else None)
+    counts = _counted(spark, snapshot, files, where)
+    found = pa.array([counts.get(number, 0) for number in range(len(files))], pa.int64())
+    hit = pc.greater(found, 0)
+    whole = pc.fill_null(pc.and_(hit, pc.equal(found, live)), False)
+    mixed = pc.and_(hit, pc.invert(whole))
+    return Matches(files.filter(whole), files.filter(mixed), sum(counts.values()))
+
+
+def unmet(where: str) -> str:
+    """The condition that all other rows meet.
+
+    Example:
+        >>> unmet("a > 1")
+        'NOT coalesce((a > 1), false)'
+    """
+    return f"NOT coalesce(({where}), false)"
+
+
+def _counted(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> dict[int, int]:
+    if not len(files):
+        return {}
+    df = frame_of(spark, snapshot, where=where, files=files, rows=RowColumns(file=_FILE))
+    return {row[0]: row[1] for row in df.groupBy(_FILE).count().collect()}
+
+
+def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> pa.Array:
+    """For each file, whether its partition meets the condition."""
+    columns = partition_columns(snapshot)
+    if not len(files):
+        return pa.array([], pa.bool_())
+    values = PartitionValues(files, columns, session_zone(spark))
+    groups = range(len(values.values))
+    items = [
+        f"{values.sql(number, groups, 'CAST(id AS int)')} AS {quoted(column.name)}"
+        for number, column in enumerate(columns)
+    ]
+    df = spark.range(len(groups)).selectExpr(*items, f"id AS {_GROUP}")
+    met = np.zeros(len(values.values), np.bool_)
+    for row in df.where(where).select(quoted(_GROUP)).collect():
+        met[row[0]] = True
+    return pa.array(met[values.group_of])
+
+
+def partition_columns(snapshot: Snapshot) -> list[PartitionColumn]:
+    """The columns by which a table is partitioned, in order."""
+    return [
+        PartitionColumn(column.path[0], column.physical[0], str(column.type))
+        for column in snapshot.columns.partition_columns(snapshot.partition_columns)
+    ]
+
+
+class _Records(msgspec.Struct, rename="camel"):
+    num_records: int | None = None
+
+
+_decode_records = msgspec.json.Decoder(_Records).decode
+
+
+def _live_rows(files: pa.Table) -> pa.Array:
+    """How many live rows each file holds; null where its statistics do not say."""
+    vectors = pc.struct_field(files["deletion_vector"], "cardinality").to_pylist()
+    counts = []
+    for stats, deleted in zip(files["stats"].to_pylist(), vectors, strict=True):
+        try:
+            records = None if not stats else _decode_records(stats.encode()).num_records
+        except msgspec.MsgspecError:
+            records = None
+        counts.append(None if records is None else records - (deleted or 0))
+    return pa.array(counts, pa.int64())

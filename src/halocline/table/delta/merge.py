@@ -1,0 +1,347 @@
+"""Merging rows into a table: update, delete and insert by a join with a source, in one commit.
+
+What is asked for comes from a `halocline.table.delta.merge_builder.MergeBuilder`.
+
+The source is computed once and kept, so that it cannot change under way. A first join, over as few files and columns as
+the condition allows, finds the pairs; only files in which a clause takes a row are touched after that. If two rows of
+the source claim the same row of the table, nothing is decided by chance: that is an error with both rows in it, unless
+all they want is to delete it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from halocline.errors import InputError, SchemaError
+from halocline.formats.delta.actions.action import Action, Add
+from halocline.formats.delta.configuration.identity import identity_columns
+from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.scan.frames import frame_of
+from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.session.pinning import computed_once
+from halocline.spark.types import input_schema
+from halocline.spark.types.columns import is_void, quoted, spark_schema
+from halocline.spark.write.row_plan import incoming
+from halocline.spark.write.rules import GENERATION
+from halocline.table.admission import admit, state_of
+from halocline.table.delta import schema_merge
+from halocline.table.delta.clauses import (
+    CLAUSE,
+    FILE,
+    ROW,
+    Clause,
+    Kind,
+    check_analysed,
+    chosen,
+    column_of,
+    text_of,
+)
+from halocline.table.delta.merge_plan import parts_of, pruning
+from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, change_rows, hits_in, inserted
+from halocline.table.delta.row_edits import checked_values
+from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.row_verbs import RowsChanged, begun, check_removable, preserved
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from halocline.table.delta.merge_builder import MergeBuilder
+
+SOURCE_ALIAS: Final = "s"
+"""What a source goes by whose own names do not make sense of the expressions."""
+
+_SOURCE: Final = "__halocline_source"
+_BROADCAST_BYTES: Final = 32 * 1024 * 1024
+_BYTES_PER_VALUE: Final = 16
+
+
+class Merge:
+    """A merge under way."""
+
+    def __init__(self, asked: MergeBuilder) -> None:
+        self.began = time.monotonic()
+        self.asked = asked
+        self.url = asked.table.url
+        self.spark = asked.table.spark
+        self.snapshot: Snapshot = asked.table.snapshot("write")
+        self.transaction = begun(self.spark, self.snapshot)
+        if asked.matched or asked.not_matched_by_source:
+            check_removable(self.snapshot, "a merge that changes rows")
+        self.source_schema = input_schema.columns_of(asked.source)
+        self.asked = asked = self._named(asked)
+        self.state = self._grown()
+        self.changing = tuple(self._complete(each) for each in (*asked.matched, *asked.not_matched_by_source))
+        self.inserting = tuple(self._complete(each) for each in asked.not_matched)
+
+    # ------------------------------------------------------------------ before rows are touched
+
+    def _named(self, asked: MergeBuilder) -> MergeBuilder:
+        """The same, once all of its expressions make sense; a source has names of its own, or goes by ours."""
+        try:
+            self._check_expressions(asked)
+        except InputError:
+            named = replace(asked, source=asked.source.alias(SOURCE_ALIAS))
+            with contextlib.suppress(InputError):
+                self._check_expressions(named)
+                return named
+            raise
+        return asked
+
+    def _check_expressions(self, asked: MergeBuilder) -> None:
+        fields = [{**f, "metadata": {}} for f in self.snapshot.schema["fields"] if not is_void(f["type"])]
+        target = self.spark.createDataFrame([], spark_schema(fields)).alias(asked.target_alias)
+        both = target.crossJoin(asked.source)
+        check_analysed(both, [Clause(Kind.UPDATE, asked.condition), *asked.matched], f"the merge into {self.url}")
+        check_analysed(asked.source, asked.not_matched, f"an insert of the merge into {self.url}")
+        check_analysed(target, asked.not_matched_by_source, f"a clause for rows without a match in {self.url}")
+
+    def _grown(self) -> TableState:
+        """What the table is going to be."""
+        state = state_of(self.snapshot)
+        if not self.asked.evolves:
+            return state
+        clauses = (*self.asked.matched, *self.asked.not_matched)
+        fields = self.source_schema["fields"]
+        if all(clause.values is not None or clause.kind is Kind.DELETE for clause in clauses):
+            named = {name.split(".")[-1].strip("`").lower() for clause in clauses for name in clause.values or ()}
+            fields = [field for field in fields if field["name"].lower() in named]
+        rows = {"type": "struct", "fields": fields}
+        settings = self.asked.table.settings
+        state = schema_merge.grown(
+            state, rows, version=self.snapshot.version + 1, auto_upgrade=settings.auto_upgrade, table=self.url
+        )
+        admit(self.url, self.snapshot.protocol, state)
+        return state
+
+    def _complete(self, clause: Clause) -> Clause:
+        """The clause with its values by quoted name; those of all columns spelt out."""
+        if clause.kind is Kind.DELETE:
+            return clause
+        values = self._all_values(clause.kind) if clause.values is None else clause.values
+        if clause.kind is Kind.UPDATE:
+            return replace(clause, values=checked_values(values, self.state.schema, self.asked.target_alias, self.url))
+        return replace(clause, values=values)
+
+    def _all_values(self, kind: Kind) -> dict[str, Any]:
+        from pyspark.sql import functions as F
+
+        source = {field["name"].lower(): field["name"] for field in self.source_schema["fields"]}
+        own = {column.name for column in identity_columns(self.state.schema)}
+        values: dict[str, Any] = {}
+        lacking = []
+        for field in self.state.schema["fields"]:
+            name, metadata = field["name"], field.get("metadata") or {}
+            if name.lower() in source:
+                values[quoted(name)] = F.col(f"{_SOURCE}.{quoted(source[name.lower()])}")
+            elif not (
+                GENERATION in metadata or name in own or (kind is Kind.INSERT and input_schema.DEFAULT in metadata)
+            ):
+                lacking.append(name)
+        if lacking and not self.asked.evolves:
+            raise SchemaError(
+                f"the source lacks columns of {self.url}: {', '.join(lacking)}",
+                sides={"table": ", ".join(lacking), "source": ", ".join(source.values())},
+                next_step="Name the values with set= or values=, or allow it with_schema_evolution().",
+            )
+        return values
+
+    # ------------------------------------------------------------------ rows
+
+    def execute(self) -> RowsChanged:
+        """Does it."""
+        from pyspark.sql import functions as F
+
+        asked = self.asked
+        numbered = asked.source.select("*", F.monotonically_increasing_id().alias(SOURCE_ID))
+        rows = computed_once(numbered)
+        names = [quoted(field["name"]) for field in self.source_schema["fields"]]
+        self.rows = rows.select("*", F.struct(*map(F.col, names)).alias(_SOURCE))
+        parts = parts_of(asked.condition, self.snapshot.schema, self.source_schema, asked.target_alias)
+        where, self.count = pruning(parts, rows, self.snapshot.schema, self.source_schema)
+        candidates = self.transaction.files(None if asked.not_matched_by_source else where)
+        pairs = self._pairs(candidates)
+        hits = self._hits(candidates, pairs)
+        with RowFiles(asked.table.store, self.state) as files:
+            changed = change_rows(
+                self.spark,
+                self.snapshot,
+                self.state,
+                hits,
+                self.changing,
+                files,
+                alias=asked.target_alias,
+                joined=self._beside if any(each.kind is Kind.UPDATE for each in asked.matched) else None,
+                split=len(asked.matched),
+            )
+            adds = self._inserts(pairs, files)
+            return self._commit(files, changed, adds, hits, len(candidates))
+
+    @property
+    def _is_small(self) -> bool:
+        return self.count * (len(self.source_schema["fields"]) + 1) * _BYTES_PER_VALUE <= _BROADCAST_BYTES
+
+    def _source(self) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return F.broadcast(self.rows) if self._is_small else self.rows
+
+    def _target(self, files: pa.Table) -> DataFrame:
+        df = frame_of(self.spark, self.snapshot, files=files, rows=RowColumns(file=FILE, row=ROW))
+        return df.alias(self.asked.target_alias)
+
+    def _pairs(self, candidates: pa.Table) -> DataFrame | None:
+        """The pairs that the condition holds for, each with the clause that takes it; None if there cannot be any."""
+        from pyspark.sql import functions as F
+
+        if not len(candidates) or not self.count:
+            return None
+        both = self._target(candidates).join(self._source(), column_of(self.asked.condition), "inner")
+        if not self.changing:
+            return computed_once(both.select(F.col(SOURCE_ID).alias(HIT_SOURCE)).distinct())
+        taken = chosen(self.asked.matched).alias(CLAUSE)
+        return computed_once(both.select(FILE, ROW, F.col(SOURCE_ID).alias(HIT_SOURCE), taken))
+
+    def _hits(self, candidates: pa.Table, pairs: DataFrame | None) -> Hits:
+        from pyspark.sql import functions as F
+
+        asked = self.asked
+        nothing = Hits(candidates.slice(0, 0), None, {})
+        if not self.changing or not len(candidates):
+            return nothing
+        found = None
+        if pairs is not None and asked.matched:
+            found = pairs.where(F.col(CLAUSE).isNotNull()).withColumnRenamed(HIT_SOURCE, SOURCE_ID)
+        if asked.not_matched_by_source:
+            alone = self._alone(candidates, pairs)
+            found = alone if found is None else found.unionByName(alone)
+        if found is None:
+            return nothing
+        hits, most = hits_in(self.spark, candidates, found)
+        if most > 1 and not (len(asked.matched) == 1 and asked.matched[0] == Clause(Kind.DELETE)):
+            raise self._ambiguous(candidates, found)
+        return hits
+
+    def _alone(self, candidates: pa.Table, pairs: DataFrame | None) -> DataFrame:
+        """The rows of the table that no row of the source matches, and that a clause takes."""
+        from pyspark.sql import functions as F
+
+        rows = self._target(candidates)
+        taken = chosen(self.asked.not_matched_by_source, len(self.asked.matched)).alias(CLAUSE)
+        alone = rows.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ID), taken)
+        alone = alone.where(F.col(CLAUSE).isNotNull())
+        if pairs is not None:
+            met = pairs.select(F.col(FILE).alias("file"), F.col(ROW).alias("row"))
+            alone = alone.join(met, (F.col(FILE) == F.col("file")) & (F.col(ROW) == F.col("row")), "left_anti")
+        return computed_once(alone)
+
+    def _beside(self, df: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        return df.join(self._source(), F.col(HIT_SOURCE) == F.col(SOURCE_ID), "left")
+
+    def _inserts(self, pairs: DataFrame | None, files: RowFiles) -> list[Add]:
+        """Writes rows of the source that match none."""
+        from pyspark.sql import functions as F
+
+        if not self.inserting or not self.count:
+            return []
+        rows = self.rows
+        if pairs is not None:
+            met = pairs.select(F.col(HIT_SOURCE))
+            rows = rows.join(met, F.col(SOURCE_ID) == F.col(HIT_SOURCE), "left_anti")
+        rows = rows.select("*", chosen(self.inserting).alias(CLAUSE))
+        adds: list[Add] = []
+        for number, clause in enumerate(self.inserting):
+            values = (clause.values or {}).items()
+            items = [column_of(value).alias(_insert_name(name, self.asked.target_alias)) for name, value in values]
+            new = rows.where(F.col(CLAUSE) == F.lit(number)).select(*items)
+            adds += files.write(incoming(new, self.state, table=self.url))
+        return adds
+
+    def _ambiguous(self, candidates: pa.Table, found: DataFrame) -> InputError:
+        from pyspark.sql import functions as F
+
+        twice = found.groupBy(FILE, ROW).count().where("count > 1").first()
+        assert twice is not None
+        here = (F.col(FILE) == F.lit(twice[0])) & (F.col(ROW) == F.lit(twice[1]))
+        names = [quoted(field["name"]) for field in self.snapshot.schema["fields"] if not is_void(field["type"])]
+        row = self._target(candidates.slice(twice[0], 1)).where(F.col(ROW) == F.lit(twice[1]))
+        mine = row.select(F.to_json(F.struct(*names))).first()
+        claims = found.where(here).select(F.col(SOURCE_ID).alias(HIT_SOURCE)).orderBy(HIT_SOURCE).limit(2)
+        theirs = claims.join(self.rows, F.col(HIT_SOURCE) == F.col(SOURCE_ID)).select(F.to_json(_SOURCE)).collect()
+        return InputError(
+            f"{twice[2]} rows of the source match the same row of {self.url}, and only one of them can change it",
+            condition="MERGE_AMBIGUOUS",
+            sides={
+                "row of the table": "" if mine is None else str(mine[0])[:500],
+                "rows of the source": " and ".join(str(each[0])[:500] for each in theirs),
+            },
+            next_step="Leave one row per key in the source, or make the condition tell them apart.",
+        )
+
+    # ------------------------------------------------------------------ committing
+
+    def _commit(self, files: RowFiles, changed: Changed, adds: Sequence[Add], hits: Hits, scanned: int) -> RowsChanged:
+        changes = list(changed.changes)
+        if changed.is_recorded:
+            changes += inserted(self.spark, self.asked.table.store, self.state, adds, files)
+        metrics = self._metrics(files, changed, adds, hits, len(changes), scanned)
+        actions: list[Action] = [*changed.removes, *changed.adds, *adds, *changes]
+        if not files.actions(actions):
+            return RowsChanged(self.snapshot.version, False, metrics)
+        asked = self.asked
+        parameters = {
+            "predicate": [f"({text_of(asked.condition)})"],
+            "matchedPredicates": [clause.describe() for clause in asked.matched],
+            "notMatchedPredicates": [clause.describe() for clause in asked.not_matched],
+            "notMatchedBySourcePredicates": [clause.describe() for clause in asked.not_matched_by_source],
+        }
+        tags = preserved(files, changed)
+        version = files.commit(self.transaction, actions, "MERGE", parameters, metrics=metrics, tags=tags)
+        return RowsChanged(version, True, metrics)
+
+    def _metrics(
+        self, files: RowFiles, changed: Changed, adds: Sequence[Add], hits: Hits, feeds: int, scanned: int
+    ) -> dict[str, int]:
+        split = len(self.asked.matched)
+        taken = {(kind, matched): 0 for kind in (Kind.UPDATE, Kind.DELETE) for matched in (True, False)}
+        for number, clause in enumerate(self.changing):
+            taken[clause.kind, number < split] += hits.counts.get(number) or 0
+        fresh = [add for add in (*changed.adds, *adds) if add.deletion_vector is None]
+        again = {add.path for add in changed.adds}
+        gone = [each for each in changed.removes if each.path not in again]
+        inserted_rows = files.figures(adds)["numOutputRows"]
+        return {
+            "numSourceRows": self.count,
+            "numTargetRowsInserted": inserted_rows,
+            "numTargetRowsUpdated": changed.updated,
+            "numTargetRowsDeleted": changed.deleted or 0,
+            "numTargetRowsCopied": changed.copied,
+            "numTargetRowsMatchedUpdated": taken[Kind.UPDATE, True],
+            "numTargetRowsMatchedDeleted": taken[Kind.DELETE, True],
+            "numTargetRowsNotMatchedBySourceUpdated": taken[Kind.UPDATE, False],
+            "numTargetRowsNotMatchedBySourceDeleted": taken[Kind.DELETE, False],
+            "numOutputRows": changed.rows + inserted_rows,
+            "numTargetFilesScanned": scanned,
+            "numTargetFilesAdded": len(fresh),
+            "numTargetFilesRemoved": len(gone),
+            "numTargetBytesAdded": sum(add.size for add in fresh),
+            "numTargetBytesRemoved": sum(each.size or 0 for each in gone),
+            "numTargetChangeFilesAdded": feeds,
+            **changed.vectors("numTargetDeletionVectors"),
+            "executionTimeMs": int((time.monotonic() - self.began) * 1000),
+        }
+
+
+def _insert_name(name: str, alias: str) -> str:
+    """The column that a value of an insert is for."""
+    for prefix in (f"{alias}.", f"`{alias}`."):
+        name = name.removeprefix(prefix)
+    return name[1:-1].replace("``", "`") if name[:1] == "`" else name

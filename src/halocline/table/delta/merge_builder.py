@@ -1,0 +1,121 @@
+"""What a merge is asked to do, put together clause by clause.
+
+The words are those of Delta's builder. Clauses of one kind stand in the order in which they were given, and the first
+whose condition holds decides about a row. Rows of the table and of the source are *matched* if the merge's condition
+holds for the pair. How it is done is in `halocline.table.delta.merge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from halocline.errors import InputError
+from halocline.table.delta.clauses import TARGET_ALIAS, Clause, Expression, Kind
+from halocline.table.delta.merge import Merge
+from halocline.table.delta.row_verbs import RowsChanged
+from halocline.table.opening import Opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class MergeBuilder:
+    """A merge that is being put together; every call returns a new one, and `execute` does it.
+
+    Example:
+        >>> orders = Table.for_path("lake/orders", spark)  # doctest: +SKIP
+        >>> merge = orders.merge(changes.alias("new"), "t.id = new.id")  # doctest: +SKIP
+        >>> merge.when_matched_update_all().when_not_matched_insert_all().execute()  # doctest: +SKIP
+    """
+
+    table: Opened
+    source: DataFrame
+    condition: Expression
+    target_alias: str = TARGET_ALIAS
+    matched: tuple[Clause, ...] = ()
+    not_matched: tuple[Clause, ...] = ()
+    not_matched_by_source: tuple[Clause, ...] = ()
+    evolves: bool = False
+
+    def when_matched_update(
+        self, condition: Expression | None = None, set: Mapping[str, Any] | None = None
+    ) -> MergeBuilder:
+        """Gives columns of matched rows new values, which may speak of both sides."""
+        return self._with("matched", Kind.UPDATE, condition, _given(set))
+
+    def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder:
+        """Gives matched rows all values of the source, by name."""
+        return self._with("matched", Kind.UPDATE, condition, None)
+
+    def when_matched_delete(self, condition: Expression | None = None) -> MergeBuilder:
+        """Deletes matched rows."""
+        return self._with("matched", Kind.DELETE, condition, None)
+
+    def when_not_matched_insert(
+        self, condition: Expression | None = None, values: Mapping[str, Any] | None = None
+    ) -> MergeBuilder:
+        """Inserts a row for a row of the source that matches none; values may speak of the source."""
+        return self._with("not_matched", Kind.INSERT, condition, _given(values))
+
+    def when_not_matched_insert_all(self, condition: Expression | None = None) -> MergeBuilder:
+        """Inserts rows of the source that match none, by name."""
+        return self._with("not_matched", Kind.INSERT, condition, None)
+
+    def when_not_matched_by_source_update(
+        self, condition: Expression | None = None, set: Mapping[str, Any] | None = None
+    ) -> MergeBuilder:
+        """Gives columns of rows that no row of the source matches new values, which may speak of the table."""
+        return self._with("not_matched_by_source", Kind.UPDATE, condition, _given(set))
+
+    def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> MergeBuilder:
+        """Deletes rows that no row of the source matches."""
+        return self._with("not_matched_by_source", Kind.DELETE, condition, None)
+
+    def with_schema_evolution(self) -> MergeBuilder:
+        """Lets the table grow by columns of the source that it lacks."""
+        return replace(self, evolves=True)
+
+    def execute(self) -> RowsChanged:
+        """Does the merge and commits it.
+
+        Raises:
+            InputError: Clauses or expressions cannot be used, or two rows of the source claim one row of the table
+                (`MERGE_AMBIGUOUS`).
+            SchemaError: Columns do not fit.
+            ConstraintError: A row breaks a rule of the table; nothing was written.
+            IncompatibleError: The release that acts may not write the table.
+            ConflictError: Somebody else changed the same rows first.
+        """
+        if not (self.matched or self.not_matched or self.not_matched_by_source):
+            raise InputError(
+                "the merge has no clause, so there is nothing to do",
+                sides={"clauses": "none"},
+                next_step="Add one, such as when_not_matched_insert_all().",
+            )
+        return Merge(self).execute()
+
+    def _with(
+        self, clauses: str, kind: Kind, condition: Expression | None, values: Mapping[str, Any] | None
+    ) -> MergeBuilder:
+        before: tuple[Clause, ...] = getattr(self, clauses)
+        if before and before[-1].condition is None:
+            raise InputError(
+                f"the clause before this one takes every row, so this one would never be reached: {clauses}",
+                sides={"before": f"{before[-1].kind.value} without a condition", "now": kind.value},
+                next_step="Give every clause but the last of its kind a condition.",
+            )
+        changed: dict[str, Any] = {clauses: (*before, Clause(kind, condition, values))}
+        return replace(self, **changed)
+
+
+def _given(values: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if not values:
+        raise InputError(
+            "a clause must say which values it sets",
+            sides={"given": repr(values)},
+            next_step="Give set= or values=, or use the clause for all columns.",
+        )
+    return values

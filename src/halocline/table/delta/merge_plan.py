@@ -1,0 +1,223 @@
+"""Which files a merge has to look into: what its condition and the rows of the source rule out.
+
+A condition is a conjunction of parts. A part that speaks of the table alone prunes files as it is. A part that sets a
+column of the table equal to a column of the source, a *key*, prunes by the values that the source has: all of them if
+they are few, else the lowest and the highest. Parts that are not understood prune nothing. Only text can be taken
+apart; a condition given as a Spark column prunes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.formats.delta.configuration.schema import decimal_of
+from halocline.spark.types.columns import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from sqlglot import exp
+
+MOST_VALUES: Final = 200
+"""So many values of a key are named one by one."""
+
+_WHOLE: Final = ("byte", "short", "integer", "long")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A column of the table that must be equal to one of the source."""
+
+    target: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is understood of a merge's condition.
+
+    Attributes:
+        keys: The keys.
+        tests: Conditions on the table alone, as SQL without aliases.
+    """
+
+    keys: tuple[Key, ...] = ()
+    tests: tuple[str, ...] = ()
+
+
+def parts_of(condition: Any, target: Mapping[str, Any], source: Mapping[str, Any], alias: str) -> Parts:
+    """Takes a condition apart.
+
+    Args:
+        condition: SQL text; anything else is not understood.
+        target: The table's schema.
+        source: The source's schema.
+        alias: The table's alias.
+
+    Example:
+        >>> columns = lambda *names: {"fields": [{"name": name, "type": "long"} for name in names]}
+        >>> parts_of("t.id = s.id AND t.day > 3", columns("id", "day"), columns("id"), "t")
+        Parts(keys=(Key(target='id', source='id'),), tests=('`day` > 3',))
+    """
+    import sqlglot
+    from sqlglot import errors, exp
+
+    if not isinstance(condition, str):
+        return Parts()
+    try:
+        tree = sqlglot.parse_one(condition, dialect="spark")
+    except (errors.SqlglotError, RecursionError):
+        return Parts()
+    sides = _Sides(target, source, alias)
+    keys, tests = [], []
+    for part in _conjuncts(tree):
+        if isinstance(part, exp.EQ) and (key := sides.key(part)):
+            keys.append(key)
+        elif sides.is_about_target(part):
+            tests.append(sides.bare(part).sql(dialect="spark"))
+    return Parts(tuple(keys), tuple(tests))
+
+
+def pruning(
+    parts: Parts, rows: DataFrame, target: Mapping[str, Any], source: Mapping[str, Any]
+) -> tuple[str | None, int]:
+    """A condition that every row of the table meets which may match, if one is known, and the number of source rows.
+
+    Args:
+        parts: What is understood of the merge's condition.
+        rows: The rows of the source, kept already.
+        target: The table's schema.
+        source: The source's schema.
+    """
+    from pyspark.sql import functions as F
+
+    keys = [key for key in parts.keys if _is_comparable(_type(target, key.target), _type(source, key.source))]
+    asked = [F.count(F.lit(1))]
+    for key in keys:
+        column = F.col(quoted(key.source))
+        asked += [F.min(column), F.max(column), F.approx_count_distinct(column)]
+    figures = rows.agg(*asked).collect()[0]
+    tests = list(parts.tests)
+    for number, key in enumerate(keys):
+        lowest, highest, distinct = figures[1 + 3 * number : 4 + 3 * number]
+        test = _range_test(quoted(key.target), lowest, highest)
+        if distinct <= MOST_VALUES // 2 and lowest is not None:
+            values = [row[0] for row in rows.select(quoted(key.source)).distinct().limit(MOST_VALUES + 1).collect()]
+            test = _list_test(quoted(key.target), values) or test
+        tests += [test] if test else []
+    return (" AND ".join(f"({test})" for test in tests) if tests else None), figures[0]
+
+
+class _Sides:
+    """Tells columns of the table from columns of the source."""
+
+    def __init__(self, target: Mapping[str, Any], source: Mapping[str, Any], alias: str) -> None:
+        self._target = {field["name"].lower(): field["name"] for field in target["fields"]}
+        self._source = {field["name"].lower(): field["name"] for field in source["fields"]}
+        self._alias = alias.lower()
+        # A qualifier may be a column instead, with the name after it inside.
+        fields = (*target["fields"], *source["fields"])
+        self._nested = {field["name"].lower() for field in fields if not isinstance(field["type"], str)}
+
+    def key(self, part: exp.EQ) -> Key | None:
+        """The key that an equation is, if it is one."""
+        from sqlglot import exp
+
+        found = {}
+        for side in (part.left, part.right):
+            if isinstance(side, exp.Column) and (place := self._place(side)):
+                found[place[0]] = place[1]
+        return Key(found["target"], found["source"]) if len(found) == 2 else None
+
+    def is_about_target(self, part: exp.Expr) -> bool:
+        """Whether a part is made of columns of the table and constants, compared in plain ways."""
+        from sqlglot import exp
+
+        plain = (exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.And, exp.Or, exp.Not)
+        compared = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is)
+        if not all(isinstance(node, (*plain, *compared)) for node in part.walk()):
+            return False
+        places = [self._place(column) for column in part.find_all(exp.Column)]
+        return bool(places) and all(place is not None and place[0] == "target" for place in places)
+
+    def bare(self, part: exp.Expr) -> exp.Expr:
+        """The part without aliases, every name quoted."""
+        from sqlglot import exp
+
+        copy = part.copy()
+        for column in list(copy.find_all(exp.Column)):
+            column.set("table", None)
+            column.this.set("quoted", True)
+        return copy
+
+    def _place(self, column: exp.Column) -> tuple[str, str] | None:
+        """The side and the name of a column; None if that is not certain."""
+        name, table = column.name.lower(), column.table.lower()
+        if column.args.get("db"):
+            return None
+        if not table:
+            if (name in self._target) == (name in self._source):
+                return None
+            return ("target", self._target[name]) if name in self._target else ("source", self._source[name])
+        if table in self._nested:
+            return None
+        if table == self._alias:
+            return ("target", self._target[name]) if name in self._target else None
+        return ("source", self._source[name]) if name in self._source else None
+
+
+def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Paren):
+        yield from _conjuncts(tree.this)
+    elif isinstance(tree, exp.And):
+        yield from _conjuncts(tree.left)
+        yield from _conjuncts(tree.right)
+    else:
+        yield tree
+
+
+def _type(schema: Mapping[str, Any], name: str) -> Any:
+    return next(field["type"] for field in schema["fields"] if field["name"] == name)
+
+
+def _is_comparable(target: Any, source: Any) -> bool:
+    """Whether the order of values is the same on both sides, and the same as in the log's statistics."""
+    if not isinstance(target, str) or not isinstance(source, str):
+        return False
+    if target in _WHOLE or decimal_of(target):
+        return source in _WHOLE or decimal_of(source) is not None
+    return target == source and target in ("string", "date")
+
+
+def _range_test(name: str, lowest: Any, highest: Any) -> str | None:
+    if lowest is None:
+        return "false"  # null is equal to nothing, so no row of the table matches
+    low, high = _literal(lowest), _literal(highest)
+    return None if low is None or high is None else f"{name} BETWEEN {low} AND {high}"
+
+
+def _list_test(name: str, values: Sequence[Any]) -> str | None:
+    literals = [_literal(value) for value in values if value is not None]
+    if not literals or None in literals or len(values) > MOST_VALUES:
+        return None
+    return f"{name} IN ({', '.join(text for text in literals if text)})"
+
+
+def _literal(value: Any) -> str | None:
+    """SQL for a value; None where it would take more than quotes."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, str) and value.isprintable() and not set(value) & {"'", "\\"}:
+        return f"'{value}'"
+    return None

@@ -1,0 +1,267 @@
+"""Rearranging rows without changing them: many small files become few, or rows are sorted along a curve.
+
+Files are rewritten in one commit that says it changes no data, so streams and change feeds skip it, and it only
+conflicts with commits that take away the same files. Rows that were marked as deleted are left out for good; all others
+keep their ids. Nothing of the table's metadata changes. A run that breaks off leaves files that nobody refers to; the
+next one begins again from what the table is.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from halocline.errors import InputError
+from halocline.formats.delta.actions.action import Action, Add
+from halocline.formats.delta.commit.transaction import system_clock
+from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
+from halocline.formats.delta.log.file_actions import removes_from
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.scan.frames import frame_of, session_zone
+from halocline.spark.types.columns import quoted
+from halocline.table.admission import state_of
+from halocline.table.delta.bins import bins_of, records_in, spread
+from halocline.table.delta.clauses import FILE, ROW
+from halocline.table.delta.matches import is_about_partitions, matches
+from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.row_verbs import RowsChanged, begun
+from halocline.table.delta.zorder import VALUE, with_z_value
+from halocline.table.opening import Opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TARGET_SIZE: Final = "delta.targetFileSize"
+_DEFAULT_SIZE: Final = 1024 * 1024 * 1024
+_CLUSTERING: Final = "delta.clustering"
+_KEY: Final = "__halocline_bin"
+_UNORDERED: Final = ("binary", "variant", "void", "boolean")
+_UNITS: Final = {"b": 1, "kb": 1024, "k": 1024, "mb": 1024**2, "m": 1024**2, "gb": 1024**3, "g": 1024**3}
+
+
+@dataclass(frozen=True)
+class OptimizeBuilder:
+    """A rearrangement that is being put together.
+
+    Example:
+        >>> orders = Table.for_path("lake/orders", spark)  # doctest: +SKIP
+        >>> orders.optimize().where("day >= '2026-11-01'").execute_compaction().metrics  # doctest: +SKIP
+        {'numAddedFiles': 1, 'numRemovedFiles': 40, ...}
+    """
+
+    table: Opened
+    condition: str | None = None
+
+    def where(self, condition: str) -> OptimizeBuilder:
+        """Only looks at partitions that meet a condition."""
+        if self.condition is not None:
+            raise InputError(
+                "a condition is given twice",
+                sides={"before": self.condition, "now": condition},
+                next_step="Write one condition, with AND.",
+            )
+        return replace(self, condition=condition)
+
+    def execute_compaction(self, *, min_file_size: int | None = None, max_file_size: int | None = None) -> RowsChanged:
+        """Packs small files of the same partition, and drops deleted rows where they take up much of a file.
+
+        Args:
+            min_file_size: Files shorter than this are packed; the table's `delta.targetFileSize`, or 1 GiB.
+            max_file_size: New files are about this long at most; the same.
+
+        Raises:
+            InputError: The condition does not speak of partitions only, or sizes make no sense.
+            ConflictError: Somebody else took away the same files first.
+        """
+        work = _Rearranging(self)
+        smallest, largest = work.sizes(min_file_size, max_file_size)
+        found = bins_of(work.files, smallest, largest)
+        return work.run(found, lambda files: work.packed(files, found), [])
+
+    def execute_z_order_by(self, *columns: str | Sequence[str], max_file_size: int | None = None) -> RowsChanged:
+        """Sorts the rows of each partition along a curve through some columns, and cuts them into even files.
+
+        Args:
+            columns: Names of the columns.
+            max_file_size: New files are about this long; the table's `delta.targetFileSize`, or 1 GiB.
+
+        Raises:
+            InputError: A column cannot be sorted by, the condition does not speak of partitions only, or the table
+                has clustering columns of its own.
+            ConflictError: Somebody else took away the same files first.
+        """
+        work = _Rearranging(self)
+        names = work.sortable([name for each in columns for name in ([each] if isinstance(each, str) else each)])
+        _, largest = work.sizes(None, max_file_size)
+        everything = [list(range(len(work.files)))] if len(work.files) else []
+        return work.run(everything, lambda files: work.sorted(files, names, largest), names)
+
+
+class _Rearranging:
+    """A rearrangement under way."""
+
+    def __init__(self, asked: OptimizeBuilder) -> None:
+        self.began = time.monotonic()
+        self.table = asked.table
+        self.spark: SparkSession = asked.table.spark
+        self.snapshot: Snapshot = asked.table.snapshot("write")
+        self.condition = asked.condition
+        self.files: pa.Table = self._chosen(asked.condition)
+
+    def _chosen(self, where: str | None) -> pa.Table:
+        if where is None:
+            return self.snapshot.files()
+        if not is_about_partitions(self.snapshot, where):
+            raise InputError(
+                f"{where!r} speaks of more than partitions, and files hold rows of either kind",
+                condition="PREDICATE_INVALID",
+                sides={"condition": where, "partition columns": ", ".join(self.snapshot.partition_columns) or "none"},
+                next_step="Name partition columns only.",
+            )
+        candidates = self.snapshot.files(where, timezone=session_zone(self.spark))
+        return matches(self.spark, self.snapshot, candidates, where).whole
+
+    def sizes(self, smallest: int | None, largest: int | None) -> tuple[int, int]:
+        """The bounds to pack by."""
+        default = _bytes_in(self.snapshot.configuration.get(TARGET_SIZE)) or _DEFAULT_SIZE
+        high = default if largest is None else largest
+        low = min(default, high) if smallest is None else smallest
+        if high <= 0 or low < 0 or low > high:
+            raise InputError(
+                "the sizes of files make no sense",
+                sides={"min_file_size": str(smallest), "max_file_size": str(largest)},
+                next_step="Give bytes, the smaller number first.",
+            )
+        return low, high
+
+    def sortable(self, names: Sequence[str]) -> list[str]:
+        """The columns in the table's spelling, if rows can be sorted by them."""
+        if _CLUSTERING in self.snapshot.domains:
+            raise InputError(
+                f"{self.table.url} has clustering columns, and rows can only be in one order",
+                sides={"table": self.snapshot.domains[_CLUSTERING].configuration, "asked for": ", ".join(names)},
+                next_step="Compact it instead, or drop the clustering feature first.",
+            )
+        fields = {field["name"].lower(): field for field in self.snapshot.schema["fields"]}
+        found = []
+        for name in names:
+            field = fields.get(name.lower())
+            if field is None:
+                raise InputError(
+                    f"there is no column {name!r} to sort by",
+                    condition="COLUMN_NOT_FOUND",
+                    sides={
+                        "asked for": ", ".join(names),
+                        "table has": ", ".join(map(str, (f["name"] for f in fields.values()))),
+                    },
+                )
+            if field["name"] in self.snapshot.partition_columns or not _has_order(field["type"]):
+                raise InputError(
+                    f"rows cannot be sorted by column {field['name']}",
+                    sides={"column": f"{field['name']} {field['type']}", "needed": "an ordered type, no partition"},
+                    next_step="Choose another column.",
+                )
+            found.append(str(field["name"]))
+        if not found or len(set(found)) < len(found):
+            raise InputError("columns to sort by must be named, each once", sides={"given": ", ".join(names) or "none"})
+        return found
+
+    # ------------------------------------------------------------------ rows
+
+    def packed(self, files: RowFiles, bins: Sequence[Sequence[int]]) -> list[Add]:
+        """Writes the files of each bin as one."""
+        from pyspark.sql import functions as F
+
+        numbers = [number for each in bins for number in each]
+        keys = spread(self.spark, len(bins))
+        of_file = np.repeat(keys, [len(each) for each in bins])
+        rows = self._rows(files, numbers)
+        side = pa.table({FILE: pa.array(range(len(numbers)), pa.int64()), _KEY: pa.array(of_file, pa.int64())})
+        rows = rows.join(F.broadcast(self.spark.createDataFrame(side)), FILE)
+        rows = rows.repartition(len(bins), F.col(_KEY)).sortWithinPartitions(_KEY, FILE, ROW)
+        return self._written(files, rows.drop(_KEY, FILE, ROW))
+
+    def sorted(self, files: RowFiles, names: Sequence[str], largest: int) -> list[Add]:
+        """Writes all chosen files in another order."""
+        from pyspark.sql import functions as F
+
+        total = sum(size or 0 for size in self.files["size"].to_pylist())
+        count = max(1, math.ceil(total / largest))
+        rows = with_z_value(
+            self._rows(files, range(len(self.files))).drop(FILE, ROW),
+            names,
+            sum(records or 0 for records in records_in(self.files)),
+        )
+        order = [F.col(quoted(name)) for name in (*self.snapshot.partition_columns, VALUE, *names)]
+        rows = rows.repartitionByRange(count, *order) if count > 1 else rows.coalesce(1)
+        return self._written(files, rows.sortWithinPartitions(*order).drop(VALUE))
+
+    def _rows(self, files: RowFiles, numbers: Sequence[int]) -> DataFrame:
+        chosen = self.files.take(pa.array(numbers, pa.int64()))
+        columns = replace(files.identities(), file=FILE, row=ROW)
+        return frame_of(self.spark, self.snapshot, files=chosen, rows=columns)
+
+    def _written(self, files: RowFiles, rows: DataFrame) -> list[Add]:
+        return files.rewrite(rows, self.snapshot.schema, data_change=False)
+
+    # ------------------------------------------------------------------ committing
+
+    def run(self, bins: Sequence[Sequence[int]], write: Any, z_order: Sequence[str]) -> RowsChanged:
+        """Writes files again and commits them in place of the old ones."""
+        numbers = [number for each in bins for number in each]
+        if not numbers:
+            return RowsChanged(self.snapshot.version, False, self._metrics([], self.files.slice(0, 0)))
+        old = self.files.take(pa.array(numbers, pa.int64()))
+        transaction = begun(self.spark, self.snapshot)
+        transaction.read_files(old["path"].to_pylist())
+        with RowFiles(self.table.store, state_of(self.snapshot)) as files:
+            adds = write(files)
+            metrics = self._metrics(adds, old)
+            actions: list[Action] = [
+                *removes_from(old, timestamp_ms=system_clock(), data_change=False),
+                *adds,
+            ]
+            parameters = {
+                "predicate": [] if self.condition is None else [f"({self.condition})"],
+                "zOrderBy": list(z_order),
+                "clusterBy": [],
+                "auto": False,
+            }
+            tags = {PRESERVED_TAG: "true"} if files.identities().names else None
+            version = files.commit(transaction, actions, "OPTIMIZE", parameters, metrics=metrics, tags=tags)
+        return RowsChanged(version, True, metrics)
+
+    def _metrics(self, adds: Sequence[Add], old: pa.Table) -> Mapping[str, int]:
+        sizes = sorted(add.size for add in adds) or [0]
+        found = {
+            "numRemovedFiles": len(old),
+            "numRemovedBytes": sum(size or 0 for size in old["size"].to_pylist()),
+            "numAddedFiles": len(adds),
+            "numAddedBytes": sum(add.size for add in adds),
+            "minFileSize": sizes[0],
+            "p25FileSize": sizes[len(sizes) // 4],
+            "p50FileSize": sizes[len(sizes) // 2],
+            "p75FileSize": sizes[len(sizes) * 3 // 4],
+            "maxFileSize": sizes[-1],
+            "numDeletionVectorsRemoved": len(old) - old["deletion_vector"].null_count,
+        }
+        return {**found, "executionTimeMs": int((time.monotonic() - self.began) * 1000)}
+
+
+def _has_order(type: Any) -> bool:
+    return isinstance(type, str) and type not in _UNORDERED
+
+
+def _bytes_in(text: str | None) -> int | None:
+    """A length such as `134217728` or `128mb` in bytes; None if there is none that can be read."""
+    if text is None:
+        return None
+    number = text.strip().lower().rstrip("bkmg")
+    unit = text.strip().lower()[len(number) :] or "b"
+    return int(number) * _UNITS[unit] if number.isdigit() and unit in _UNITS else None

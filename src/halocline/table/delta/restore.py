@@ -1,0 +1,95 @@
+"""Going back: a new version with the rows, the columns and the properties of an older one.
+
+What comes back and what never does is worked out by `halocline.formats.delta.maintain.restore`; here it is committed
+behind the gate. No data is read or written, so no Spark session is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from halocline.compat.protocol import Protocol
+from halocline.errors import InputError
+from halocline.formats.delta.actions.action import Metadata, ProtocolAction
+from halocline.formats.delta.actions.protocol import protocol_of
+from halocline.formats.delta.commit.transaction import Transaction, system_clock
+from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.maintain.restore import Restoration, parameters, restoration
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.table.admission import admit
+from halocline.table.opening import Moment, Opened
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What going back did.
+
+    Attributes:
+        version: The version that the table then had.
+        restored_files: How many files came back.
+        removed_files: How many went.
+        restored_bytes: The length of those that came back.
+        removed_bytes: The length of those that went.
+        files: How many files the table then had.
+        bytes: How long they are together.
+    """
+
+    version: int
+    restored_files: int
+    removed_files: int
+    restored_bytes: int
+    removed_bytes: int
+    files: int
+    bytes: int
+
+
+class Restoring(Opened):
+    """The part of `Table` that goes back."""
+
+    def restore(self, version: int | None = None, *, timestamp: Moment | None = None) -> Restored:
+        """Makes the table what it was at a version or time, as a new version.
+
+        Args:
+            version: The version to go back to.
+            timestamp: A time; the version that held then.
+
+        Raises:
+            NotFoundError: There is no such version, or some of its files are gone (`DATA_FILES_MISSING`).
+            InputError: Neither is given, the version is not older, or the table only takes new rows.
+            ConflictError: Somebody else changed the table meanwhile.
+
+        Example:
+            >>> Table.for_path("lake/orders").restore(12).restored_files  # doctest: +SKIP
+            3
+        """
+        if (version is None) == (timestamp is None):
+            raise InputError(
+                "give a version or a timestamp to go back to",
+                sides={"version": str(version), "timestamp": str(timestamp)},
+            )
+        current = self.snapshot("write")
+        target = self.snapshot(version=version, timestamp=timestamp)
+        planned = restoration(current, target, now_ms=system_clock())
+        _ask(self.url, current, planned)
+        transaction = Transaction(current)
+        transaction.read_whole_table()
+        details = parameters(version, None if timestamp is None else str(timestamp))
+        committed = transaction.commit(planned.actions, "RESTORE", details, metrics=planned.metrics)
+        figures = planned.metrics
+        return Restored(
+            version=committed,
+            restored_files=figures["numRestoredFiles"],
+            removed_files=figures["numRemovedFiles"],
+            restored_bytes=figures["restoredFilesSize"],
+            removed_bytes=figures["removedFilesSize"],
+            files=figures["numOfFilesAfterRestore"],
+            bytes=figures["tableSizeAfterRestore"],
+        )
+
+
+def _ask(table: str, current: Snapshot, planned: Restoration) -> None:
+    """Going back to a version with features that were dropped since brings them back."""
+    protocols = [each for each in planned.actions if isinstance(each, ProtocolAction)]
+    metadata = next((each for each in planned.actions if isinstance(each, Metadata)), current.metadata)
+    after: Protocol = protocol_of(protocols[0]) if protocols else current.protocol
+    admit(table, current.protocol, TableState(metadata, after))

@@ -1,0 +1,249 @@
+"""Rows as clauses leave them: new values assigned, cast, generated and checked in the plan of one pass.
+
+Rows come with the number of the clause that takes them (`CLAUSE`, null for rows that stay as they are) and with
+themselves as they were (`OLD`). `with_values` computes the values that clauses assign, each only for the rows of its
+own clause, so that an expression never meets a row that it was not written for. `edited` turns them into rows of the
+table.
+
+Generated columns that a clause does not set are computed anew for the rows it changes. The table's rules are held
+against changed rows only: a row that is merely moved to another file is nobody's to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import HaloclineError, InputError
+from halocline.formats.delta.configuration.identity import identity_columns
+from halocline.spark.types import char_types
+from halocline.spark.types.assignment import Assignment, unfit_value
+from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type
+from halocline.spark.types.partition_values import kept_sql
+from halocline.spark.write.rules import GENERATION, Rule, guarded, rules_of, violation
+from halocline.table.delta.clauses import CLAUSE, OLD, Clause, Kind, column_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_SET: Final = "__halocline_set_"
+_STEP: Final = re.compile(r"`(?:[^`]|``)*`|[^.]+")
+
+
+@dataclass(frozen=True)
+class Edited:
+    """Rows after clauses.
+
+    Attributes:
+        rows: The table's columns, `CLAUSE`, and what was to be kept.
+        rules: What changed rows must obey; it is part of the plan.
+    """
+
+    rows: DataFrame
+    rules: tuple[Rule, ...]
+
+    def failure(self, error: BaseException, table: str) -> HaloclineError | None:
+        """What went wrong in the table's words, or None if a Spark job failed for a reason of its own."""
+        return violation(error, self.rules, table) or unfit_value(error, table)
+
+
+def checked_values(values: Mapping[str, Any], schema: Mapping[str, Any], alias: str, table: str) -> dict[str, Any]:
+    """Values to be assigned, by column or by the path of a nested field, in the table's spelling.
+
+    Args:
+        values: What the user gives; names may have the table's alias in front.
+        schema: The schema that the table is going to have.
+        alias: The table's alias.
+        table: Its name, for messages.
+
+    Raises:
+        InputError: There is no such column, it is given twice, or the table makes its values itself.
+    """
+    fields = {field["name"].lower(): field for field in schema["fields"]}
+    own = {column.name for column in identity_columns(schema)}
+    found: dict[str, Any] = {}
+    for given, value in values.items():
+        path = _path(given, fields, alias)
+        if path is None:
+            raise InputError(
+                f"there is no column {given!r} to set",
+                condition="COLUMN_NOT_FOUND",
+                sides={"given": given, "table has": ", ".join(field["name"] for field in schema["fields"])},
+                next_step="Use one of the table's columns.",
+            )
+        if path[0] in own:
+            raise InputError(
+                f"{table} makes the values of column {path[0]} itself, and they never change",
+                sides={"column": f"{path[0]}, an identity column", "asked for": f"to set {given}"},
+                next_step=f"Leave {path[0]} out.",
+            )
+        name = ".".join(map(quoted, path))
+        if any(name == other or name.startswith(f"{other}.") or other.startswith(f"{name}.") for other in found):
+            raise InputError(f"column {given} is set twice", sides={"given": ", ".join(values)})
+        found[name] = value
+    return found
+
+
+def with_values(df: DataFrame, clauses: Mapping[int, Clause], schema: Mapping[str, Any]) -> DataFrame:
+    """The rows with what their clauses assign, in columns of their own.
+
+    Args:
+        df: Rows with `CLAUSE` and `OLD`, and everything that expressions speak of.
+        clauses: The clauses, by number; values by quoted path, as `checked_values` gives them.
+        schema: The table's schema so far.
+    """
+    from pyspark.sql import functions as F
+
+    items = []
+    for number, clause in clauses.items():
+        if clause.kind is Kind.UPDATE:
+            for column, value in _by_column(clause.values or {}, schema):
+                taken = F.when(F.col(CLAUSE) == F.lit(number), value)
+                items.append(taken.alias(_name(number, column)))
+    return df.select("*", *items) if items else df
+
+
+def edited(
+    df: DataFrame,
+    clauses: Mapping[int, Clause],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    configuration: Mapping[str, str],
+    *,
+    keep: Sequence[str],
+    table: str,
+    partition_columns: Sequence[str] = (),
+) -> Edited:
+    """Rows of the table, with the values that clauses assign.
+
+    Args:
+        df: What `with_values` returned.
+        clauses: The clauses, by number.
+        before: The schema of the rows as they were.
+        after: The schema that the table is going to have.
+        configuration: The table's properties.
+        keep: Further columns to keep.
+        table: The table's name, for messages.
+        partition_columns: The table's partition columns.
+
+    Raises:
+        SchemaError: A value does not fit its column.
+    """
+    given = {field.name: field.dataType.jsonValue() for field in df.schema if field.name.startswith(_SET)}
+    old = {field["name"].lower(): field for field in before["fields"]}
+    fields = [field for field in after["fields"] if not is_void(field["type"])]
+    work = Assignment()
+    values = [(field, _value(field, old, given, clauses, work)) for field in fields]
+    items = [f"{kept_sql(sql, field, partition_columns)} AS {quoted(field['name'])}" for field, sql in values]
+    work.check(table)
+    kept = list(map(quoted, (CLAUSE, *keep)))
+    rows = df.selectExpr(*items, *kept)
+    rows = rows.selectExpr(*_generated(fields, given, clauses), *kept)
+    rules = rules_of(after, configuration)
+    judged = [Rule(rule.name, f"{CLAUSE} IS NULL OR ({rule.condition})") for rule in rules]
+    return Edited(guarded(rows, judged), rules)
+
+
+def _value(
+    field: Field,
+    old: Mapping[str, Field],
+    given: Mapping[str, Any],
+    clauses: Mapping[int, Clause],
+    work: Assignment,
+) -> str:
+    """SQL for one column: what its clause assigns, else what it was."""
+    name, known = field["name"], old.get(field["name"].lower())
+    stays = missing(field["type"])
+    if known is not None and not is_void(known["type"]):
+        stays = work.value(f"{OLD}.{quoted(known['name'])}", known["type"], field["type"], name)
+    branches = ""
+    for number in clauses:
+        source = _name(number, name)
+        if source in given:
+            sql = work.value(quoted(source), given[source], field["type"], name)
+            branches += f" WHEN {number} THEN {char_types.fitted(sql, field)}"
+    return f"CASE {CLAUSE}{branches} ELSE {stays} END" if branches else stays
+
+
+def _generated(fields: Sequence[Field], given: Mapping[str, Any], clauses: Mapping[int, Clause]) -> Iterator[str]:
+    """The columns, generated ones computed anew where a clause changes the row and does not set them."""
+    for field in fields:
+        name, metadata = quoted(field["name"]), field.get("metadata") or {}
+        numbers = [
+            str(number)
+            for number, clause in clauses.items()
+            if clause.kind is Kind.UPDATE and _name(number, field["name"]) not in given
+        ]
+        if GENERATION not in metadata or not numbers:
+            yield name
+            continue
+        anew = f"CAST(({metadata[GENERATION]}) AS {sql_type(field['type'])})"
+        yield f"CASE WHEN {CLAUSE} IN ({', '.join(numbers)}) THEN {anew} ELSE {name} END AS {name}"
+
+
+def _by_column(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, Column]]:
+    """What is assigned to each column of the top level; nested fields become part of their struct."""
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    nested: dict[str, dict[tuple[str, ...], Any]] = {}
+    for name, value in values.items():
+        top, *below = map(_unquoted, _STEP.findall(name))
+        if below:
+            nested.setdefault(top, {})[tuple(below)] = value
+        else:
+            yield top, column_of(value)
+    for top, inner in nested.items():
+        yield top, _with_fields(f"{OLD}.{quoted(top)}", types[top], inner)
+
+
+def _with_fields(sql: str, type: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> Column:
+    """A struct with other values in some of its fields, at any depth; it is there even if it was not."""
+    from pyspark.sql import functions as F
+
+    parts = []
+    for field in type["fields"]:
+        name = field["name"]
+        here, inner = f"{sql}.{quoted(name)}", {path[1:]: value for path, value in values.items() if path[0] == name}
+        if () in inner:
+            part = column_of(inner[()])
+        elif inner:
+            part = _with_fields(here, field["type"], inner)
+        else:
+            part = F.expr(here)
+        parts.append(part.alias(name))
+    known = {field["name"] for field in type["fields"]}
+    parts += [column_of(value).alias(path[0]) for path, value in values.items() if path[0] not in known]
+    return F.struct(*parts)
+
+
+def _path(given: str, fields: Mapping[str, Field], alias: str) -> list[str] | None:
+    """The column, and the steps below it, that a name stands for; None if there is none."""
+    text = given.strip()
+    for candidate in (text, text.removeprefix(f"{alias}."), text.removeprefix(f"`{alias}`.")):
+        if candidate.lower() in fields:
+            return [str(fields[candidate.lower()]["name"])]
+        if found := _steps(candidate, fields):
+            return found
+    return None
+
+
+def _steps(text: str, fields: Mapping[str, Field]) -> list[str] | None:
+    found: list[str] = []
+    for part in _STEP.findall(text):
+        field = fields.get((_unquoted(part) if part[:1] == "`" else part).lower())
+        if field is None:
+            return None
+        found.append(str(field["name"]))
+        inner = field["type"]
+        is_struct = isinstance(inner, Mapping) and inner["type"] == "struct"
+        fields = {each["name"].lower(): each for each in inner["fields"]} if is_struct else {}
+    return found or None
+
+
+def _name(number: int, column: str) -> str:
+    return f"{_SET}{number}_{column}"
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`")

@@ -1,0 +1,274 @@
+"""The files that one write adds to a table, from the first row to the commit or to nothing.
+
+`RowFiles` is a context: inside it, rows are written and described as actions; `commit` makes them part of the table. If
+the context is left without a commit, for whatever reason, every file is deleted again. The one exception is a commit
+whose outcome nobody knows, because the store did not answer: its files may be live, so they stay, and vacuum decides.
+
+Rows that only move to another file keep their ids where the table tracks rows: they are written with the hidden columns
+that the table's properties name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+from pyroaring import BitMap64
+
+from halocline.errors import HaloclineError, UnavailableError
+from halocline.formats.delta.actions import deletion_vectors
+from halocline.formats.delta.actions.action import Action, Add, Cdc, DeletionVector, Metadata
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration import identity, properties
+from halocline.formats.delta.configuration.identity import IdentityColumn
+from halocline.formats.delta.configuration.metadata_rules import ID, MODE, PHYSICAL_NAME
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.features import row_ids
+from halocline.formats.delta.log.file_actions import encoded_path
+from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.types.assignment import Assignment
+from halocline.spark.types.columns import is_void, missing, quoted
+from halocline.spark.write.identity_values import marks_in
+from halocline.spark.write.row_plan import Incoming
+from halocline.spark.write.writer import WrittenFile, write_files
+from halocline.storage.base import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHANGE_TYPE: Final = "_change_type"
+_CHANGES: Final = "_change_data"
+_ROW_ID_COLUMN: Final = "delta.rowTracking.materializedRowIdColumnName"
+_ROW_VERSION_COLUMN: Final = "delta.rowTracking.materializedRowCommitVersionColumnName"
+# Ids that no column of a table ever gets; the first two are what Iceberg sets aside for the same columns.
+_ROW_ID_FIELD: Final = 2147483540
+_ROW_VERSION_FIELD: Final = 2147483539
+_CHANGE_TYPE_FIELD: Final = 2147483645
+# Bounds of decimals have more digits than a float keeps.
+_decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class RowFiles:
+    """New files of one table, nobody's until they are committed.
+
+    Args:
+        store: The table's store.
+        state: What the table is going to be.
+    """
+
+    def __init__(self, store: Store, state: TableState) -> None:
+        self._store = store
+        self._state = state
+        self._schema = state.schema
+        self._mode = properties.choice(state.metadata.configuration, MODE)
+        self._written: list[WrittenFile] = []
+        self._others: list[str] = []
+        self._marks: dict[str, int] = {}
+        self._kept = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if not self._kept:
+            self._discard()
+
+    # ------------------------------------------------------------------ writing
+
+    def write(self, incoming: Incoming) -> list[Add]:
+        """Writes rows that come in, and notes how far they have brought identity columns.
+
+        Raises:
+            ConstraintError: A row breaks a rule of the table.
+        """
+        try:
+            files = self._save(incoming.rows, self._schema)
+        except HaloclineError:
+            raise
+        except Exception as error:  # Spark's classes differ between classic sessions and Connect
+            raise incoming.failure(error, self._store.root) or error from None
+        if incoming.numbered and files:
+            physical = {self._physical(column): column for column in incoming.numbered}
+            self._marks |= marks_in(self._store, [(file.path, file.size) for file in files], physical)
+        return [_add(file, data_change=True) for file in files]
+
+    def rewrite(self, rows: DataFrame, schema: Mapping[str, Any], *, data_change: bool) -> list[Add]:
+        """Writes rows of the table again, which keep the ids that `identities` asked the scan for.
+
+        Args:
+            rows: The columns of a version, and the hidden ones if rows are tracked.
+            schema: The schema of that version, which the table may have outgrown.
+            data_change: Whether the table has other rows afterwards.
+        """
+        hidden = [(name, number) for name, number in self._hidden_columns() if name in rows.columns]
+        names = [name for name, _ in hidden]
+        added = [_hidden(name, "long", number) for name, number in hidden]
+        files = self._save(self._grown(rows, schema, names), _with_fields(self._schema, added))
+        return [_add(_without_stats(file, names), data_change=data_change) for file in files]
+
+    def write_changes(self, rows: DataFrame, schema: Mapping[str, Any]) -> list[Cdc]:
+        """Writes rows of the change feed: the columns of a version and `_change_type`."""
+        added = [_hidden(CHANGE_TYPE, "string", _CHANGE_TYPE_FIELD)]
+        rows = self._grown(rows, schema, [CHANGE_TYPE])
+        files = self._save(rows, _with_fields(self._schema, added), under=_CHANGES)
+        return [Cdc(encoded_path(file.path), file.partition_values, file.size) for file in files]
+
+    def write_vectors(self, bitmaps: Sequence[BitMap64]) -> list[DeletionVector]:
+        """Writes deletion vectors into one file and describes each."""
+        vectors = deletion_vectors.write_file(self._store, bitmaps)
+        self._others += [deletion_vectors.file_path(self._store, vector) for vector in vectors[:1]]
+        return vectors
+
+    def identities(self) -> RowColumns:
+        """The columns that a scan must add so that rewritten rows keep their ids; none if rows are not tracked."""
+        configuration = self._state.metadata.configuration
+        if not self._state.protocol.supports("rowTracking") or not properties.flag(configuration, row_ids.ENABLED):
+            return RowColumns()
+        row_id, version = (configuration.get(key) for key in (_ROW_ID_COLUMN, _ROW_VERSION_COLUMN))
+        return RowColumns(
+            row_id=row_id, row_commit_version=version, stored_row_id=row_id, stored_row_commit_version=version
+        )
+
+    # ------------------------------------------------------------------ committing
+
+    @property
+    def changes_metadata(self) -> bool:
+        """Whether the commit replaces the table's metadata."""
+        return bool(self._marks) or any(isinstance(each, Metadata) for each in self._state.actions)
+
+    def actions(self, files: Iterable[Action]) -> list[Action]:
+        """What to commit: the table's new state, marks of identity columns moved, and the files."""
+        state = list(self._state.actions)
+        if self._marks:
+            moved = identity.with_marks(self._state.metadata, self._marks)
+            state = [*(each for each in state if not isinstance(each, Metadata)), moved]
+        return [*state, *files]
+
+    def commit(
+        self,
+        transaction: Transaction,
+        files: Iterable[Action],
+        operation: str,
+        parameters: Mapping[str, Any],
+        *,
+        metrics: Mapping[str, Any],
+        user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> int:
+        """Commits the files; see `Transaction.commit`."""
+        try:
+            version = transaction.commit(
+                self.actions(files),
+                operation,
+                parameters,
+                metrics=metrics,
+                user_metadata=user_metadata,
+                txn=txn,
+                tags=tags,
+            )
+        except UnavailableError:
+            self._kept = True
+            raise
+        self._kept = transaction.outcome is None or transaction.outcome.committed
+        return version
+
+    def figures(self, adds: Sequence[Add]) -> dict[str, int]:
+        """The figures that a commit records of the files it adds."""
+        records = {encoded_path(file.path): file.num_records for file in self._written}
+        return {
+            "numFiles": len(adds),
+            "numOutputRows": sum(records.get(add.path, 0) for add in adds),
+            "numOutputBytes": sum(add.size for add in adds),
+        }
+
+    # ------------------------------------------------------------------ small things
+
+    def _save(self, rows: DataFrame, schema: Mapping[str, Any], under: str = "") -> list[WrittenFile]:
+        files = write_files(
+            rows,
+            table_url=self._store.root,
+            schema=schema,
+            partition_columns=self._state.metadata.partition_columns,
+            mapping_mode=self._mode,
+            configuration=self._state.metadata.configuration,
+            under=under,
+            store=self._store,
+        )
+        self._written += files
+        return files
+
+    def _grown(self, rows: DataFrame, schema: Mapping[str, Any], hidden: Sequence[str]) -> DataFrame:
+        """Rows of an older schema with the columns and types that the table is going to have."""
+        known = {each["name"].lower(): each for each in schema["fields"]}
+        work, items = Assignment(), []
+        for each in self._schema["fields"]:
+            before = known.get(each["name"].lower())
+            if not is_void(each["type"]):
+                source = quoted(each["name"] if before is None else before["name"])
+                sql = missing(each["type"]) if before is None else work.value(source, before["type"], each["type"], "")
+                items.append(f"{sql} AS {quoted(each['name'])}")
+        work.check(self._store.root)
+        return rows.selectExpr(*items, *map(quoted, hidden))
+
+    def _hidden_columns(self) -> list[tuple[str, int]]:
+        columns = self.identities()
+        named = ((columns.row_id, _ROW_ID_FIELD), (columns.row_commit_version, _ROW_VERSION_FIELD))
+        return [(name, number) for name, number in named if name is not None]
+
+    def _physical(self, column: IdentityColumn) -> str:
+        found = next(each for each in self._schema["fields"] if each["name"] == column.name)
+        return str(column.name if self._mode == "none" else found["metadata"][PHYSICAL_NAME])
+
+    def _discard(self) -> None:
+        """Deletes what was written; what cannot be deleted now is left to vacuum."""
+        with contextlib.suppress(HaloclineError, OSError):
+            self._store.delete_many([*(file.path for file in self._written), *self._others])
+        for folder in {_folder(file.path) for file in self._written}:
+            local = self._store.address(folder)
+            if local.startswith("/"):
+                shutil.rmtree(local, ignore_errors=True)
+
+
+def _hidden(name: str, type: str, number: int) -> dict[str, Any]:
+    return field(name, type, metadata={PHYSICAL_NAME: name, ID: number})
+
+
+def _with_fields(schema: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {**schema, "fields": [*schema["fields"], *added]}
+
+
+def _folder(path: str) -> str:
+    """The folder that one write has for itself."""
+    first, _, rest = path.partition("/")
+    return f"{first}/{rest.partition('/')[0]}" if first == _CHANGES else first
+
+
+def _add(file: WrittenFile, *, data_change: bool) -> Add:
+    return Add(
+        encoded_path(file.path),
+        file.partition_values,
+        file.size,
+        file.modification_time,
+        data_change,
+        stats=file.stats,
+    )
+
+
+def _without_stats(file: WrittenFile, names: Sequence[str]) -> WrittenFile:
+    """Hidden columns are nobody's to prune by."""
+    if not names:
+        return file
+    stats = _decode(file.stats)
+    kept = {
+        key: {name: each for name, each in value.items() if name not in names} if isinstance(value, dict) else value
+        for key, value in stats.items()
+    }
+    return msgspec.structs.replace(file, stats=_encode(kept).decode())
