@@ -8,7 +8,8 @@ export UV_SYSTEM_CERTS := true
 
 .DEFAULT_GOAL := help
 # The tests that read and write rows; they also run on Spark Connect and on the oldest PySpark that is supported.
-ROWS   := $(addprefix tests/spark/test_,scan.py write.py append.py overwrite.py changes.py delete.py merge.py)
+ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py \
+	$(addprefix tests/spark/table/test_,append.py overwrite.py change_feed.py delete.py merge.py)
 OLDEST := .venvs/oldest
 
 .PHONY: help demo test test-connect test-oldest unit check format bench compat interop clean java

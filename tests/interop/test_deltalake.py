@@ -10,12 +10,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from tests.support.tables import in_order, live_files, rows, their_rows
 
 from halocline.errors import ConstraintError
 from halocline.table import Table
 from halocline.table.delta.new_table import Identity, column
-
-from ..spark.tables import in_order, live_files, rows, their_rows  # noqa: TID252
 
 ROWS = "SELECT id, CAST(id % 3 AS INT) p, concat('n', id) s FROM range(20)"
 

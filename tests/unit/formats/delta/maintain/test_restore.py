@@ -1,0 +1,178 @@
+"""Going back, and cloning: both make a table out of files that exist already."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.commit_builders import add, remove, schema, vector
+
+from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
+from halocline.formats.delta.actions.action import Add, DomainMetadata
+from halocline.formats.delta.actions.deletion_vectors import write_file
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration import alter
+from halocline.formats.delta.configuration.identity import identity_columns, with_marks
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.features.drop import drop_feature
+from halocline.formats.delta.log.live_files import vectors_in
+from halocline.formats.delta.maintain.restore import parameters, restoration
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.storage.memory import MemoryStore
+
+NOW = 1_700_000_000_000
+
+
+def created(store=None, configuration=None, columns=None, partitions=()):
+    store = store or MemoryStore()
+    state = new_table(columns or schema("id"), partitions, configuration)
+    Transaction.create(store).commit(state.actions, "CREATE TABLE")
+    return store
+
+
+def commit(store, *actions, operation="WRITE") -> int:
+    for action in actions:
+        if isinstance(action, Add) and not store.exists(action.path):
+            store.put(action.path, b"data")
+    return Transaction(Snapshot.load(store)).commit(actions, operation)
+
+
+def restore(store, version: int, **options) -> dict[str, int]:
+    current, target = Snapshot.load(store), Snapshot.load(store, version=version)
+    back = restoration(current, target, now_ms=NOW, **options)
+    transaction = Transaction(current)
+    transaction.read_whole_table()
+    transaction.commit(back.actions, "RESTORE", parameters(version, None), metrics=back.metrics)
+    return back.metrics
+
+
+def paths(store, **options) -> list[str]:
+    return sorted(Snapshot.load(store, **options).files()["path"].to_pylist())
+
+
+def test_table_is_what_it_was_and_history_grows():
+    store = created()
+    commit(store, add("a"), add("b"))
+    commit(store, remove("a"), add("c"), operation="UPDATE")
+    metrics = restore(store, 1)
+    assert paths(store) == ["a", "b"]
+    assert paths(store, version=2) == ["b", "c"]
+    assert Snapshot.load(store).version == 3
+    assert metrics == {
+        "tableSizeAfterRestore": 200,
+        "numOfFilesAfterRestore": 2,
+        "numRemovedFiles": 1,
+        "numRestoredFiles": 1,
+        "removedFilesSize": 100,
+        "restoredFilesSize": 100,
+    }
+    info = Snapshot.load(store).commit_info.values
+    assert info["operationParameters"] == {"version": 1, "timestamp": None}
+    assert info["isBlindAppend"] is False
+
+
+def test_file_is_told_from_itself_with_another_vector():
+    store = created(configuration={"delta.enableDeletionVectors": "true"})
+    commit(store, add("a"))
+    (first,) = write_file(store, [[1]])
+    commit(store, remove("a"), add("a", deletion_vector=first), operation="DELETE")
+    restore(store, 1)
+    assert Snapshot.load(store).files()["deletion_vector"].to_pylist() == [None]
+    restore(store, 2)
+    (found,) = vectors_in(Snapshot.load(store).files()["deletion_vector"])
+    assert found == first
+
+
+@pytest.mark.parametrize("vectors", [False, True], ids=["data file", "vector file"])
+def test_missing_files_are_named_and_nothing_is_written(vectors):
+    store = created(configuration={"delta.enableDeletionVectors": "true"})
+    commit(store, add("a", deletion_vector=vector("ab^-aqEH.-t@S}K{vb[*k^") if vectors else None))
+    commit(
+        store, remove("a", deletion_vector=vector("ab^-aqEH.-t@S}K{vb[*k^") if vectors else None), operation="DELETE"
+    )
+    if not vectors:
+        store.delete("a")
+    with pytest.raises(NotFoundError) as caught:
+        restore(store, 1)
+    assert caught.value.condition == "DATA_FILES_MISSING"
+    assert caught.value.sides["missing"].startswith("ab/deletion_vector_" if vectors else "a")
+    assert Snapshot.load(store).version == 2
+    restore(store, 1, ignore_missing=True)
+    assert paths(store) == ["a"]
+
+
+def test_only_older_versions_can_be_restored():
+    store = created()
+    commit(store, add("a"))
+    with pytest.raises(InputError, match="not older"):
+        restore(store, 1)
+
+
+def test_protocol_never_goes_back_and_properties_do():
+    store = created()
+    snapshot = Snapshot.load(store)
+    state = alter.set_properties(
+        TableState(snapshot.metadata, snapshot.protocol),
+        {
+            "delta.enableDeletionVectors": "true",
+            "delta.checkpointInterval": "7",
+            "delta.enableInCommitTimestamps": "true",
+        },
+    )
+    commit(store, *state.actions, operation="SET TBLPROPERTIES")
+    restore(store, 0)
+    after = Snapshot.load(store)
+    assert after.protocol == state.protocol
+    assert "delta.checkpointInterval" not in after.configuration
+    assert after.configuration["delta.enableInCommitTimestamps"] == "true", "timestamps never go back"
+
+
+def test_identity_marks_only_move_forward():
+    notes = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+    store = created(columns=schema(field("id", "long", metadata=notes)))
+    commit(store, with_marks(Snapshot.load(store).metadata, {"id": 9}), add("a"))
+    restore(store, 0)
+    assert identity_columns(Snapshot.load(store).schema)[0].mark == 9
+    assert paths(store) == []
+
+
+def test_domains_go_back_but_for_row_ids():
+    store = created(configuration={"delta.enableRowTracking": "true"})
+    commit(store, DomainMetadata("kept", "1"))
+    commit(store, DomainMetadata("kept", "2"), DomainMetadata("new", "x"), add("a", rows=5))
+    restore(store, 1)
+    domains = Snapshot.load(store).domains
+    assert {name: domain.configuration for name, domain in domains.items()} == {
+        "kept": "1",
+        "delta.rowTracking": '{"rowIdHighWaterMark":4}',
+    }
+
+
+def test_rows_that_lost_their_ids_are_not_tracked_again():
+    store = created(configuration={"delta.enableRowTracking": "true"})
+    commit(store, add("a", rows=5))
+    drop_feature(store, "rowTracking", truncate_history=False, admit=lambda *_: None)
+    last = Snapshot.load(store).version
+    commit(store, add("b", rows=5))
+    with pytest.raises(UnsupportedError, match="version 1 tracked its rows") as refused:
+        restore(store, 1)
+    assert refused.value.sides == {
+        "version 1": "delta.enableRowTracking=true, ids up to 4",
+        f"version {last + 1}": "no ids",
+    }
+    assert Snapshot.load(store).version == last + 1, "nothing was written"
+    restore(store, last)
+    assert paths(store) == ["a"]
+    assert not Snapshot.load(store).protocol.supports("rowTracking")
+
+
+def test_any_change_in_between_is_a_conflict():
+    store = created()
+    commit(store, add("a"))
+    commit(store, add("b"))
+    current, target = Snapshot.load(store), Snapshot.load(store, version=1)
+    back = restoration(current, target, now_ms=NOW)
+    commit(store, add("c"))
+    transaction = Transaction(current)
+    transaction.read_whole_table()
+    with pytest.raises(ConflictError):
+        transaction.commit(back.actions, "RESTORE", parameters(1, None))
