@@ -1,0 +1,173 @@
+"""Schemas as JSON, the form in which Delta's log and Spark spell them.
+
+What is read comes out again as it was: keys in their order, keys that this release does not know, types by their
+spelling. The text itself may differ in blanks only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from halocline.errors import MalformedError
+from halocline.schema.types import DEEPEST, EMPTY, Array, DataType, Field, FrozenMapping, Map, Opaque, Primitive, Struct
+
+_FIELD: Final = Field("", Primitive("void")).order
+_STRUCT: Final = Struct().order
+_ARRAY: Final = Array(Primitive("void")).order
+_MAP: Final = Map(Primitive("void"), Primitive("void")).order
+_ENOUGH: Final = 80
+_NO_COLUMNS: Final = Struct()
+
+
+def parse(text: str) -> Struct:
+    """The schema in a text; empty text is a table without columns.
+
+    Raises:
+        MalformedError: It is not the JSON of a struct.
+
+    Example:
+        >>> print(parse('{"type":"struct","fields":[{"name":"id","type":"long","nullable":false,"metadata":{}}]}'))
+        struct<id: long not null>
+    """
+    if not text:
+        return _NO_COLUMNS
+    try:
+        content = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise malformed(f"the schema is not JSON: {str(error)[:_ENOUGH]}", text) from None
+    if not isinstance(content, dict) or content.get("type") != "struct":
+        raise malformed("the schema is not a struct", text)
+    return struct_from_json(content)
+
+
+def dump(type: DataType) -> str:
+    """The text to store, without blanks, as Delta writes it."""
+    return json.dumps(to_json(type), separators=(",", ":"), ensure_ascii=False)
+
+
+def struct_from_json(content: Mapping[str, Any]) -> Struct:
+    """The struct that a JSON object stands for.
+
+    Raises:
+        MalformedError: It stands for none.
+    """
+    return _struct(content, 1)
+
+
+def type_from_json(content: Any) -> DataType:
+    """The type that a JSON value stands for.
+
+    Raises:
+        MalformedError: It is not a type.
+
+    Example:
+        >>> print(type_from_json({"type": "array", "elementType": "long", "containsNull": True}))
+        array<long>
+    """
+    return _type(content, "", 1)
+
+
+def to_json(type: DataType) -> Any:
+    """The JSON value that stands for a type.
+
+    Example:
+        >>> to_json(Struct([Field("id", Primitive("long"))]))["fields"][0]
+        {'name': 'id', 'type': 'long', 'nullable': True, 'metadata': {}}
+    """
+    match type:
+        case Primitive():
+            return type.text
+        case Struct():
+            return _ordered(type, {"type": "struct", "fields": [_field_to_json(each) for each in type.fields]})
+        case Array():
+            said = {"type": "array", "elementType": to_json(type.element), "containsNull": type.contains_null}
+            return _ordered(type, said)
+        case Map():
+            said = {"type": "map", "keyType": to_json(type.key), "valueType": to_json(type.value)}
+            return _ordered(type, said | {"valueContainsNull": type.value_contains_null})
+        case Opaque():
+            return _thawed(type.content)
+
+
+def malformed(message: str, found: object) -> MalformedError:
+    """The error for a schema that cannot be read."""
+    return MalformedError(
+        message,
+        condition="MALFORMED_METADATA",
+        sides={"expected": '{"type": "struct", "fields": [...]}', "found": str(found)[:_ENOUGH]},
+        next_step="Restore the metadata by reading an earlier version of the table.",
+    )
+
+
+def _type(content: Any, name: str, depth: int) -> DataType:
+    if isinstance(content, str):
+        return Primitive(content)
+    if depth > DEEPEST or not isinstance(content, Mapping) or not isinstance(content.get("type"), str):
+        raise malformed(f"the type of column {name} is not a type, or is nested too deeply", content)
+    match content["type"]:
+        case "struct":
+            return _struct(content, depth, name)
+        case "array" if "elementType" in content:
+            element = _type(content["elementType"], name, depth + 1)
+            return Array(element, _flag(content, "containsNull", name), *_rest(content, _ARRAY))
+        case "map" if "keyType" in content and "valueType" in content:
+            key, value = (_type(content[part], name, depth + 1) for part in ("keyType", "valueType"))
+            return Map(key, value, _flag(content, "valueContainsNull", name), *_rest(content, _MAP))
+        case "array" | "map":
+            raise malformed(f"the type of column {name} is not a type", content)
+    return Opaque(content)
+
+
+def _struct(content: Mapping[str, Any], depth: int, parent: str = "") -> Struct:
+    listed = content.get("fields")
+    if not isinstance(listed, list | tuple):
+        raise malformed("a struct in the schema has no list of fields", content)
+    fields = []
+    for each in listed:
+        if not isinstance(each, Mapping) or not isinstance(each.get("name"), str) or "type" not in each:
+            raise malformed("a field in the schema has no name or no type", each)
+        name, metadata = each["name"], each.get("metadata") or EMPTY
+        here = f"{parent}.{name}" if parent else name
+        if not isinstance(metadata, Mapping):
+            raise malformed(f"the metadata of column {name!r} is not an object", metadata)
+        type = _type(each["type"], here, depth + 1)
+        fields.append(Field(name, type, _flag(each, "nullable", here), metadata, *_rest(each, _FIELD)))
+    return Struct(fields, *_rest(content, _STRUCT))
+
+
+def _flag(content: Mapping[str, Any], key: str, name: str) -> bool:
+    value = content.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise malformed(f"{key} of column {name} is neither true nor false", value)
+    return value is not False
+
+
+def _rest(content: Mapping[str, Any], known: tuple[str, ...]) -> tuple[FrozenMapping, tuple[str, ...]]:
+    """What an object says besides the known keys, and the order of its keys; a null says as little as no key."""
+    order = tuple(content)
+    if order == known and None not in content.values():
+        return EMPTY, known
+    extra = {key: value for key, value in content.items() if key not in known}
+    return FrozenMapping(extra), tuple(key for key in order if key in extra or content[key] is not None)
+
+
+def _field_to_json(field: Field) -> dict[str, Any]:
+    said = {"name": field.name, "type": to_json(field.type), "nullable": field.nullable}
+    return _ordered(field, said | {"metadata": _thawed(field.metadata)})
+
+
+def _ordered(owner: Field | Struct | Array | Map, said: dict[str, Any]) -> dict[str, Any]:
+    if not owner.extra and owner.order == tuple(said):
+        return said
+    everything = said | _thawed(owner.extra)
+    # A key that the JSON left out says what is the default, and is left out again while that holds.
+    late = [key for key in everything if key not in owner.order and everything[key] not in (True, {})]
+    return {key: everything[key] for key in (*owner.order, *late) if key in everything}
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _thawed(each) for key, each in value.items()}
+    return [_thawed(each) for each in value] if isinstance(value, tuple) else value
