@@ -26,7 +26,7 @@ import grpc
 
 from halocline.fleet.core.events import Heartbeat
 from halocline.fleet.core.ladder_state import View
-from halocline.fleet.core.state import Range, Report
+from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.handshake import Role, Wire
@@ -62,7 +62,7 @@ class Server:
 
 
 def report(number):
-    return Report(f"member-{number}", int(time.time() * 1000), "halocline@0.1.0", supported={"hudi": Range(6, 9)})
+    return Report(f"member-{number}", int(time.time() * 1000), "halocline@0.1.0", supported={"hudi": LevelRange(6, 9)})
 
 
 class Member:

@@ -10,9 +10,9 @@ from halocline.compat.history import History
 from halocline.fleet.core.events import DeclareLadder
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import Terms
+from halocline.fleet.core.state import FleetTerms
 from halocline.fleet.server.hosting import Config, Hosting
-from halocline.fleet.server.service import Settings
+from halocline.fleet.server.service import ServiceSettings
 from halocline.fleet.store import open_fleet_store
 from halocline.fleet.store.postgresql import PostgresqlStore
 from halocline.fleet.wire.handshake import Wire
@@ -39,8 +39,8 @@ async def main(asked):
         listen=f"127.0.0.1:{asked.get('port', 0)}",
         http="",
         ladders=(ladder,),
-        terms=Terms(asked.get("lease", 2000), asked.get("margin", 300)),
-        settings=Settings(tick_s=0.05),
+        terms=FleetTerms(asked.get("lease", 2000), asked.get("margin", 300)),
+        settings=ServiceSettings(tick_s=0.05),
         wire=wire(asked),
     )
     hosting = Hosting(config, store=store)

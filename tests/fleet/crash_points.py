@@ -33,7 +33,7 @@ from halocline.fleet.core.events import (
 )
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import View
-from halocline.fleet.core.state import Fleet, Range, Report, TableUse, Terms
+from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, Report, TableUse
 from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.store import Query, Write, open_fleet_store
 from halocline.fleet.store.codec import encode, taken_apart
@@ -42,13 +42,13 @@ HUDI = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8, changes_data=True))), "hal
 
 
 def report(name):
-    return Report(name, 1, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+    return Report(name, 1, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
 
 
 def heard(coordinator, name, seq):
-    standing = coordinator.state.fleet.standings["hudi"]
+    ladder_state = coordinator.state.fleet.ladder_states["hudi"]
     uses = frozenset({TableUse("lake/orders", "hudi")})
-    return Heartbeat(name, 1, seq, 0, {"hudi": View(standing.revision, standing.limit)}, uses)
+    return Heartbeat(name, 1, seq, 0, {"hudi": View(ladder_state.revision, ladder_state.limit)}, uses)
 
 
 SCRIPT = [
@@ -101,7 +101,7 @@ def play(url, at=0, begin=0, acknowledge=lambda name: None):
     store = open_fleet_store(url)
     killer = Killer(store.engine, at)
     clock = ManualClock(1_000_000)
-    terms = Terms(lease=1_000, margin=100)
+    terms = FleetTerms(lease=1_000, margin=100)
     coordinator = Coordinator(store, clock, name="one", address="", ladders=[HUDI], terms=terms)
     held = coordinator.take_over()
     assert held is None, held

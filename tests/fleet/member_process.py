@@ -8,7 +8,7 @@ import time
 
 from halocline.compat.history import History
 from halocline.errors import HaloclineError
-from halocline.fleet.core.state import Range, Report
+from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.wire.handshake import Wire
 
@@ -24,7 +24,7 @@ def main(asked):
     if "version" in asked:
         wire = Wire(asked["version"], History.load(asked["calls"]), History.load(asked["pushes"]))
     lo, hi = asked.get("levels", (6, 8))
-    report = Report(asked["name"], 0, asked.get("release", "hudi@1.0.2"), supported={"hudi": Range(lo, hi)})
+    report = Report(asked["name"], 0, asked.get("release", "hudi@1.0.2"), supported={"hudi": LevelRange(lo, hi)})
     client = FleetClient(
         asked["address"],
         report,

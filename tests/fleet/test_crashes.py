@@ -11,7 +11,7 @@ import pytest
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.core.effects import Audit
-from halocline.fleet.core.state import Change, Range, Report
+from halocline.fleet.core.state import LevelRange, RecordChange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.store import Holder, Query, StaleEpochError, Write
@@ -59,7 +59,7 @@ def test_sqlite_a_coordinator_killed_under_load_has_everything_it_acknowledged(l
                 if over.is_set():
                     return
 
-    report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+    report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
     with FleetClient(f"grpc://127.0.0.1:{port}", report, deadline=2) as member:
         life = member.incarnation
         workers = [threading.Thread(target=hold_on, args=(n,)) for n in range(3)]
@@ -90,7 +90,7 @@ def test_postgresql_a_second_coordinator_waits_and_takes_over_when_the_first_is_
     two = launch("coordinator_process.py", store=postgresql, lease=2000)
     second = two.hears(active=False)["port"]
     both = f"grpc://127.0.0.1:{second},127.0.0.1:{first}"
-    report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+    report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
     with FleetClient(both, report, deadline=2) as member, AdminClient(both, "ann", deadline=3) as admin:
         assert member.contact.epoch == 1, "the standby said where to go"
         admin.command("Raise", pb.RaiseRequest(ladder="hudi", level=8))
@@ -110,8 +110,8 @@ def test_postgresql_a_stalled_coordinator_that_wakes_up_changes_and_grants_nothi
     first = one.hears(active=True, epoch=1)["port"]
     two = launch("coordinator_process.py", store=postgresql, lease=2000)
     second = two.hears(active=False)["port"]
-    old = Report("old", 0, "hudi@0.15.0", supported={"hudi": Range(6, 6)})
-    new = Report("new", 0, "hudi@1.1.0", supported={"hudi": Range(6, 9)})
+    old = Report("old", 0, "hudi@0.15.0", supported={"hudi": LevelRange(6, 6)})
+    new = Report("new", 0, "hudi@1.1.0", supported={"hudi": LevelRange(6, 9)})
     with ExitStack() as clients:
         stuck = clients.enter_context(FleetClient(f"grpc://127.0.0.1:{first}", old, deadline=1))
         mobile = clients.enter_context(FleetClient(f"grpc://127.0.0.1:{first},127.0.0.1:{second}", new, deadline=1))
@@ -173,7 +173,7 @@ def test_postgresql_a_lease_is_counted_by_the_database_and_ends(stores, wait):
     with pytest.raises(StaleEpochError):
         one.renew(1)
     with pytest.raises(StaleEpochError):
-        one.write(1, Write([Change("incarnations", "etl", 1)], [Audit(1, "a", "join", "etl")]))
+        one.write(1, Write([RecordChange("incarnations", "etl", 1)], [Audit(1, "a", "join", "etl")]))
     assert two.audit(Query()) == []
 
 
@@ -199,7 +199,7 @@ def test_postgresql_taking_over_waits_for_a_write_that_is_under_way_and_sees_it(
             one._fence(connection, 1)
             began.set()
             go_on.wait(3)
-            one._put(connection, 1, Write([Change("incarnations", "etl", 7)]))
+            one._put(connection, 1, Write([RecordChange("incarnations", "etl", 7)]))
 
     writing = threading.Thread(target=slow_write)
     writing.start()
@@ -252,7 +252,7 @@ def test_postgresql_a_session_that_stalls_inside_a_transaction_is_cut_off(stores
         with one._transaction() as connection:
             one._fence(connection, 1, for_update=True)
             wait(lambda: _taken(two), "the stalled one is cut off and another takes over")
-            one._put(connection, 1, Write([Change("incarnations", "late", 1)]))
+            one._put(connection, 1, Write([RecordChange("incarnations", "late", 1)]))
 
     with pytest.raises(UnavailableError):
         stalled_write()

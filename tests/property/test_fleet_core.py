@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from halocline.fleet.core.effects import Admit, Announce, Commit, Refuse, Renew
+from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Refuse, Renew
 from halocline.fleet.core.events import (
     CancelDowngrade,
     CleanDowngrade,
@@ -41,12 +41,12 @@ from halocline.fleet.core.member_step import (
     may_commit,
     member_step,
 )
-from halocline.fleet.core.state import Fleet, Provenance, Range, Report, TableUse, Terms, applied
+from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, Provenance, Report, TableUse, applied
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Process, World
 from halocline.fleet.model.invariants import check
 
-TERMS = Terms(lease=10, margin=3, window=40)
+TERMS = FleetTerms(lease=10, margin=3, window=40)
 LADDERS = (
     Ladder("delta", (Rung(1), Rung(2), Rung(3, changes_data=True))),
     Ladder("hudi", (Rung(6), Rung(8, requires=(("delta", 2),), changes_data=True))),
@@ -54,10 +54,10 @@ LADDERS = (
 )
 NAMES = [f"m{number}" for number in range(10)]
 BINARIES = (
-    {"delta": Range(1, 1), "hudi": Range(6, 6)},
-    {"delta": Range(1, 2), "hudi": Range(6, 8), "index": Range(1, 1)},
-    {"delta": Range(1, 3), "hudi": Range(6, 8), "index": Range(1, 2)},
-    {"delta": Range(2, 3), "index": Range(1, 2)},
+    {"delta": LevelRange(1, 1), "hudi": LevelRange(6, 6)},
+    {"delta": LevelRange(1, 2), "hudi": LevelRange(6, 8), "index": LevelRange(1, 1)},
+    {"delta": LevelRange(1, 3), "hudi": LevelRange(6, 8), "index": LevelRange(1, 2)},
+    {"delta": LevelRange(2, 3), "index": LevelRange(1, 2)},
 )
 TABLES = ("lake/a", "lake/b")
 
@@ -105,7 +105,7 @@ class FleetMachine(RuleBasedStateMachine):
         violations = check(Moment(before, event, after, effects))
         assert not violations, violations
         for effect in effects:
-            if isinstance(effect, Commit):
+            if isinstance(effect, CommitRecords):
                 assert effect.epoch == self.store.epoch
                 self.store = applied(self.store, effect.changes)
             if isinstance(effect, Admit | Renew):
@@ -141,7 +141,7 @@ class FleetMachine(RuleBasedStateMachine):
         what = queue[pick % len(queue)] if queue else Tick()
         _, effects = step(self.stale, Event(self.now, what))
         granted = [each for each in effects if isinstance(each, Admit | Renew | Announce)]
-        assert not granted or (isinstance(effects[0], Commit) and effects[0].epoch != self.store.epoch)
+        assert not granted or (isinstance(effects[0], CommitRecords) and effects[0].epoch != self.store.epoch)
 
     # Members.
 
@@ -162,7 +162,7 @@ class FleetMachine(RuleBasedStateMachine):
         computer = self.computers[name]
         computer.life += 1
         table = frozenset({TableUse(uses, "delta")}) if uses else frozenset()
-        features = frozenset({"phrases"} if runs.get("index", Range(1, 1)).hi > 1 else ())
+        features = frozenset({"phrases"} if runs.get("index", LevelRange(1, 1)).hi > 1 else ())
         report = Report(name, 0, "engine@1.0", supported=runs, features=features, development=development, tables=table)
         computer.member = MemberState(report)
         self.acts(name, AskToJoin(self.clock(name), computer.life))
@@ -279,8 +279,8 @@ class FleetMachine(RuleBasedStateMachine):
     @rule(ladder=ladders)
     def goes_down(self, ladder):
         """The next phase of a downgrade, whichever it is."""
-        standing = self.leader.fleet.standings[ladder]
-        downgrade = standing.downgrade
+        ladder_state = self.leader.fleet.ladder_states[ladder]
+        downgrade = ladder_state.downgrade
         if downgrade is None:
             lowest = self.leader.fleet.ladders[ladder].levels[0]
             self.happens(StartDowngrade(ladder, lowest, "me", "because"))
@@ -295,7 +295,7 @@ class FleetMachine(RuleBasedStateMachine):
 
     def after_a_fall(self, ladder):
         """What gates did above the new level is over: they are closed everywhere, and data was cleaned, if any."""
-        level = self.leader.fleet.standings[ladder].level
+        level = self.leader.fleet.ladder_states[ladder].level
         if level < self.used.get(ladder, 0):
             self.used[ladder] = level
         for table in TABLES:
@@ -311,7 +311,7 @@ class FleetMachine(RuleBasedStateMachine):
     @rule(
         release=st.sampled_from(["trino@426", "trino@?", ""]),
         provenance=st.sampled_from([Provenance.OBSERVED, Provenance.DECLARED, Provenance.INFERRED]),
-        levels=st.sampled_from([{}, {"delta": Range(1, 2)}]),
+        levels=st.sampled_from([{}, {"delta": LevelRange(1, 2)}]),
     )
     def observes(self, release, provenance, levels):
         use = frozenset({TableUse("lake/a", "delta")})
@@ -347,17 +347,17 @@ class FleetMachine(RuleBasedStateMachine):
         later = self.initial
         for event in self.events:
             later, _ = step(later, _shifted(event, 1000))
-        assert later.fleet.standings.keys() == self.leader.fleet.standings.keys()
-        for ladder, standing in self.leader.fleet.standings.items():
-            same = replace(later.fleet.standings[ladder], downgrade=standing.downgrade)
-            assert same == standing, "only differences of time matter"
+        assert later.fleet.ladder_states.keys() == self.leader.fleet.ladder_states.keys()
+        for ladder, ladder_state in self.leader.fleet.ladder_states.items():
+            same = replace(later.fleet.ladder_states[ladder], downgrade=ladder_state.downgrade)
+            assert same == ladder_state, "only differences of time matter"
         assert {key: each.until - 1000 for key, each in later.presences.items()} == {
             key: each.until for key, each in self.leader.presences.items()
         }
 
 
 def _shifted(event, by):
-    what = event.what
+    what = event.cause
     if isinstance(what, PlaceHold) and what.until is not None:
         what = replace(what, until=what.until + by)
     if isinstance(what, Observe):

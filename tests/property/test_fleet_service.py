@@ -30,7 +30,7 @@ from halocline.fleet.core.member_step import (
     Status,
     member_step,
 )
-from halocline.fleet.core.state import Range, Report, Terms
+from halocline.fleet.core.state import FleetTerms, LevelRange, Report
 from halocline.fleet.core.step import step
 from halocline.fleet.model.ground_truth import MemberMoment, Moment, Process, World
 from halocline.fleet.model.invariants import check
@@ -47,9 +47,9 @@ from halocline.fleet.wire.handshake import Role, Wire
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 LADDER = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8, changes_data=True), Rung(9))), "halocline")
-TERMS = Terms(lease=100, margin=10, provides=frozenset())
+TERMS = FleetTerms(lease=100, margin=10, provides=frozenset())
 OPERATOR = Claims("ann", 0, "operator", "halocline@0.1.0", 0, "anybody", rights(["force", "join"]), 10**15)
-RANGES = [Range(6, 6), Range(6, 8), Range(6, 9), Range(8, 9)]
+RANGES = [LevelRange(6, 6), LevelRange(6, 8), LevelRange(6, 9), LevelRange(8, 9)]
 
 
 class Server(FleetServer):
@@ -108,7 +108,7 @@ class Fleets(RuleBasedStateMachine):
     def begin(self, offsets):
         self.start("one")
         for name, offset in zip("abc", offsets, strict=True):
-            self.members[name] = Member(name, Range(6, 8), offset)
+            self.members[name] = Member(name, LevelRange(6, 8), offset)
 
     def start(self, name):
         """A coordinator that tries to take over, as it does when it starts and whenever it is not active."""
@@ -426,8 +426,8 @@ class Fleets(RuleBasedStateMachine):
         processes = tuple(Process(each.state, each.runs, each.now) for each in self.members.values())
         for each in processes:
             self.used = max(self.used, each.acting("hudi"))
-        standing = stored.standings["hudi"]
-        if standing.level < self.used:
+        ladder_state = stored.ladder_states["hudi"]
+        if ladder_state.level < self.used:
             # A downgrade has finished: nobody acts above it any more.
             self.used = max((each.acting("hudi") for each in processes), default=0)
         world = World(self.clock.now(), stored, state, processes, used={"hudi": self.used})

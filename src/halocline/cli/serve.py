@@ -56,7 +56,7 @@ def serve(
     except ImportError as error:
         raise MissingExtraError("the fleet's service", "fleet") from error
     from halocline.fleet.core.ladder_state import Policy
-    from halocline.fleet.core.state import Terms
+    from halocline.fleet.core.state import FleetTerms
     from halocline.fleet.server.auth import Access
     from halocline.fleet.server.grpc_server import Tls
     from halocline.fleet.server.hosting import Config
@@ -77,7 +77,7 @@ def serve(
         tls=Tls(tls_cert, tls_key, client_ca) if tls_cert and tls_key else None,
         insecure=insecure,
         policy=Policy(policy),
-        terms=Terms(round(lease * 1000), round(lease * 200), development=development),
+        terms=FleetTerms(round(lease * 1000), round(lease * 200), development=development),
     )
     _run(config)
 

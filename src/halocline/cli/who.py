@@ -14,7 +14,7 @@ from halocline.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from halocline.fleet.member.admin import AdminClient
-    from halocline.fleet.usage.traces import Trace
+    from halocline.fleet.usage.traces import UsageTrace
     from halocline.fleet.usage.users import User
     from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
@@ -37,7 +37,7 @@ def show(
         from halocline.fleet.member.admin import AdminClient
         from halocline.fleet.usage.observers import observed
         from halocline.fleet.usage.table_urls import canonical
-        from halocline.fleet.usage.users import everybody
+        from halocline.fleet.usage.users import known_users
         from halocline.fleet.wire.endpoint import Endpoint
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
@@ -56,7 +56,7 @@ def show(
             answer = _asked(admin, place)
             members = list(answer.members)
             levels = {each.ladder: each.level for each in answer.levels}
-    users = everybody(members, history.traces, place)
+    users = known_users(members, history.traces, place)
     result = {
         "table": store.root,
         "fleet": fleet or None,
@@ -73,7 +73,7 @@ def _asked(admin: AdminClient, place: str) -> pb.TableUsersResponse:
     return admin.ask("TableUsers", pb.TableUsersRequest(table=place), pb.TableUsersResponse)
 
 
-def _report(admin: AdminClient, traces: tuple[Trace, ...]) -> None:
+def _report(admin: AdminClient, traces: tuple[UsageTrace, ...]) -> None:
     for trace in traces:
         admin.command("Observe", trace.request())
 

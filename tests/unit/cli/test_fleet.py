@@ -9,10 +9,10 @@ import pytest
 
 from halocline.cli.main import run
 from halocline.fleet.core.ladders import supported_by
-from halocline.fleet.core.state import Range, Report, TableUse, Terms
+from halocline.fleet.core.state import FleetTerms, LevelRange, Report, TableUse
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.server.service import Settings
+from halocline.fleet.server.service import ServiceSettings
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +22,12 @@ def hosting():
         store=":memory:",
         listen="127.0.0.1:0",
         http="",
-        settings=Settings(tick_s=0.05),
-        terms=Terms(lease=3000, margin=300),
+        settings=ServiceSettings(tick_s=0.05),
+        terms=FleetTerms(lease=3000, margin=300),
     )
     uses = frozenset({TableUse("lake/orders", "delta"), TableUse("lake/items", "delta")})
     old = Report("etl-nightly", 0, "deltalake@1.0.2", supported=supported_by("deltalake@1.0.2"), tables=uses)
-    new = Report("ingest", 0, "hudi@1.0.2", "writer", {"hudi": Range(6, 8)})
+    new = Report("ingest", 0, "hudi@1.0.2", "writer", {"hudi": LevelRange(6, 8)})
     with embedded(config) as running:
         assert run(["fleet", "--at", running.address, "raise", "delta=3"]) == 0
         with FleetClient(running.address, old), FleetClient(running.address, new):

@@ -11,18 +11,18 @@ from halocline.compat.history import History
 from halocline.errors import ConflictError, DeniedError, HaloclineError, IncompatibleError, InputError, UnavailableError
 from halocline.fleet.core.clock import SystemClock
 from halocline.fleet.core.member_step import Status
-from halocline.fleet.core.state import Range, Report, Terms
+from halocline.fleet.core.state import FleetTerms, LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.server.auth import Access, Grant, digest, rights
 from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.server.service import Settings
+from halocline.fleet.server.service import ServiceSettings
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.handshake import Wire
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
-SHORT = Terms(lease=900, margin=150)
-REPORT = Report("etl", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+SHORT = FleetTerms(lease=900, margin=150)
+REPORT = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
 
 
 def config(**changes):
@@ -32,7 +32,7 @@ def config(**changes):
             "listen": "127.0.0.1:0",
             "http": "",
             "terms": SHORT,
-            "settings": Settings(tick_s=0.05),
+            "settings": ServiceSettings(tick_s=0.05),
             **changes,
         }
     )
@@ -126,7 +126,7 @@ def test_a_level_does_not_settle_while_an_operation_acts_under_the_old_one(make,
 
 def test_a_member_below_the_level_is_refused_and_told_what_would_do(make, admin):
     raise_to(admin, 8)
-    old = make(dataclasses.replace(REPORT, identity="old", release="hudi@0.15.0", supported={"hudi": Range(6, 6)}))
+    old = make(dataclasses.replace(REPORT, identity="old", release="hudi@0.15.0", supported={"hudi": LevelRange(6, 6)}))
     with pytest.raises(IncompatibleError) as caught:
         old.start()
     assert caught.value.condition == "INCOMPATIBLE_VERSION"
@@ -137,7 +137,7 @@ def test_a_member_below_the_level_is_refused_and_told_what_would_do(make, admin)
 def test_after_a_refusal_nothing_more_is_sent(make, admin, hosting):
     raise_to(admin, 8)
     lost = []
-    old = make(dataclasses.replace(REPORT, identity="old", supported={"hudi": Range(6, 6)}), on_lost=lost.append)
+    old = make(dataclasses.replace(REPORT, identity="old", supported={"hudi": LevelRange(6, 6)}), on_lost=lost.append)
     with pytest.raises(IncompatibleError):
         old.start()
     greeted = sum(each.times for each in members(admin, all=True).sightings if each.identity == "old")
@@ -360,7 +360,7 @@ def test_a_downgrade_closes_gates_before_the_level_falls(make, admin):
 
 
 def test_leaving_frees_the_others_at_once(make, admin):
-    old = make(dataclasses.replace(REPORT, identity="old", supported={"hudi": Range(6, 6)}))
+    old = make(dataclasses.replace(REPORT, identity="old", supported={"hudi": LevelRange(6, 6)}))
     new = make()
     assert old.start()
     assert new.start()
@@ -372,7 +372,7 @@ def test_leaving_frees_the_others_at_once(make, admin):
 
 
 def test_by_policy_a_level_rises_when_the_last_old_member_has_gone(make, admin):
-    old = make(dataclasses.replace(REPORT, identity="old", supported={"hudi": Range(6, 6)}))
+    old = make(dataclasses.replace(REPORT, identity="old", supported={"hudi": LevelRange(6, 6)}))
     new = make()
     assert old.start()
     assert new.start()

@@ -1,4 +1,4 @@
-"""Belonging to a fleet: joining, leaving, standing in front of tables, and working alone."""
+"""Belonging to a fleet: joining, leaving, ladder_state in front of tables, and working alone."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ import pytest
 
 from halocline.errors import CONDITIONS, InternalError
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Admit, Announce, Commit, Refusal, Renew
+from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Refusal, Renew
 from halocline.fleet.core.events import DeclareLadder, Event, Raise, SetTerms, TakeOver, Tick
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import Fleet, Range, Terms, applied
+from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, applied
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.model.invariants import check
 
@@ -24,7 +24,7 @@ def test_taking_over_begins_a_new_epoch_from_the_one_in_the_store():
     run = Run()
     state, effects = step(loaded(run.state.fleet), Event(50, TakeOver()))
     assert state.epoch == run.state.epoch + 1 == state.fleet.epoch
-    assert effects[0] == Commit(run.state.epoch, (effects[0].changes[0],))
+    assert effects[0] == CommitRecords(run.state.epoch, (effects[0].changes[0],))
     assert effects[0].changes[0].kind == "epoch"
 
 
@@ -55,7 +55,7 @@ def test_whatever_grants_something_is_committed_first(what):
         run.join("etl")
     effects = {"join": run.join, "beat": run.beat, "raise": lambda: run.do(Raise("delta", 2, "me"))}[what]()
     kind = {"join": Admit, "beat": Renew, "raise": Announce}[what]
-    assert effects[0] == Commit(run.state.epoch, effects[0].changes)
+    assert effects[0] == CommitRecords(run.state.epoch, effects[0].changes)
     assert granted(effects, kind)
     assert bool(effects[0].changes) == (what != "beat"), "a heartbeat writes nothing, it only asks"
 
@@ -97,7 +97,7 @@ def test_only_time_differences_matter():
         run.wait(LEASE)
         run.beat("etl")
         run.wait(LEASE + MARGIN - 1)
-    assert early.state.fleet.standings == late.state.fleet.standings
+    assert early.state.fleet.ladder_states == late.state.fleet.ladder_states
     assert early.members() == late.members() == ["etl#1"]
 
 
@@ -126,13 +126,13 @@ def test_a_ladder_that_cannot_begin_is_refused(command, problem):
 
 def test_a_ladder_that_somebody_present_does_not_support_is_refused():
     run = Run()
-    run.join("etl", supported={"x": Range(1, 3)})
+    run.join("etl", supported={"x": LevelRange(1, 3)})
     assert "etl#1" in refusal(run.do(DeclareLadder(Ladder("x", (Rung(5),)), "me"))).message
 
 
 def test_members_that_were_here_first_must_hear_of_a_new_ladder_before_it_settles():
     run = Run()
-    run.join("etl", supported={"x": Range(1, 3)})
+    run.join("etl", supported={"x": LevelRange(1, 3)})
     run.do(DeclareLadder(Ladder("x", (Rung(1),)), "me"))
     run.wait(1)
     assert run.settled("x") == 0
@@ -143,19 +143,19 @@ def test_members_that_were_here_first_must_hear_of_a_new_ladder_before_it_settle
 
 def test_a_lease_does_not_become_shorter_under_those_who_hold_it():
     run = Run()
-    shorter = SetTerms(Terms(LEASE - 1, MARGIN), "me")
+    shorter = SetTerms(FleetTerms(LEASE - 1, MARGIN), "me")
     run.join("etl")
     assert "cannot become shorter" in refusal(run.do(shorter)).message
-    assert run.do(SetTerms(Terms(LEASE * 2, MARGIN), "me"))[0].changes[0].kind == "terms"
+    assert run.do(SetTerms(FleetTerms(LEASE * 2, MARGIN), "me"))[0].changes[0].kind == "terms"
     run.wait(LEASE + MARGIN)
     assert run.members() == []
-    assert isinstance(run.do(shorter)[0], Commit)
+    assert isinstance(run.do(shorter)[0], CommitRecords)
 
 
 def test_a_feature_that_a_member_needs_is_not_taken_away():
-    run = Run(terms=Terms(LEASE, MARGIN, provides=frozenset({"watch", "export"})))
+    run = Run(terms=FleetTerms(LEASE, MARGIN, provides=frozenset({"watch", "export"})))
     run.join("etl", needs=frozenset({"watch"}))
-    refused = refusal(run.do(SetTerms(Terms(LEASE, MARGIN, provides=frozenset({"export"})), "me")))
+    refused = refusal(run.do(SetTerms(FleetTerms(LEASE, MARGIN, provides=frozenset({"export"})), "me")))
     assert (refused.condition, refused.subject) == ("INCOMPATIBLE_VERSION", "watch")
 
 

@@ -13,8 +13,8 @@ from halocline.fleet.core.events import (
     StartDowngrade,
 )
 from halocline.fleet.core.ladder_state import Phase, Policy, View
-from halocline.fleet.core.level import Kind
-from halocline.fleet.core.state import Range
+from halocline.fleet.core.level import BlockerKind
+from halocline.fleet.core.state import LevelRange
 
 from .fleets import DELTA, HUDI, LEASE, MARGIN, Run, granted, refusal, uses
 
@@ -33,7 +33,7 @@ def at_three(policy=Policy.MANUAL):
 
 
 def phase(run):
-    downgrade = run.standing().downgrade
+    downgrade = run.ladder_state().downgrade
     return downgrade.phase if downgrade else None
 
 
@@ -47,14 +47,14 @@ def test_a_downgrade_closes_gates_first_and_lowers_last():
     run.wait(1)
     assert phase(run) is Phase.CLOSED
     run.do(CLEAN)
-    assert run.standing().downgrade.past_return
+    assert run.ladder_state().downgrade.past_return
     run.do(FINISH)
     assert (phase(run), run.level(), run.settled()) == (None, 2, 2)
 
 
 def test_a_downgrade_waits_for_operations_in_flight():
     run = at_three()
-    old = View(run.standing().revision, 3)
+    old = View(run.ladder_state().revision, 3)
     run.do(START)
     run.beat("etl", views={"delta": old})
     run.wait(1)
@@ -147,17 +147,17 @@ def test_a_fleet_does_not_climb_again_by_itself():
     run.do(CLEAN)
     run.do(FINISH)
     run.wait(1)
-    assert (run.level(), run.standing().policy) == (2, Policy.MANUAL)
+    assert (run.level(), run.ladder_state().policy) == (2, Policy.MANUAL)
 
 
 @pytest.mark.parametrize(
     ("command", "kind"),
     [
-        (StartDowngrade("delta", 3, "me", "why"), Kind.NO_SUCH_LEVEL),
-        (StartDowngrade("delta", 9, "me", "why"), Kind.NO_SUCH_LEVEL),
-        (StartDowngrade("nothing", 1, "me", "why"), Kind.NO_SUCH_LEVEL),
-        (StartDowngrade("delta", 1, "me", "why"), Kind.TOO_NEW),
-        (START, Kind.DOWNGRADE),
+        (StartDowngrade("delta", 3, "me", "why"), BlockerKind.NO_SUCH_LEVEL),
+        (StartDowngrade("delta", 9, "me", "why"), BlockerKind.NO_SUCH_LEVEL),
+        (StartDowngrade("nothing", 1, "me", "why"), BlockerKind.NO_SUCH_LEVEL),
+        (StartDowngrade("delta", 1, "me", "why"), BlockerKind.TOO_NEW),
+        (START, BlockerKind.DOWNGRADE),
     ],
 )
 def test_what_is_in_the_way_of_a_downgrade_is_named(command, kind):
@@ -176,7 +176,7 @@ def test_a_level_that_another_ladder_requires_does_not_fall():
     run.do(Raise("delta", 2, "me"))
     run.do(Raise("hudi", 8, "me"))
     plan = plan_downgrade(run.state, "delta", 1, run.at)
-    assert [(each.kind, each.who) for each in plan.blockers] == [(Kind.DEPENDENCY, "hudi")]
+    assert [(each.kind, each.who) for each in plan.blockers] == [(BlockerKind.DEPENDENCY, "hudi")]
 
 
 def test_another_ladder_does_not_rise_on_a_level_that_is_about_to_fall():
@@ -192,7 +192,7 @@ def test_a_downgrade_needs_a_reason():
 
 def test_validating_changes_nothing_and_says_who_will_be_waited_for():
     run = at_three()
-    run.join("bi", supported={"delta": Range(1, 3)}, tables=uses("lake/t"))
+    run.join("bi", supported={"delta": LevelRange(1, 3)}, tables=uses("lake/t"))
     before = run.state
     plan = plan_downgrade(run.state, "delta", 2, run.at)
     assert (plan.ok, plan.free, plan.waiting) == (True, False, ("bi#1", "etl#1"))

@@ -142,7 +142,7 @@ def test_a_world_is_what_really_is():
     evidence = model.evidence(model.raised(world))
     (process,) = evidence.processes
     assert (process.runs[LADDER], process.acting(LADDER), evidence.used[LADDER]) == (NEW, 2, 2)
-    assert OLD.hi < evidence.store.standings[LADDER].level == 2
+    assert OLD.hi < evidence.store.ladder_states[LADDER].level == 2
 
 
 def run(*arguments):

@@ -7,7 +7,7 @@ import pytest
 
 from halocline import __version__
 from halocline.compat.history import History
-from halocline.fleet.wire.handshake import CALLS, PUSHES, Kind, Role, Side, Wire, judge, refusal
+from halocline.fleet.wire.handshake import CALLS, PUSHES, ObjectionKind, Peer, Role, Wire, judge, refusal
 from halocline.fleet.wire.proto.v1 import fleet_pb2
 
 CALLS_TOML = """
@@ -83,9 +83,9 @@ def test_our_histories_know_this_release_and_are_in_order(name):
 @pytest.mark.parametrize(
     ("client", "server", "kind", "feature", "fix"),
     [
-        ("0.3.0", "0.1.0", Kind.FEATURE_MISSING, "member/new-session", "Upgrade the server to 0.2.0 or later"),
-        ("0.2.0", "0.4.0", Kind.FEATURE_REMOVED, "member/old-session", "Upgrade the client to 0.3.0 or later"),
-        ("0.1.0", "0.5.0", Kind.FEATURE_REMOVED, "member/old-session", "Upgrade the client to 0.3.0 or later"),
+        ("0.3.0", "0.1.0", ObjectionKind.FEATURE_MISSING, "member/new-session", "Upgrade the server to 0.2.0 or later"),
+        ("0.2.0", "0.4.0", ObjectionKind.FEATURE_REMOVED, "member/old-session", "Upgrade the client to 0.3.0 or later"),
+        ("0.1.0", "0.5.0", ObjectionKind.FEATURE_REMOVED, "member/old-session", "Upgrade the client to 0.3.0 or later"),
     ],
 )
 def test_a_pair_that_does_not_fit_is_told_the_feature_and_the_release(client, server, kind, feature, fix):
@@ -97,7 +97,7 @@ def test_a_pair_that_does_not_fit_is_told_the_feature_and_the_release(client, se
 def test_what_the_server_pushes_must_be_understood_by_the_member():
     found = {each.subject: each for each in objections("0.1.0", "0.5.0")}
     push = found["push/limit"]
-    assert push.kind is Kind.FEATURE_MISSING
+    assert push.kind is ObjectionKind.FEATURE_MISSING
     assert push.text == "server 0.5.0 requires push/limit, which clients provide from 0.2.0"
     assert "Upgrade the client to 0.2.0" in push.fix
 
@@ -122,15 +122,17 @@ def test_both_ends_come_to_the_same_answer_as_the_sets(client, server):
 
 def test_a_short_list_does_not_get_past_the_history():
     current = wire("0.5.0")
-    forgetful = Side("halocline", "0.1.0")
-    assert Kind.FEATURE_REMOVED in {each.kind for each in judge(forgetful, current.server(), current, Role.MEMBER)}
+    forgetful = Peer("halocline", "0.1.0")
+    assert ObjectionKind.FEATURE_REMOVED in {
+        each.kind for each in judge(forgetful, current.server(), current, Role.MEMBER)
+    }
 
 
 def test_a_stale_history_does_not_get_past_the_lists():
     stale = Wire("0.1.0", History.parse(CALLS_TOML.split('[[feature]]\nid = "member/new')[0]), wire("0.1.0").pushes)
     newer = wire("0.3.0").client(Role.MEMBER)
     found = judge(newer, stale.server(), stale, Role.MEMBER)
-    assert (found[0].kind, found[0].subject) == (Kind.FEATURE_MISSING, "member/new-session")
+    assert (found[0].kind, found[0].subject) == (ObjectionKind.FEATURE_MISSING, "member/new-session")
 
 
 @pytest.mark.parametrize("version", ["", "0", "0.0.0", "nightly", "\0", "v" * 5000, "0.0.9"])
@@ -140,7 +142,7 @@ def test_a_version_that_cannot_be_judged_never_passes(version, end):
     sides = {"client": current.client(Role.MEMBER), "server": current.server()}
     sides[end] = replace(sides[end], version=version)
     found = judge(sides["client"], sides["server"], current, Role.MEMBER)
-    assert found[0].kind is Kind.VERSION_UNKNOWN
+    assert found[0].kind is ObjectionKind.VERSION_UNKNOWN
     assert refusal(found, **sides).condition == "VERSION_UNKNOWN"
     assert len(found[0].text) < 200, "what a stranger sent must not fill the log"
 
@@ -158,7 +160,7 @@ def test_a_feature_at_a_higher_level_than_provided_is_missing():
 
 def test_another_product_is_judged_by_the_lists_alone():
     current = Wire.current()
-    stranger = Side("otherclient", "7.1", current.client(Role.MEMBER).provides, {"handshake": 1})
+    stranger = Peer("otherclient", "7.1", current.client(Role.MEMBER).provides, {"handshake": 1})
     assert judge(stranger, current.server(), current, Role.MEMBER) == ()
     deaf = replace(stranger, provides={})
     subjects = {each.subject for each in judge(deaf, current.server(), current, Role.MEMBER)}

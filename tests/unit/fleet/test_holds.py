@@ -4,7 +4,7 @@ import pytest
 
 from halocline.fleet.core.events import PlaceHold, Raise, ReleaseHold
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.level import Kind, effective_policy, plan_raise
+from halocline.fleet.core.level import BlockerKind, effective_policy, plan_raise
 
 from .fleets import Run, refusal
 
@@ -31,7 +31,7 @@ def test_a_hold_may_allow_some_levels():
     run.join("etl")
     run.wait(1)
     assert run.level() == 2
-    assert [each.kind for each in plan_raise(run.state, "delta", 3, run.at).blockers] == [Kind.HELD]
+    assert [each.kind for each in plan_raise(run.state, "delta", 3, run.at).blockers] == [BlockerKind.HELD]
 
 
 def test_a_release_ends_a_hold_and_only_that_one():

@@ -16,12 +16,12 @@ from starlette.routing import Route
 from halocline.errors import IncompatibleError, InputError
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.ladders import shipped
-from halocline.fleet.core.state import Range, Report, Terms
+from halocline.fleet.core.state import FleetTerms, LevelRange, Report
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.server.auth import Access, Grant, Right, digest, rights
 from halocline.fleet.server.hosting import Config, address, embedded
 from halocline.fleet.server.http import body_of, require, service_of
-from halocline.fleet.server.service import Settings
+from halocline.fleet.server.service import ServiceSettings
 
 ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anybody=rights(["observe"]))
 
@@ -56,7 +56,7 @@ def hosting():
         http="127.0.0.1:0",
         access=ACCESS,
         routes=routes,
-        settings=Settings(tick_s=0.05),
+        settings=ServiceSettings(tick_s=0.05),
     )
     with embedded(config) as running:
         yield running
@@ -91,11 +91,11 @@ def metrics(hosting):
 
 
 def test_metrics_tell_levels_members_and_refusals():
-    config = Config(store=":memory:", listen="127.0.0.1:0", http="127.0.0.1:0", settings=Settings(tick_s=0.05))
+    config = Config(store=":memory:", listen="127.0.0.1:0", http="127.0.0.1:0", settings=ServiceSettings(tick_s=0.05))
     with embedded(config) as hosting:
-        report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+        report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
         with FleetClient(hosting.address, report):
-            old = FleetClient(hosting.address, Report("old", 0, "hudi@0.12.0", supported={"hudi": Range(4, 5)}))
+            old = FleetClient(hosting.address, Report("old", 0, "hudi@0.12.0", supported={"hudi": LevelRange(4, 5)}))
             with pytest.raises(IncompatibleError):
                 old.start()
             time.sleep(0.2)
@@ -156,7 +156,7 @@ PATHS = st.sampled_from(
 )
 PIECES = st.text("abc./%20?&=#~'\"<>", max_size=30)
 HEADERS = st.dictionaries(
-    st.sampled_from(["Authorization", "Content-Type", "Accept", "X-Forwarded-For", "Range", "Expect"]),
+    st.sampled_from(["Authorization", "Content-Type", "Accept", "X-Forwarded-For", "LevelRange", "Expect"]),
     st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=60),
     max_size=4,
 )
@@ -228,10 +228,10 @@ def test_a_port_that_is_taken_is_an_error_and_the_store_is_let_go(tmp_path):
 
 def test_a_new_fleet_takes_the_policy_and_terms_it_is_started_with():
     config = Config(
-        store=":memory:", listen="127.0.0.1:0", http="", policy=Policy.AUTO, terms=Terms(lease=500, margin=50)
+        store=":memory:", listen="127.0.0.1:0", http="", policy=Policy.AUTO, terms=FleetTerms(lease=500, margin=50)
     )
     with embedded(config) as hosting:
         fleet = hosting.service.state().fleet
-    assert {each.policy for each in fleet.standings.values()} == {Policy.AUTO}
-    assert set(fleet.standings) == set(shipped())
+    assert {each.policy for each in fleet.ladder_states.values()} == {Policy.AUTO}
+    assert set(fleet.ladder_states) == set(shipped())
     assert fleet.terms.lease == 500

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from halocline.compat.history import History
-from halocline.fleet.core.effects import Admit, Commit, Renew
+from halocline.fleet.core.effects import Admit, CommitRecords, Renew
 from halocline.fleet.core.events import (
     Event,
     FinishDowngrade,
@@ -19,14 +19,14 @@ from halocline.fleet.core.events import (
     Tick,
 )
 from halocline.fleet.core.ladder_state import Announcement, Downgrade, Phase, View
-from halocline.fleet.core.member_step import MemberState, Snapshot, Status
-from halocline.fleet.core.state import Change, Fleet, Member, Presence, Provenance, Range, Report, State
+from halocline.fleet.core.member_step import LevelSnapshot, MemberState, Status
+from halocline.fleet.core.state import Fleet, LevelRange, Member, Presence, Provenance, RecordChange, Report, State
 from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Process, Reach, Spec, World
 from halocline.fleet.model.invariants import INVARIANTS, check, checked
 
 from .fleets import DELTA, HUDI, Run, key, uses
 
-OLD, NEW = {"delta": Range(1, 1)}, {"delta": Range(1, 2)}
+OLD, NEW = {"delta": LevelRange(1, 1)}, {"delta": LevelRange(1, 2)}
 
 
 def numbers(evidence):
@@ -37,20 +37,20 @@ def moment(run, what, change, effects=None):
     """A step in which the state afterwards was tampered with, committed as if it were right."""
     after = change(run.state)
     changes = tuple(
-        Change(kind, name, value)
-        for kind in ("standings", "members", "incarnations", "holds")
+        RecordChange(kind, name, value)
+        for kind in ("ladder_states", "members", "incarnations", "holds")
         for name, value in {
             **dict.fromkeys(getattr(run.state.fleet, kind)),
             **getattr(after.fleet, kind),
         }.items()
     )
-    done = (Commit(run.state.epoch, changes), *(effects or ()))
+    done = (CommitRecords(run.state.epoch, changes), *(effects or ()))
     return Moment(run.state, Event(run.at, what), after, done)
 
 
-def standing(state, ladder="delta", **fields):
-    changed = {**state.fleet.standings, ladder: replace(state.fleet.standings[ladder], **fields)}
-    return replace(state, fleet=replace(state.fleet, standings=changed))
+def ladder_state(state, ladder="delta", **fields):
+    changed = {**state.fleet.ladder_states, ladder: replace(state.fleet.ladder_states[ladder], **fields)}
+    return replace(state, fleet=replace(state.fleet, ladder_states=changed))
 
 
 def registered(state, report, provenance=Provenance.REPORTED, view=None):
@@ -60,7 +60,7 @@ def registered(state, report, provenance=Provenance.REPORTED, view=None):
 
 
 def etl(hi=2, release="deltalake@1.6.6", incarnation=1):
-    return Report("etl", incarnation, release, supported={"delta": Range(1, hi)})
+    return Report("etl", incarnation, release, supported={"delta": LevelRange(1, hi)})
 
 
 def process(identity="etl", runs=NEW, level=1, until=5, operations=None, stalled=False):
@@ -99,8 +99,8 @@ def test_a_message_shows_the_number_the_name_and_the_values():
 def test_1_a_level_that_falls_by_itself_is_found():
     run = Run()
     run.do(Raise("delta", 2, "me"))
-    assert 1 in numbers(moment(run, Tick(), lambda state: standing(state, level=1)))
-    assert 1 in numbers(moment(run, Tick(), lambda state: standing(state, revision=0)))
+    assert 1 in numbers(moment(run, Tick(), lambda state: ladder_state(state, level=1)))
+    assert 1 in numbers(moment(run, Tick(), lambda state: ladder_state(state, revision=0)))
 
 
 def test_1_a_view_that_gets_older_is_found_on_both_sides():
@@ -115,7 +115,7 @@ def test_1_a_view_that_gets_older_is_found_on_both_sides():
 
 def test_2_a_member_outside_the_level_is_found():
     run = Run()
-    assert 2 in numbers(moment(run, Tick(), lambda state: registered(standing(state, level=3), etl(hi=2))))
+    assert 2 in numbers(moment(run, Tick(), lambda state: registered(ladder_state(state, level=3), etl(hi=2))))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_2_a_member_outside_the_level_is_found():
         ((process("bi", OLD),), {"used": {"delta": 2}}),
         ((process(level=2),), {"silent": (OLD,)}),
         ((process(level=2), process("bi", OLD, until=0, stalled=True)), {}),
-        ((process(operations={"job": Snapshot({"delta": View(1, 2)})}), process("bi", OLD)), {}),
+        ((process(operations={"job": LevelSnapshot({"delta": View(1, 2)})}), process("bi", OLD)), {}),
     ],
     ids=["gate", "used before", "silent", "stalled", "in flight"],
 )
@@ -137,7 +137,7 @@ def test_3_whoever_is_not_active_does_not_matter():
     assert numbers(world(process(level=2), process("bi", OLD, until=0))) == set()
 
 
-@pytest.mark.parametrize(("level", "runs"), [(2, OLD), (1, {"delta": Range(2, 3)})])
+@pytest.mark.parametrize(("level", "runs"), [(2, OLD), (1, {"delta": LevelRange(2, 3)})])
 def test_4_a_table_beyond_an_active_member_is_found(level, runs):
     assert 4 in numbers(world(process(runs=runs), formats={("lake/t", "delta"): level}))
 
@@ -146,10 +146,10 @@ def test_5_settling_too_early_is_found():
     run = Run()
     run.join("etl")
     run.do(Raise("delta", 2, "me"))
-    assert 5 in numbers(moment(run, Tick(), lambda state: standing(state, settled=2)))
-    assert 5 in numbers(moment(run, Tick(), lambda state: standing(state, settled=3)))
+    assert 5 in numbers(moment(run, Tick(), lambda state: ladder_state(state, settled=2)))
+    assert 5 in numbers(moment(run, Tick(), lambda state: ladder_state(state, settled=3)))
     ahead = Run()
-    ahead.state = standing(ahead.state, level=2, settled=2)
+    ahead.state = ladder_state(ahead.state, level=2, settled=2)
     assert 5 in numbers(world(process(level=1), run=ahead))
 
 
@@ -159,9 +159,13 @@ def test_6_admitting_what_does_not_fit_is_found():
     for report in (etl(hi=2), replace(etl(hi=3), needs=frozenset({"watch"}))):
         admit = (Admit("etl", 1, 0, 1, 10, ()),)
         assert 6 in numbers(moment(run, Join(report, 0), lambda state, r=report: registered(state, r), admit))
-    unwritten = Moment(run.state, Event(0, Join(etl(hi=3), 0)), run.state, (Commit(1), Admit("etl", 1, 0, 1, 10, ())))
+    unwritten = Moment(
+        run.state, Event(0, Join(etl(hi=3), 0)), run.state, (CommitRecords(1), Admit("etl", 1, 0, 1, 10, ()))
+    )
     assert 6 in numbers(unwritten)
-    assert 6 in numbers(Moment(run.state, Event(0, Tick()), run.state, (Commit(1), Admit("etl", 1, 0, 1, 10, ()))))
+    assert 6 in numbers(
+        Moment(run.state, Event(0, Tick()), run.state, (CommitRecords(1), Admit("etl", 1, 0, 1, 10, ())))
+    )
 
 
 def test_7_a_member_that_outlives_its_registration_is_found():
@@ -179,8 +183,8 @@ def test_8_a_life_that_comes_back_is_found():
         gone = replace(run.state.fleet, members={})
         before = replace(run.state, fleet=gone)
         back = registered(before, report)
-        assert 8 in numbers(Moment(before, Event(0, Join(report, 0)), back, (Commit(1),)))
-    renewed = (Commit(1), Renew("etl", 2, 1, 0, 1, 10))
+        assert 8 in numbers(Moment(before, Event(0, Join(report, 0)), back, (CommitRecords(1),)))
+    renewed = (CommitRecords(1), Renew("etl", 2, 1, 0, 1, 10))
     assert 8 in numbers(Moment(run.state, Event(0, Heartbeat("etl", 2, 1, 0)), run.state, renewed))
 
 
@@ -189,15 +193,15 @@ def test_9_a_grant_without_a_commit_is_found():
     run.join("etl")
     event = Event(0, Heartbeat("etl", 1, 1, 0))
     renew = Renew("etl", 1, 1, 0, 1, 10)
-    for effects in ((renew,), (Commit(99), renew), (renew, Commit(1))):
+    for effects in ((renew,), (CommitRecords(99), renew), (renew, CommitRecords(1))):
         assert 9 in numbers(Moment(run.state, event, run.state, effects))
     assert 9 in numbers(replace(world(), store=replace(Run().state.fleet, epoch=9)))
 
 
 def test_10_what_was_not_written_is_found():
     run = Run()
-    after = standing(run.state, settled=0)
-    assert 10 in numbers(Moment(run.state, Event(0, Tick()), after, (Commit(run.state.epoch),)))
+    after = ladder_state(run.state, settled=0)
+    assert 10 in numbers(Moment(run.state, Event(0, Tick()), after, (CommitRecords(run.state.epoch),)))
     assert 10 in numbers(world(process(), store=Run().state.fleet))
     outside = replace(process().member, status=Status.OUTSIDE)
     assert numbers(MemberMoment(outside, outside)) == {10}
@@ -209,13 +213,13 @@ def test_11_passing_the_unknown_is_found():
     admit = (Admit("etl", 1, 0, 1, 10, ()),)
     assert 11 in numbers(moment(run, Join(report, 0), lambda state: registered(state, report), admit))
     run.do(Observe("x", "x@?", Provenance.DECLARED, "me", tables=uses("lake/t")))
-    assert 11 in numbers(moment(run, Tick(), lambda state: standing(state, level=2)))
+    assert 11 in numbers(moment(run, Tick(), lambda state: ladder_state(state, level=2)))
 
 
 def test_12_a_hold_that_does_not_hold_is_found():
     run = Run()
     run.do(PlaceHold("delta", "freeze", "why", "me"))
-    assert 12 in numbers(moment(run, Tick(), lambda state: standing(state, level=2)))
+    assert 12 in numbers(moment(run, Tick(), lambda state: ladder_state(state, level=2)))
     lost = replace(run.state, fleet=replace(run.state.fleet, holds={}))
     assert 12 in numbers(moment(run, Tick(), lambda state: lost))
 
@@ -233,8 +237,8 @@ def test_12_a_hold_that_does_not_hold_is_found():
 def test_13_a_downgrade_out_of_order_is_found(phase, after):
     run = Run()
     downgrade = Downgrade(1, phase, 2, False, 0, "me", "why")
-    run.state = standing(run.state, level=2, downgrade=downgrade)
-    assert 13 in numbers(moment(run, FinishDowngrade("delta", "me"), lambda state: standing(state, **after)))
+    run.state = ladder_state(run.state, level=2, downgrade=downgrade)
+    assert 13 in numbers(moment(run, FinishDowngrade("delta", "me"), lambda state: ladder_state(state, **after)))
 
 
 def test_13_closing_over_somebodys_head_is_found():
@@ -242,16 +246,16 @@ def test_13_closing_over_somebodys_head_is_found():
     run.join("etl")
     run.do(Raise("delta", 2, "me"))
     run.do(StartDowngrade("delta", 1, "me", "why"))
-    closed = replace(run.standing().downgrade, phase=Phase.CLOSED)
-    assert 13 in numbers(moment(run, Tick(), lambda state: standing(state, downgrade=closed)))
+    closed = replace(run.ladder_state().downgrade, phase=Phase.CLOSED)
+    assert 13 in numbers(moment(run, Tick(), lambda state: ladder_state(state, downgrade=closed)))
     begun = replace(closed, phase=Phase.CLEANING)
     fresh = Run()
-    assert 13 in numbers(moment(fresh, Tick(), lambda state: standing(state, downgrade=begun)))
+    assert 13 in numbers(moment(fresh, Tick(), lambda state: ladder_state(state, downgrade=begun)))
 
 
 def test_14_a_level_without_what_it_requires_is_found():
     run = Run(DELTA, HUDI)
-    assert 14 in numbers(moment(run, Tick(), lambda state: standing(state, "hudi", level=8)))
+    assert 14 in numbers(moment(run, Tick(), lambda state: ladder_state(state, "hudi", level=8)))
 
 
 def test_15_another_outcome_of_the_same_events_is_found():

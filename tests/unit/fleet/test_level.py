@@ -7,8 +7,8 @@ from halocline.fleet.core.effects import Announce
 from halocline.fleet.core.events import Leave, MoveTable, Raise, SetPolicy, SetTerms, StartDowngrade
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy, View
-from halocline.fleet.core.level import Kind, effective_policy, plan_raise
-from halocline.fleet.core.state import Range, Terms
+from halocline.fleet.core.level import BlockerKind, effective_policy, plan_raise
+from halocline.fleet.core.state import FleetTerms, LevelRange
 
 from .fleets import DELTA, HUDI, LEASE, MARGIN, Run, granted, refusal, uses
 
@@ -52,10 +52,10 @@ def test_planning_changes_nothing():
 @pytest.mark.parametrize(
     ("ladder", "level", "kind"),
     [
-        ("iceberg", 2, Kind.NO_SUCH_LEVEL),
-        ("delta", 7, Kind.NO_SUCH_LEVEL),
-        ("delta", 1, Kind.NOT_ABOVE),
-        ("hudi", 8, Kind.DEPENDENCY),
+        ("iceberg", 2, BlockerKind.NO_SUCH_LEVEL),
+        ("delta", 7, BlockerKind.NO_SUCH_LEVEL),
+        ("delta", 1, BlockerKind.NOT_ABOVE),
+        ("hudi", 8, BlockerKind.DEPENDENCY),
     ],
 )
 def test_levels_that_cannot_be_reached_are_refused(ladder, level, kind):
@@ -74,13 +74,13 @@ def test_a_member_without_a_feature_of_the_level_is_in_the_way():
     run = Run(DELTA, HUDI)
     run.do(Raise("delta", 2, "me"))
     run.join("etl", ladder="hudi", lo=6, hi=8)
-    assert blocking(run, 8, "hudi") == [(Kind.LACKS_FEATURE, "etl#1")]
+    assert blocking(run, 8, "hudi") == [(BlockerKind.LACKS_FEATURE, "etl#1")]
 
 
 def test_a_level_that_a_member_skips_over_is_refused():
     run = Run(Ladder("x", (Rung(1), Rung(2), Rung(3))))
     run.join("etl", ladder="x", hi=2)
-    assert blocking(run, 3, "x") == [(Kind.TOO_OLD, "etl#1")]
+    assert blocking(run, 3, "x") == [(BlockerKind.TOO_OLD, "etl#1")]
 
 
 def test_development_builds_never_raise_a_fleet_that_is_not_marked_so():
@@ -88,7 +88,7 @@ def test_development_builds_never_raise_a_fleet_that_is_not_marked_so():
     run.join("nightly", development=True, release="deltalake@2.0.0-SNAPSHOT")
     run.wait(1)
     assert run.level() == 1
-    assert blocking(run, 2) == [(Kind.DEVELOPMENT, "delta")]
+    assert blocking(run, 2) == [(BlockerKind.DEVELOPMENT, "delta")]
     run.join("etl", hi=2)
     run.wait(1)
     assert run.level() == 2, "a released build supports it as well"
@@ -99,7 +99,7 @@ def test_development_builds_never_raise_a_fleet_that_is_not_marked_so():
 
 def test_development_builds_raise_a_development_fleet():
     run = Run(policy=Policy.AUTO)
-    run.do(SetTerms(Terms(LEASE, MARGIN, development=True), "me"))
+    run.do(SetTerms(FleetTerms(LEASE, MARGIN, development=True), "me"))
     run.join("nightly", development=True)
     run.wait(1)
     assert run.level() == 3
@@ -132,7 +132,7 @@ def test_a_dead_member_stops_being_in_the_way_when_its_lease_is_over():
 
 def test_automatic_levels_make_room_for_each_other():
     run = Run(DELTA, HUDI, policy=Policy.AUTO)
-    ranges = {"delta": Range(1, 3), "hudi": Range(6, 8)}
+    ranges = {"delta": LevelRange(1, 3), "hudi": LevelRange(6, 8)}
     run.join("etl", supported=ranges, features=frozenset({"lsm"}))
     run.wait(1)
     assert (run.level("delta"), run.level("hudi")) == (3, 8)
@@ -195,7 +195,7 @@ def test_a_raise_is_refused_on_the_way_down():
     run = Run()
     run.do(Raise("delta", 2, "me"))
     run.do(StartDowngrade("delta", 1, "me", "bad release"))
-    assert blocking(run, 3) == [(Kind.DOWNGRADE, "delta")]
+    assert blocking(run, 3) == [(BlockerKind.DOWNGRADE, "delta")]
 
 
 def test_a_table_rises_after_its_migration_and_never_above_the_level():

@@ -18,7 +18,7 @@ from halocline.fleet.core.member_step import (
     member_step,
     snapshot,
 )
-from halocline.fleet.core.state import Range, Report
+from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.model.ground_truth import MemberMoment
 from halocline.fleet.model.invariants import check
 
@@ -31,7 +31,7 @@ class Life:
     """A member and what it sent."""
 
     def __init__(self, hi=3):
-        self.state = MemberState(Report("etl", 0, "deltalake@1.6.6", supported={"delta": Range(1, hi)}))
+        self.state = MemberState(Report("etl", 0, "deltalake@1.6.6", supported={"delta": LevelRange(1, hi)}))
 
     def do(self, event):
         before = self.state

@@ -3,12 +3,12 @@
 import pytest
 
 from halocline.errors import InputError
-from halocline.fleet.core.effects import Admit, Commit, Refuse, Renew
+from halocline.fleet.core.effects import Admit, CommitRecords, Refuse, Renew
 from halocline.fleet.core.events import Join, Leave, MoveTable, Observe, Raise, RemoveMember, StartDowngrade
 from halocline.fleet.core.ladder_state import View
-from halocline.fleet.core.level import Kind, left_behind, plan_raise
+from halocline.fleet.core.level import BlockerKind, left_behind, plan_raise
 from halocline.fleet.core.members import who_lacks, who_needs, who_uses
-from halocline.fleet.core.state import Provenance, Range, Report, Terms
+from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report
 
 from .fleets import DELTA, HUDI, LEASE, MARGIN, WINDOW, Run, granted, key, refusal, uses
 
@@ -43,7 +43,7 @@ def test_an_unknown_or_zero_version_never_passes(release):
 
 
 def test_features_are_checked_in_both_directions():
-    run = Run(DELTA, HUDI, terms=Terms(LEASE, MARGIN, provides=frozenset({"watch"})))
+    run = Run(DELTA, HUDI, terms=FleetTerms(LEASE, MARGIN, provides=frozenset({"watch"})))
     run.do(Raise("delta", 2, "me"))
     run.do(Raise("hudi", 8, "me"))
     lacking = refusal(run.join("etl", ladder="hudi", lo=6, hi=8))
@@ -207,18 +207,18 @@ def test_names_that_look_like_something_else_identify_nobody(identity):
 @pytest.mark.parametrize(("lo", "hi"), [(0, 0), (0, 3), (3, 2), (-1, 1)])
 def test_ranges_that_are_none_do_not_exist(lo, hi):
     with pytest.raises(InputError, match="no range of levels"):
-        Range(lo, hi)
+        LevelRange(lo, hi)
 
 
 def seen(identity="trino", release="trino@426", at=0, provenance=Provenance.OBSERVED, supported=None, table="lake/t"):
-    ranges = {"delta": Range(1, 2)} if supported is None else supported
+    ranges = {"delta": LevelRange(1, 2)} if supported is None else supported
     return Observe(identity, release, provenance, "observer", at, ranges, uses(table))
 
 
 def test_an_observed_member_counts_for_a_while_after_it_was_last_seen():
     run = Run()
     run.do(seen(at=0))
-    assert [each.kind for each in plan_raise(run.state, "delta", 3, WINDOW - 1).blockers] == [Kind.TOO_OLD]
+    assert [each.kind for each in plan_raise(run.state, "delta", 3, WINDOW - 1).blockers] == [BlockerKind.TOO_OLD]
     assert plan_raise(run.state, "delta", 3, WINDOW).ok
     run.do(seen(at=50))
     assert not plan_raise(run.state, "delta", 3, WINDOW).ok
@@ -238,27 +238,27 @@ def test_an_observed_member_of_unknown_release_keeps_the_level_where_it_is():
     run = Run()
     run.do(seen("databricks", "databricks@<unknown>"))
     blocker = plan_raise(run.state, "delta", 2, 0).blockers[0]
-    assert (blocker.kind, blocker.speaks) == (Kind.UNKNOWN, False)
+    assert (blocker.kind, blocker.speaks) == (BlockerKind.UNKNOWN, False)
 
 
 def test_nothing_known_at_all_counts_on_every_ladder():
     run = Run(DELTA, HUDI)
     run.do(Observe("somebody", "", Provenance.DECLARED, "me"))
     for ladder, level in (("delta", 2), ("hudi", 8)):
-        assert Kind.UNKNOWN in [each.kind for each in plan_raise(run.state, ladder, level, 0).blockers]
+        assert BlockerKind.UNKNOWN in [each.kind for each in plan_raise(run.state, ladder, level, 0).blockers]
 
 
 def test_traces_add_up_and_the_latest_release_wins():
     run = Run()
-    run.do(seen(at=50, release="trino@427", supported={"delta": Range(1, 3)}))
+    run.do(seen(at=50, release="trino@427", supported={"delta": LevelRange(1, 3)}))
     run.do(seen(at=10, release="trino@400", table="lake/old"))
     member = run.state.fleet.members[key("trino", 0)]
     assert (member.report.release, member.last_seen) == ("trino@427", 50)
     assert {use.table for use in member.report.tables} == {"lake/t", "lake/old"}
-    run.do(seen(at=60, release="trino@430", provenance=Provenance.INFERRED, supported={"delta": Range(1, 3)}))
+    run.do(seen(at=60, release="trino@430", provenance=Provenance.INFERRED, supported={"delta": LevelRange(1, 3)}))
     member = run.state.fleet.members[key("trino", 0)]
     assert (member.report.release, member.provenance) == ("trino@430", Provenance.OBSERVED)
-    assert run.do(seen(at=60, release="trino@430", supported={"delta": Range(1, 3)})) == []
+    assert run.do(seen(at=60, release="trino@430", supported={"delta": LevelRange(1, 3)})) == []
 
 
 def test_nobody_can_be_reported_by_somebody_else():
@@ -271,7 +271,7 @@ def test_force_goes_over_the_heads_of_those_who_do_not_speak_and_is_recorded():
     run.join("etl")
     assert refusal(run.do(Raise("delta", 3, "me"))).condition == "LEVEL_BLOCKED"
     assert refusal(run.do(Raise("delta", 3, "me", force=True))).next_step == "Force needs a reason."
-    assert isinstance(run.do(Raise("delta", 3, "me", "trino is being retired", force=True))[0], Commit)
+    assert isinstance(run.do(Raise("delta", 3, "me", "trino is being retired", force=True))[0], CommitRecords)
     assert run.state.fleet.members[key("trino", 0)].excused == {"delta": 3}
     assert [each.who for each in left_behind(run.state, 0)] == ["trino"]
 
@@ -283,7 +283,7 @@ def test_force_does_not_go_over_the_heads_of_those_who_speak():
 
 
 def test_questions_about_who_uses_needs_and_lacks_something():
-    run = Run(terms=Terms(LEASE, MARGIN, WINDOW, provides=frozenset({"watch"})))
+    run = Run(terms=FleetTerms(LEASE, MARGIN, WINDOW, provides=frozenset({"watch"})))
     run.join("etl", tables=uses("lake/t"), features=frozenset({"lsm"}))
     run.join("bi", needs=frozenset({"watch"}))
     run.do(seen())
@@ -312,5 +312,5 @@ def test_a_join_of_another_kind_of_life_is_judged_by_what_it_reports_now():
     run = Run()
     run.join("etl", hi=3)
     run.do(Raise("delta", 3, "me"))
-    older = Join(Report("etl", 2, "deltalake@1.0.2", supported={"delta": Range(1, 2)}), 0)
+    older = Join(Report("etl", 2, "deltalake@1.0.2", supported={"delta": LevelRange(1, 2)}), 0)
     assert refusal(run.do(older)).condition == "INCOMPATIBLE_VERSION"

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from halocline.errors import InputError
 from halocline.fleet.core.events import Heartbeat
 from halocline.fleet.core.ladder_state import View
-from halocline.fleet.core.state import Range, Report, TableUse
+from halocline.fleet.core.state import LevelRange, Report, TableUse
 from halocline.fleet.wire import messages
-from halocline.fleet.wire.handshake import Side
+from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
-RANGES = st.tuples(st.integers(1, 50), st.integers(0, 50)).map(lambda pair: Range(pair[0], sum(pair)))
+RANGES = st.tuples(st.integers(1, 50), st.integers(0, 50)).map(lambda pair: LevelRange(pair[0], sum(pair)))
 USES = st.builds(
     TableUse, st.text("abc/:é ", min_size=1, max_size=30), NAMES, st.sampled_from(["read", "write.append"])
 )
@@ -52,7 +52,7 @@ def test_a_heartbeat_comes_back_the_same(seq, sent, views, tables):
 
 @given(st.dictionaries(NAMES, st.integers(1, 9), max_size=5), st.dictionaries(NAMES, st.integers(1, 9), max_size=5))
 def test_a_side_comes_back_the_same(provides, requires):
-    end = Side("halocline", "0.1.0", provides, requires)
+    end = Peer("halocline", "0.1.0", provides, requires)
     assert messages.side(pb.Peer.FromString(messages.to_peer(end).SerializeToString())) == end
 
 

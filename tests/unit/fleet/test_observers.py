@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from halocline.cli.main import run
-from halocline.fleet.core.state import Provenance, Range
+from halocline.fleet.core.state import LevelRange, Provenance
 from halocline.fleet.usage.observers import observed
 from halocline.fleet.usage.table_urls import canonical
 from halocline.fleet.usage.traces import identity_of
@@ -62,7 +62,7 @@ def test_one_release_at_two_tables_has_two_identities(tmp_path):
 
 def test_a_trace_claims_what_its_release_can_do(tmp_path):
     (trace,) = observed(open_store(make_table(tmp_path / "t", "delta-rs:py-1.0.2"))).traces
-    assert trace.supported == {"delta": Range(1, 3)}
+    assert trace.supported == {"delta": LevelRange(1, 3)}
 
 
 def test_a_trace_of_somebody_unknown_claims_nothing(tmp_path):
@@ -202,4 +202,4 @@ def test_who_shows_what_is_inferred_of_a_hudi_table(tmp_path, capsys):
 
 def test_an_inferred_hudi_writer_keeps_the_level_within_what_it_supports(tmp_path):
     (trace,) = observed(hudi_table(tmp_path / "t", 6, "20250101000000000.commit")).traces
-    assert trace.supported == {"hudi": Range(6, 6)}
+    assert trace.supported == {"hudi": LevelRange(6, 6)}

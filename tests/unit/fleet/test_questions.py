@@ -8,15 +8,15 @@ import pytest
 
 from halocline.errors import ConflictError, InputError, MalformedError, NotFoundError
 from halocline.fleet.core.ladders import shipped, supported_by
-from halocline.fleet.core.state import Range, Report, TableUse, Terms
+from halocline.fleet.core.state import FleetTerms, LevelRange, Report, TableUse
 from halocline.fleet.member.admin import AdminClient, operator_name
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.server.service import Settings
+from halocline.fleet.server.service import ServiceSettings
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
-SETTINGS = Settings(tick_s=0.05)
-CONFIG = Config(store=":memory:", listen="127.0.0.1:0", http="", settings=SETTINGS, terms=Terms(2000, 200))
+SETTINGS = ServiceSettings(tick_s=0.05)
+CONFIG = Config(store=":memory:", listen="127.0.0.1:0", http="", settings=SETTINGS, terms=FleetTerms(2000, 200))
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,9 @@ def hosting():
     """A fleet at delta 3 with an old reader, a new writer, one that is declared and one of which nothing is known."""
     uses = frozenset({TableUse("lake/orders", "delta", "read"), TableUse("lake/items", "delta", "read")})
     old = Report("etl-nightly", 0, "deltalake@1.0.2", supported=supported_by("deltalake@1.0.2"), tables=uses)
-    new = Report("ingest", 0, "delta-spark@4.0.0", "writer", {"delta": Range(1, 6)}, frozenset({"deletionVectors"}))
+    new = Report(
+        "ingest", 0, "delta-spark@4.0.0", "writer", {"delta": LevelRange(1, 6)}, frozenset({"deletionVectors"})
+    )
     with embedded(CONFIG) as running, AdminClient(running.address, "ann") as client:
         client.command("Raise", pb.RaiseRequest(ladder="delta", level=3))
         with FleetClient(running.address, old), FleetClient(running.address, new):
@@ -70,7 +72,7 @@ def test_who_blocks_a_feature_that_nobody_knows_is_not_found(admin):
 
 
 def test_who_breaks_by_removal_counts_those_who_are_here_and_those_who_were(hosting, admin):
-    past = Report("yesterday", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+    past = Report("yesterday", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
     with FleetClient(hosting.address, past):
         pass
     found = affected(admin, "WhoBreaks", pb.WhoBreaksRequest(remove="member/session"))
@@ -165,11 +167,17 @@ def test_the_audit_log_says_who_decided_what(admin):
 def test_an_export_can_be_imported_into_another_fleet_but_not_while_members_act(admin):
     document = admin.export()
     found = json.loads(document)
-    assert {each["kind"] for each in found["records"]} >= {"terms", "ladders", "standings", "members", "incarnations"}
+    assert {each["kind"] for each in found["records"]} >= {
+        "terms",
+        "ladders",
+        "ladder_states",
+        "members",
+        "incarnations",
+    }
     with pytest.raises(ConflictError, match="2 members hold a lease"):
         admin.restore(document, "a try")
     with embedded(CONFIG) as other, AdminClient(other.address, "bob") as theirs:
-        later = Report("etl-nightly", 0, "hudi@1.0.2", supported={"hudi": Range(6, 8)})
+        later = Report("etl-nightly", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
         with FleetClient(other.address, later) as client:
             used = client.incarnation
         theirs.restore(document, "moving house")
@@ -243,4 +251,4 @@ def test_an_operator_has_a_name_that_can_be_one():
 
 def test_a_report_can_be_made_for_a_release_that_is_known():
     report = Report("x", 0, "hudi@1.0.2", supported=supported_by("hudi@1.0.2", ["read", "write"]))
-    assert replace(report, role="writer").supported == {"hudi": Range(6, 8)}
+    assert replace(report, role="writer").supported == {"hudi": LevelRange(6, 8)}

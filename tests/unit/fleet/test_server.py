@@ -20,13 +20,13 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
 from halocline.errors import DeniedError, UnavailableError
-from halocline.fleet.core.state import Range, Report
+from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.server.auth import Access, Claims, Grant, Right, Tokens, digest, rights
 from halocline.fleet.server.commands import RIGHTS
 from halocline.fleet.server.grpc_server import Tls
 from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.server.service import Settings
+from halocline.fleet.server.service import ServiceSettings
 from halocline.fleet.store import open_fleet_store
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.endpoint import Endpoint
@@ -38,12 +38,14 @@ ACCESS = Access({digest(SECRETS[name]): Grant(name, rights([name])) for name in 
 CALLS = [
     (service.full_name, method) for service in pb.DESCRIPTOR.services_by_name.values() for method in service.methods
 ]
-REPORT = Report("etl", 0, "halocline@0.1.0", supported={"hudi": Range(6, 9)})
+REPORT = Report("etl", 0, "halocline@0.1.0", supported={"hudi": LevelRange(6, 9)})
 
 
 @pytest.fixture(scope="module")
 def hosting():
-    config = Config(store=":memory:", listen="127.0.0.1:0", http="", access=ACCESS, settings=Settings(tick_s=0.05))
+    config = Config(
+        store=":memory:", listen="127.0.0.1:0", http="", access=ACCESS, settings=ServiceSettings(tick_s=0.05)
+    )
     with embedded(config) as running:
         yield running
 
@@ -333,7 +335,7 @@ def test_a_session_begins_with_the_standing_and_a_marker(channel):
 
 
 def test_half_way_through_its_life_a_token_is_replaced_on_the_session():
-    settings = Settings(token_ms=400, tick_s=0.05)
+    settings = ServiceSettings(token_ms=400, tick_s=0.05)
     config = Config(store=":memory:", listen="127.0.0.1:0", http="", access=ACCESS, settings=settings)
     with embedded(config) as hosting, grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel:
         token = handshake(channel).token

@@ -12,15 +12,15 @@ from halocline.fleet.core.effects import Admit, Refusal, Refuse, Renew
 from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Observe, Raise, Tick
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy, View
-from halocline.fleet.core.state import Key, Provenance, Range, Report, Terms
+from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Provenance, Report
 from halocline.fleet.server.auth import Access
 from halocline.fleet.server.coordinator import Coordinator
-from halocline.fleet.server.service import FleetService, RejectedError, Settings
+from halocline.fleet.server.service import FleetService, RejectedError, ServiceSettings
 from halocline.fleet.server.sessions import Session, Sessions
 from halocline.fleet.store import Query, Sighting, StaleEpochError, open_fleet_store
 
 HUDI = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8))), "halocline")
-TERMS = Terms(lease=1000, margin=100)
+TERMS = FleetTerms(lease=1000, margin=100)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def coordinator(store, clock, name="one", ladders=(HUDI,), **options):
 
 
 def report(name="etl", incarnation=1, levels=(6, 8)):
-    return Report(name, incarnation, "hudi@1.0.2", supported={"hudi": Range(*levels)})
+    return Report(name, incarnation, "hudi@1.0.2", supported={"hudi": LevelRange(*levels)})
 
 
 class Counting:
@@ -68,7 +68,7 @@ def run(scenario, store, clock, **options):
 
     async def play():
         service = FleetService(
-            coordinator(store, clock, **options), access=Access.open(), settings=Settings(tick_s=0.01)
+            coordinator(store, clock, **options), access=Access.open(), settings=ServiceSettings(tick_s=0.01)
         )
         await service.start()
         try:
@@ -106,7 +106,7 @@ def test_nobody_is_told_before_it_is_written(store, clock):
         counting.before = hold
         joining = asyncio.ensure_future(service.submit(Join(report(), 0)))
         await writing.wait()
-        told_early = joining.done() or Key("etl", 1) in service.state().fleet.members
+        told_early = joining.done() or MemberKey("etl", 1) in service.state().fleet.members
         beats = []
         service.beat(Heartbeat("etl", 1, 1, 0, {}), beats.append)
         await asyncio.sleep(0.1)
@@ -128,7 +128,7 @@ def test_heartbeats_write_nothing(store, clock):
 
     async def scenario(service):
         await service.submit(Join(report(), 0))
-        view = {"hudi": View(service.state().fleet.standings["hudi"].revision, 6)}
+        view = {"hudi": View(service.state().fleet.ladder_states["hudi"].revision, 6)}
         await asyncio.sleep(0.05)
         counting.writes.clear()
         told = []
@@ -157,12 +157,17 @@ def test_a_store_that_does_not_say_what_became_of_a_write_makes_us_step_down_and
         while not service.active:
             await asyncio.sleep(0.01)
         fleet = service.state().fleet
-        return caught.value.rejection.refusal.condition, fleet.epoch, fleet.standings["hudi"].level, list(fleet.members)
+        return (
+            caught.value.rejection.refusal.condition,
+            fleet.epoch,
+            fleet.ladder_states["hudi"].level,
+            list(fleet.members),
+        )
 
     told, epoch, level, members = run(scenario, counting, clock)
     assert told == "UNAVAILABLE"
     assert (epoch, level) == (2, 6), "a new epoch, and what the store holds"
-    assert members == [Key("etl", 1)]
+    assert members == [MemberKey("etl", 1)]
 
 
 def test_a_coordinator_that_was_replaced_changes_nothing_and_answers_nobody(store, clock, monkeypatch):
@@ -187,7 +192,7 @@ def test_a_coordinator_that_was_replaced_changes_nothing_and_answers_nobody(stor
     assert not active
     fresh = coordinator(store, clock, "two")
     fresh.take_over()
-    assert fresh.state.fleet.standings["hudi"].level == 6
+    assert fresh.state.fleet.ladder_states["hudi"].level == 6
 
 
 def test_a_standby_says_who_is_active_and_takes_over_when_that_one_resigns(store, clock, monkeypatch):
@@ -211,7 +216,7 @@ def test_a_standby_says_who_is_active_and_takes_over_when_that_one_resigns(store
     hints, state = run(scenario, store, clock, name="two")
     assert hints == {"active": "one:1"}
     assert state.epoch == 2
-    assert state.fleet.standings["hudi"].level == 8
+    assert state.fleet.ladder_states["hudi"].level == 8
     assert changes[0] is True
 
 
@@ -224,7 +229,7 @@ def test_after_a_take_over_nobody_is_gone_before_a_full_lease_and_margin(store, 
     second.take_over()
     clock.advance(TERMS.lease + TERMS.margin - 1)
     second.process(Tick())
-    assert Key("etl", 1) in second.state.fleet.members
+    assert MemberKey("etl", 1) in second.state.fleet.members
     clock.advance(1)
     second.process(Tick())
     assert second.state.fleet.members == {}
@@ -245,7 +250,7 @@ def test_the_time_of_a_take_over_is_taken_when_the_former_coordinator_is_locked_
     second = coordinator(store, clock)
     second.store = Waiting()
     second.take_over()
-    assert second.state.presences[Key("etl", 1)].until == clock.now() + TERMS.lease + TERMS.margin
+    assert second.state.presences[MemberKey("etl", 1)].until == clock.now() + TERMS.lease + TERMS.margin
 
 
 def test_a_coordinator_that_has_not_taken_over_decides_nothing(store, clock):
@@ -265,7 +270,7 @@ def test_an_event_that_makes_no_sense_harms_nobody_else(store, clock):
     assert isinstance(found[1], InputError)
     assert isinstance(found[2], InternalError)
     assert active
-    assert members == {Key("a", 1), Key("b", 1)}
+    assert members == {MemberKey("a", 1), MemberKey("b", 1)}
 
 
 def test_a_batch_that_was_overtaken_is_not_kept(store, clock):
@@ -284,7 +289,7 @@ def test_shipped_ladders_are_declared_once_grow_and_leave_what_users_declared(st
     two = coordinator(store, clock, ladders=[longer])
     two.take_over()
     assert two.state.fleet.ladders["hudi"].levels == (6, 8, 9)
-    assert two.state.fleet.standings["hudi"].policy is Policy.MANUAL, "only a new ladder takes the policy"
+    assert two.state.fleet.ladder_states["hudi"].policy is Policy.MANUAL, "only a new ladder takes the policy"
     other = replace(HUDI, ladder=Ladder("hudi", (Rung(1), Rung(2))))
     three = coordinator(store, clock, ladders=[other])
     three.take_over()
@@ -295,7 +300,7 @@ def test_terms_are_those_of_the_fleet_once_it_has_any(store, clock):
     one = coordinator(store, clock, provides=frozenset({"a"}))
     one.take_over()
     assert one.state.fleet.terms == replace(TERMS, provides=frozenset({"a"}))
-    two = Coordinator(store, clock, name="one", address="", terms=Terms(lease=9), provides=frozenset({"a", "b"}))
+    two = Coordinator(store, clock, name="one", address="", terms=FleetTerms(lease=9), provides=frozenset({"a", "b"}))
     two.take_over()
     assert two.state.fleet.terms == replace(TERMS, provides=frozenset({"a", "b"}))
 

@@ -15,8 +15,8 @@ from halocline.errors import (
 )
 from halocline.fleet.core.effects import Refusal
 from halocline.fleet.wire.endpoint import Endpoint
-from halocline.fleet.wire.handshake import Kind, Objection
-from halocline.fleet.wire.status import Rejection, readable, told
+from halocline.fleet.wire.handshake import Objection, ObjectionKind
+from halocline.fleet.wire.status import Rejection, failed_call, readable
 
 
 class Failed(grpc.RpcError, grpc.Call):
@@ -52,7 +52,7 @@ class Failed(grpc.RpcError, grpc.Call):
 
 def sent(rejection):
     status = rejection.status()
-    return told(Failed(status.code, status.details, status.trailing_metadata), "host:1")
+    return failed_call(Failed(status.code, status.details, status.trailing_metadata), "host:1")
 
 
 @pytest.mark.parametrize("condition", sorted(CONDITIONS))
@@ -88,8 +88,8 @@ def test_conditions_have_their_code_and_violation(condition, subject, code, viol
 
 def test_objections_of_a_handshake_become_violations():
     objections = (
-        Objection(Kind.FEATURE_REMOVED, "a", "gone", "Upgrade the client to 2"),
-        Objection(Kind.MIN_CLIENT_VERSION, "2", "accepts from 2"),
+        Objection(ObjectionKind.FEATURE_REMOVED, "a", "gone", "Upgrade the client to 2"),
+        Objection(ObjectionKind.MIN_CLIENT_VERSION, "2", "accepts from 2"),
     )
     found = sent(Rejection(Refusal("INCOMPATIBLE_VERSION", "gone", "a"), objections))
     assert [each[:2] for each in found.violations] == [("FEATURE_REMOVED", "a"), ("MIN_CLIENT_VERSION", "2")]
@@ -97,7 +97,7 @@ def test_objections_of_a_handshake_become_violations():
 
 def test_a_refusal_with_hundreds_of_sides_fits_into_headers():
     sides = tuple((f"member-{n}", "x" * 1000) for n in range(500))
-    objections = tuple(Objection(Kind.FEATURE_MISSING, "f" * 500, "t" * 500, "u" * 500) for _ in range(100))
+    objections = tuple(Objection(ObjectionKind.FEATURE_MISSING, "f" * 500, "t" * 500, "u" * 500) for _ in range(100))
     refusal = Refusal("LEVEL_BLOCKED", "m" * 5000, "s" * 5000, sides, "f" * 5000, "n" * 5000)
     rejection = Rejection(refusal, objections)
     data = dict(rejection.status().trailing_metadata)["grpc-status-details-bin"]
@@ -125,21 +125,21 @@ def test_hints_and_transience_are_for_programs():
     ],
 )
 def test_errors_that_are_not_ours_are_told_as_what_they_are(code, kind, transient):
-    found = told(Failed(code, "something else listens here"), "host:1")
+    found = failed_call(Failed(code, "something else listens here"), "host:1")
     assert type(found.error) is kind
     assert found.transient is transient
     assert "host:1" in str(found.error)
 
 
 def test_an_error_before_the_call_began_is_told_too():
-    assert isinstance(told(grpc.RpcError("no channel"), "host:1").error, InternalError)
+    assert isinstance(failed_call(grpc.RpcError("no channel"), "host:1").error, InternalError)
 
 
 def test_details_of_somebody_else_are_not_believed():
     refusal = Rejection(Refusal("HELD", "x"))
     status = refusal.status()
     forged = [(key, value.replace(b"halocline", b"somewhere")) for key, value in status.trailing_metadata]
-    assert told(Failed(status.code, status.details, forged), "host:1").error.condition == "CONFLICT"
+    assert failed_call(Failed(status.code, status.details, forged), "host:1").error.condition == "CONFLICT"
 
 
 def test_times_of_the_core_are_shown_as_dates_and_numbers_of_lives_are_not():

@@ -12,18 +12,18 @@ from halocline import __version__
 from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.ladder import Ladder, Rung
-from halocline.fleet.core.ladder_state import Downgrade, Hold, Phase, Policy, Standing, View
+from halocline.fleet.core.ladder_state import Downgrade, Hold, LadderState, Phase, Policy, View
 from halocline.fleet.core.state import (
-    Change,
     Fleet,
-    Key,
+    FleetTerms,
+    LevelRange,
     Member,
+    MemberKey,
     Provenance,
-    Range,
+    RecordChange,
     Report,
     TableLevel,
     TableUse,
-    Terms,
 )
 from halocline.fleet.store import Holder, Query, Sighting, StaleEpochError, Write, migrations, open_fleet_store, schema
 from halocline.fleet.store.codec import KINDS, assembled, decode, encode, taken_apart
@@ -34,7 +34,7 @@ REPORT = Report(
     7,
     "deltalake@1.6.6",
     "writer",
-    {"delta": Range(1, 4)},
+    {"delta": LevelRange(1, 4)},
     frozenset({"deletionVectors"}),
     frozenset({"handshake"}),
     False,
@@ -43,17 +43,21 @@ REPORT = Report(
 RUNG = Rung(8, (("delta", 3),), True, frozenset({"f"}), ("hudi@1.0.0",), "new layout")
 DOWNGRADE = Downgrade(6, Phase.CLOSED, 4, False, 99, "ann", "bad release")
 RECORDS = [
-    Change("terms", (), Terms(lease=10, margin=2, provides=frozenset({"a", "b"}))),
-    Change(
+    RecordChange("terms", (), FleetTerms(lease=10, margin=2, provides=frozenset({"a", "b"}))),
+    RecordChange(
         "ladders", "hudi", Ladder("hudi", (Rung(6), Rung(8, (("delta", 3),), True, frozenset({"f"}), ("h@1",), "s")))
     ),
-    Change("standings", "hudi", Standing(8, 6, 5, Policy.AUTO, downgrade=DOWNGRADE)),
-    Change("members", Key("etl", 7), Member(REPORT, Provenance.REPORTED, 5, admitted={"delta": View(3, 4)})),
-    Change("members", Key("bi", 0), Member(Report("bi", 0, "?"), Provenance.DECLARED, 6, excused={"delta": 4})),
-    Change("incarnations", "etl", 7),
-    Change("holds", ("hudi", "close"), Hold("hudi", "close", 8, None, "year end", "ann")),
-    Change("tables", ("lake/orders", "delta"), TableLevel("lake/orders", "delta", 3, 8)),
-    Change("tables", ('"' * 1000, "delta"), TableLevel('"' * 1000, "delta", 3, 8)),
+    RecordChange("ladder_states", "hudi", LadderState(8, 6, 5, Policy.AUTO, downgrade=DOWNGRADE)),
+    RecordChange(
+        "members", MemberKey("etl", 7), Member(REPORT, Provenance.REPORTED, 5, admitted={"delta": View(3, 4)})
+    ),
+    RecordChange(
+        "members", MemberKey("bi", 0), Member(Report("bi", 0, "?"), Provenance.DECLARED, 6, excused={"delta": 4})
+    ),
+    RecordChange("incarnations", "etl", 7),
+    RecordChange("holds", ("hudi", "close"), Hold("hudi", "close", 8, None, "year end", "ann")),
+    RecordChange("tables", ("lake/orders", "delta"), TableLevel("lake/orders", "delta", 3, 8)),
+    RecordChange("tables", ('"' * 1000, "delta"), TableLevel('"' * 1000, "delta", 3, 8)),
 ]
 
 
@@ -82,7 +86,7 @@ def test_every_field_of_a_fleet_has_a_kind():
 
 def test_a_record_that_is_written_again_replaces_the_former_and_none_deletes_it(store):
     take_over(store, "one", *RECORDS)
-    store.write(1, Write([Change("incarnations", "etl", 8), Change("holds", ("hudi", "close"), None)]))
+    store.write(1, Write([RecordChange("incarnations", "etl", 8), RecordChange("holds", ("hudi", "close"), None)]))
     found = take_over(store)
     assert found.incarnations == {"etl": 8}
     assert found.holds == {}
@@ -91,7 +95,7 @@ def test_a_record_that_is_written_again_replaces_the_former_and_none_deletes_it(
 def test_a_stale_epoch_writes_nothing_at_all(store):
     take_over(store)
     take_over(store)
-    write = Write([Change("incarnations", "etl", 1)], [Audit(1, "a", "join", "etl")], [sighting("etl")])
+    write = Write([RecordChange("incarnations", "etl", 1)], [Audit(1, "a", "join", "etl")], [sighting("etl")])
     with pytest.raises(StaleEpochError) as caught:
         store.write(1, write)
     assert caught.value.condition == "STALE_EPOCH"
@@ -107,7 +111,7 @@ def test_a_stale_epoch_writes_nothing_at_all(store):
 def test_a_failure_in_the_middle_of_a_transaction_writes_nothing(store):
     take_over(store)
     with pytest.raises(TypeError):
-        store.write(1, Write([Change("incarnations", "etl", 1), Change("incarnations", "bad", object())]))
+        store.write(1, Write([RecordChange("incarnations", "etl", 1), RecordChange("incarnations", "bad", object())]))
     assert take_over(store).incarnations == {}
 
 
@@ -208,7 +212,7 @@ def test_an_export_holds_everything_but_keys_and_can_be_put_back(store, tmp_path
     assert [each["audit"]["subject"] for each in document["audit"]] == ["etl"]
     assert [each["last"]["identity"] for each in document["sightings"]] == ["etl"]
     other = open_fleet_store(str(tmp_path / "other.db"))
-    take_over(other, "one", Change("incarnations", "gone", 1))
+    take_over(other, "one", RecordChange("incarnations", "gone", 1))
     other.replace(1, RECORDS, Write())
     found = take_over(other)
     other.close()
@@ -226,7 +230,7 @@ def test_long_keys_are_kept_whole_although_the_index_holds_a_digest():
     [
         ("members", "{}"),
         ("members", '{"key":["etl",1],"value":{"report":{}}}'),
-        ("standings", '{"key":"x","value":7}'),
+        ("ladder_states", '{"key":"x","value":7}'),
         ("holds", "not json"),
         ("nonsense", '{"key":"x","value":1}'),
         ("members", '{"key":["../x",1],"value":{"report":{"identity":"../x","incarnation":1,"release":""}}}'),
@@ -242,7 +246,7 @@ def test_threads_may_use_a_store_at_the_same_time(store):
     take_over(store)
 
     def work(number):
-        store.write(1, Write([Change("incarnations", f"m{number}", 1)], [Audit(1, "a", "join", "x")]))
+        store.write(1, Write([RecordChange("incarnations", f"m{number}", 1)], [Audit(1, "a", "join", "x")]))
         return len(store.audit(Query(limit=1)))
 
     with ThreadPoolExecutor(4) as pool:
@@ -348,7 +352,7 @@ def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path):
 def test_a_coordinator_that_was_killed_keeps_nobody_out(tmp_path):
     path = str(tmp_path / "fleet.db")
     first = SqliteStore(path)
-    take_over(first, "one", Change("incarnations", "etl", 7))
+    take_over(first, "one", RecordChange("incarnations", "etl", 7))
     first._stack.close()
     first.engine.dispose()
     second = SqliteStore(path)

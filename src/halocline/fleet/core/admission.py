@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from halocline.fleet.core.effects import Refusal
-from halocline.fleet.core.state import Fleet, Key, Report, TableUse, known_release
+from halocline.fleet.core.state import Fleet, MemberKey, Report, TableUse, known_release
 
 
 def admissible(fleet: Fleet, report: Report) -> Refusal | None:
@@ -27,7 +27,7 @@ def _objections(fleet: Fleet, report: Report) -> Iterator[Refusal]:
     yield from misused(fleet, report, report.tables)
 
 
-def renewable(fleet: Fleet, key: Key) -> Refusal | None:
+def renewable(fleet: Fleet, key: MemberKey) -> Refusal | None:
     """Why the lease of this life cannot be prolonged, or None.
 
     Once it has expired, was removed or has been followed by another life, it never can.
@@ -99,13 +99,13 @@ def _same(known: Report, report: Report) -> bool:
 
 def _uncovered(fleet: Fleet, report: Report) -> Iterator[Refusal]:
     for ladder, supported in sorted(report.supported.items()):
-        standing = fleet.standings.get(ladder)
-        if standing is None:
+        ladder_state = fleet.ladder_states.get(ladder)
+        if ladder_state is None:
             continue
-        if standing.level not in supported:
-            yield _incompatible(fleet, report, ladder, standing.level, "the fleet is at")
-        elif standing.limit not in supported:
-            yield _incompatible(fleet, report, ladder, standing.limit, "the fleet is on its way down to")
+        if ladder_state.level not in supported:
+            yield _incompatible(fleet, report, ladder, ladder_state.level, "the fleet is at")
+        elif ladder_state.limit not in supported:
+            yield _incompatible(fleet, report, ladder, ladder_state.limit, "the fleet is on its way down to")
 
 
 def _incompatible(fleet: Fleet, report: Report, ladder: str, level: int, what: str) -> Refusal:
@@ -127,8 +127,8 @@ def fix_for(fleet: Fleet, report: Report, ladder: str, level: int) -> str:
 
 
 def _featureless(fleet: Fleet, report: Report) -> Iterator[Refusal]:
-    for ladder in sorted(report.supported.keys() & fleet.standings.keys()):
-        level = fleet.standings[ladder].level
+    for ladder in sorted(report.supported.keys() & fleet.ladder_states.keys()):
+        level = fleet.ladder_states[ladder].level
         for feature in sorted(fleet.ladders[ladder].features_at(level) - report.features):
             fix = fix_for(fleet, report, ladder, level)
             yield Refusal(

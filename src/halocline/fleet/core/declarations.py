@@ -12,7 +12,7 @@ from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Refusal
 from halocline.fleet.core.events import DeclareLadder, MoveTable, SetTerms
 from halocline.fleet.core.ladder import Ladder
-from halocline.fleet.core.ladder_state import Policy, Standing
+from halocline.fleet.core.ladder_state import LadderState, Policy
 from halocline.fleet.core.level import no_such_ladder, unmet
 from halocline.fleet.core.state import TableLevel
 
@@ -33,8 +33,8 @@ def declare(draft: Draft, command: DeclareLadder) -> None:
     draft.put("ladders", name, ladder)
     if known is None:
         # Members that are here already have not heard of it, so nothing is settled yet.
-        draft.put("standings", name, Standing(level, 0, 0, command.policy))
-        draft.stand(name)
+        draft.put("ladder_states", name, LadderState(level, 0, 0, command.policy))
+        draft.change_ladder(name)
     draft.audit(command.actor, "declare", name, f"levels {', '.join(map(str, ladder.levels))}")
 
 
@@ -92,19 +92,22 @@ def move_table(draft: Draft, command: MoveTable) -> None:
 
 def _cannot_move(draft: Draft, command: MoveTable) -> Iterator[Refusal]:
     table, ladder, level = command.table, command.ladder, command.level
-    standing = draft.fleet.standings.get(ladder)
-    if standing is None:
+    ladder_state = draft.fleet.ladder_states.get(ladder)
+    if ladder_state is None:
         yield no_such_ladder(draft.fleet, ladder)
         return
     if draft.fleet.ladders[ladder].rung(level) is None:
         levels = ", ".join(map(str, draft.fleet.ladders[ladder].levels))
         yield Refusal("ARGUMENT_INVALID", f"{ladder} has levels {levels}", subject=f"{ladder}={level}")
-    if level > standing.limit:
+    if level > ladder_state.limit:
         yield Refusal(
             "GATE_CLOSED",
-            f"{table} cannot require level {level} of {ladder}: gates are open up to {standing.limit}",
+            f"{table} cannot require level {level} of {ladder}: gates are open up to {ladder_state.limit}",
             subject=f"{ladder}={level}",
-            sides=(("table", f"level {level}"), ("fleet", f"level {standing.level}, gates up to {standing.limit}")),
+            sides=(
+                ("table", f"level {level}"),
+                ("fleet", f"level {ladder_state.level}, gates up to {ladder_state.limit}"),
+            ),
             next_step=f"halocline fleet raise {ladder}={level}",
         )
     for key, member in draft.fleet.speaking():

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Refusal
 from halocline.fleet.core.events import CancelDowngrade, CleanDowngrade, FinishDowngrade, StartDowngrade
-from halocline.fleet.core.ladder_state import Downgrade, Phase, Policy, Standing
-from halocline.fleet.core.level import Blocker, Kind, no_such_ladder
+from halocline.fleet.core.ladder_state import Downgrade, LadderState, Phase, Policy
+from halocline.fleet.core.level import Blocker, BlockerKind, no_such_ladder
 from halocline.fleet.core.state import Fleet, State, TableLevel
 
 
@@ -56,9 +56,13 @@ class DowngradePlan:
 def plan_downgrade(state: State, ladder: str, target: int, at: int) -> DowngradePlan:
     """Whether a level could fall to `target`, what would have to be cleaned and who is waited for; changes nothing."""
     fleet = state.fleet
-    standing = fleet.standings.get(ladder)
-    level = standing.level if standing else 0
-    running = standing.downgrade if standing and standing.downgrade and standing.downgrade.target == target else None
+    ladder_state = fleet.ladder_states.get(ladder)
+    level = ladder_state.level if ladder_state else 0
+    running = (
+        ladder_state.downgrade
+        if ladder_state and ladder_state.downgrade and ladder_state.downgrade.target == target
+        else None
+    )
     waiting = [key for key, view in state.views(ladder) if running is None or view.revision < running.revision]
     return DowngradePlan(
         ladder,
@@ -76,7 +80,7 @@ def start(draft: Draft, command: StartDowngrade) -> None:
     ladder, target = command.ladder, command.target
     blockers = list(_blockers(draft.fleet, ladder, target, draft.at))
     if not command.reason:
-        blockers.append(Blocker(Kind.UNKNOWN, command.actor, "a downgrade needs a reason"))
+        blockers.append(Blocker(BlockerKind.UNKNOWN, command.actor, "a downgrade needs a reason"))
     if blockers:
         refusal = Refusal(
             "DOWNGRADE_BLOCKED",
@@ -87,45 +91,45 @@ def start(draft: Draft, command: StartDowngrade) -> None:
         )
         draft.refuse(command.actor, "downgrade", refusal)
         return
-    standing = draft.fleet.standings[ladder]
-    free = draft.fleet.ladders[ladder].free(standing.level, target)
-    revision = standing.revision + 1
+    ladder_state = draft.fleet.ladder_states[ladder]
+    free = draft.fleet.ladders[ladder].free(ladder_state.level, target)
+    revision = ladder_state.revision + 1
     downgrade = Downgrade(target, Phase.CLOSING, revision, free, draft.at, command.actor, command.reason)
-    settled = min(standing.settled, target)
-    draft.stand(ladder, downgrade=downgrade, closed=revision, settled=settled, policy=Policy.MANUAL)
+    settled = min(ladder_state.settled, target)
+    draft.change_ladder(ladder, downgrade=downgrade, closed=revision, settled=settled, policy=Policy.MANUAL)
     way = "free" if free else "data needs cleaning"
     draft.audit(command.actor, "downgrade", f"{ladder}={target}", f"gates are closing, {way}: {command.reason}")
 
 
 def advance(draft: Draft) -> None:
     """Notes, per ladder on its way down, that everybody has closed the gates."""
-    for ladder, standing in sorted(draft.fleet.standings.items()):
-        downgrade = standing.downgrade
+    for ladder, ladder_state in sorted(draft.fleet.ladder_states.items()):
+        downgrade = ladder_state.downgrade
         if downgrade is None or downgrade.phase is not Phase.CLOSING:
             continue
         if draft.rules.acknowledged(downgrade, (view for _, view in draft.state.views(ladder))):
-            draft.put("standings", ladder, _in_phase(standing, Phase.CLOSED))
+            draft.put("ladder_states", ladder, _in_phase(ladder_state, Phase.CLOSED))
             draft.audit("fleet", "downgrade", f"{ladder}={downgrade.target}", "everybody has closed the gates")
 
 
 def clean(draft: Draft, command: CleanDowngrade) -> None:
     """Passes the point of no return."""
-    standing = _expect(draft, command, Phase.CLOSED)
-    if standing is not None and standing.downgrade is not None:
-        draft.put("standings", command.ladder, _in_phase(standing, Phase.CLEANING))
-        subject = f"{command.ladder}={standing.downgrade.target}"
+    ladder_state = _expect(draft, command, Phase.CLOSED)
+    if ladder_state is not None and ladder_state.downgrade is not None:
+        draft.put("ladder_states", command.ladder, _in_phase(ladder_state, Phase.CLEANING))
+        subject = f"{command.ladder}={ladder_state.downgrade.target}"
         draft.audit(command.actor, "downgrade", subject, f"past the point of no return {command.reason}".rstrip())
 
 
 def finish(draft: Draft, command: FinishDowngrade) -> None:
     """Lets the level fall."""
     ladder = command.ladder
-    standing = draft.fleet.standings.get(ladder)
-    free = standing is not None and standing.downgrade is not None and standing.downgrade.free
-    standing = _expect(draft, command, *((Phase.CLOSED, Phase.CLEANING) if free else (Phase.CLEANING,)))
-    if standing is None or standing.downgrade is None:
+    ladder_state = draft.fleet.ladder_states.get(ladder)
+    free = ladder_state is not None and ladder_state.downgrade is not None and ladder_state.downgrade.free
+    ladder_state = _expect(draft, command, *((Phase.CLOSED, Phase.CLEANING) if free else (Phase.CLEANING,)))
+    if ladder_state is None or ladder_state.downgrade is None:
         return
-    target = standing.downgrade.target
+    target = ladder_state.downgrade.target
     left = list(_above(draft.fleet, ladder, target))
     if left:
         refusal = Refusal(
@@ -137,32 +141,32 @@ def finish(draft: Draft, command: FinishDowngrade) -> None:
         )
         draft.refuse(command.actor, "downgrade", refusal)
         return
-    draft.stand(ladder, level=target, settled=min(standing.settled, target), downgrade=None)
-    detail = f"{ladder} {standing.level} to {target} {command.reason}".rstrip()
+    draft.change_ladder(ladder, level=target, settled=min(ladder_state.settled, target), downgrade=None)
+    detail = f"{ladder} {ladder_state.level} to {target} {command.reason}".rstrip()
     draft.audit(command.actor, "downgrade", f"{ladder}={target}", f"done: {detail}")
 
 
 def cancel(draft: Draft, command: CancelDowngrade) -> None:
     """Opens the gates again, unless the point of no return is past."""
-    standing = _expect(draft, command, Phase.CLOSING, Phase.CLOSED)
-    if standing is not None and standing.downgrade is not None:
-        draft.stand(command.ladder, downgrade=None)
-        subject = f"{command.ladder}={standing.downgrade.target}"
+    ladder_state = _expect(draft, command, Phase.CLOSING, Phase.CLOSED)
+    if ladder_state is not None and ladder_state.downgrade is not None:
+        draft.change_ladder(command.ladder, downgrade=None)
+        subject = f"{command.ladder}={ladder_state.downgrade.target}"
         draft.audit(command.actor, "downgrade", subject, f"cancelled {command.reason}".rstrip())
 
 
 def _expect(
     draft: Draft, command: CleanDowngrade | FinishDowngrade | CancelDowngrade, *phases: Phase
-) -> Standing | None:
-    """The standing, if its downgrade is in one of the phases; otherwise refuses the command."""
+) -> LadderState | None:
+    """The ladder_state, if its downgrade is in one of the phases; otherwise refuses the command."""
     ladder = command.ladder
-    standing = draft.fleet.standings.get(ladder)
-    if standing is None:
+    ladder_state = draft.fleet.ladder_states.get(ladder)
+    if ladder_state is None:
         draft.refuse(command.actor, "downgrade", no_such_ladder(draft.fleet, ladder))
         return None
-    downgrade = standing.downgrade
+    downgrade = ladder_state.downgrade
     if downgrade is not None and downgrade.phase in phases:
-        return standing
+        return ladder_state
     wanted = " or ".join(phases)
     if downgrade is None:
         refusal = Refusal(
@@ -192,30 +196,30 @@ def _expect(
 
 
 def _blockers(fleet: Fleet, ladder: str, target: int, at: int) -> Iterator[Blocker]:
-    standing = fleet.standings.get(ladder)
-    if standing is None:
-        yield Blocker(Kind.NO_SUCH_LEVEL, ladder, no_such_ladder(fleet, ladder).message)
+    ladder_state = fleet.ladder_states.get(ladder)
+    if ladder_state is None:
+        yield Blocker(BlockerKind.NO_SUCH_LEVEL, ladder, no_such_ladder(fleet, ladder).message)
         return
     steps = fleet.ladders[ladder]
-    if steps.rung(target) is None or target >= standing.level:
-        below = ", ".join(str(level) for level in steps.levels if level < standing.level) or "none"
-        yield Blocker(Kind.NO_SUCH_LEVEL, ladder, f"levels of {ladder} below {standing.level}: {below}")
+    if steps.rung(target) is None or target >= ladder_state.level:
+        below = ", ".join(str(level) for level in steps.levels if level < ladder_state.level) or "none"
+        yield Blocker(BlockerKind.NO_SUCH_LEVEL, ladder, f"levels of {ladder} below {ladder_state.level}: {below}")
         return
-    if standing.downgrade:
-        running = standing.downgrade.target
+    if ladder_state.downgrade:
+        running = ladder_state.downgrade.target
         fix = f"halocline fleet downgrade cancel {ladder}"
-        yield Blocker(Kind.DOWNGRADE, ladder, f"{ladder} is on its way down to level {running} already", fix)
-    for name, other in sorted(fleet.standings.items()):
+        yield Blocker(BlockerKind.DOWNGRADE, ladder, f"{ladder} is on its way down to level {running} already", fix)
+    for name, other in sorted(fleet.ladder_states.items()):
         for rung in fleet.ladders[name].up_to(other.level):
             if name != ladder and any(needs == ladder and level > target for needs, level in rung.requires):
                 text = f"level {rung.level} of {name} requires a higher level of {ladder}"
-                yield Blocker(Kind.DEPENDENCY, name, text, f"bring {name} below level {rung.level} first")
+                yield Blocker(BlockerKind.DEPENDENCY, name, text, f"bring {name} below level {rung.level} first")
     for member in fleet.live(at):
         supported = member.report.supported.get(ladder)
         if supported is not None and supported.lo > target:
             text = f"{member.report.release} supports {ladder} only from {supported.lo}"
             fix = "replace it by an older release first"
-            yield Blocker(Kind.TOO_NEW, str(member.report.key), text, fix, member.speaks)
+            yield Blocker(BlockerKind.TOO_NEW, str(member.report.key), text, fix, member.speaks)
 
 
 def _above(fleet: Fleet, ladder: str, target: int) -> Iterator[TableLevel]:
@@ -224,6 +228,6 @@ def _above(fleet: Fleet, ladder: str, target: int) -> Iterator[TableLevel]:
             yield table
 
 
-def _in_phase(standing: Standing, phase: Phase) -> Standing:
-    assert standing.downgrade is not None
-    return replace(standing, downgrade=replace(standing.downgrade, phase=phase))
+def _in_phase(ladder_state: LadderState, phase: Phase) -> LadderState:
+    assert ladder_state.downgrade is not None
+    return replace(ladder_state, downgrade=replace(ladder_state.downgrade, phase=phase))

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from halocline.fleet.core.effects import Announce, Audit, Commit, Effect, Refusal, Refuse
-from halocline.fleet.core.ladder_state import Standing
-from halocline.fleet.core.rules import RULES, Rules
-from halocline.fleet.core.state import SINGLE, Change, Fleet, Key, Presence, State
+from halocline.fleet.core.effects import Announce, Audit, CommitRecords, Effect, Refusal, Refuse
+from halocline.fleet.core.ladder_state import LadderState
+from halocline.fleet.core.rules import RULES, FleetRules
+from halocline.fleet.core.state import SINGLE, Fleet, MemberKey, Presence, RecordChange, State
 
 
 class Draft:
@@ -25,14 +25,14 @@ class Draft:
         fleet: The durable part as changed so far.
     """
 
-    def __init__(self, state: State, at: int, rules: Rules = RULES) -> None:
+    def __init__(self, state: State, at: int, rules: FleetRules = RULES) -> None:
         self.at = at
         self.rules = rules
         self.fleet: Fleet = state.fleet
         self._before = state
         self._epoch = state.epoch
-        self._presences: Mapping[Key, Presence] = state.presences
-        self._changes: dict[tuple[str, Any], Change] = {}
+        self._presences: Mapping[MemberKey, Presence] = state.presences
+        self._changes: dict[tuple[str, Any], RecordChange] = {}
         self._copied: set[str] = set()
         self._announced: dict[str, None] = {}
         self._effects: list[Effect] = []
@@ -56,28 +56,28 @@ class Draft:
                 records.pop(key, None)
             else:
                 records[key] = value
-        self._changes[kind, key] = Change(kind, key, value)
+        self._changes[kind, key] = RecordChange(kind, key, value)
 
-    def presence(self, key: Key) -> Presence:
+    def presence(self, key: MemberKey) -> Presence:
         """What is remembered of a member; of one that was just registered, only what it was admitted with."""
         return self._presences.get(key) or Presence(self.at, 0, self.fleet.members[key].admitted)
 
-    def remember(self, key: Key, presence: Presence | None) -> None:
+    def remember(self, key: MemberKey, presence: Presence | None) -> None:
         """Keeps in memory what a member last said; None forgets it."""
         if "presences" not in self._copied:
             self._copied.add("presences")
             self._presences = dict(self._presences)
-        presences: dict[Key, Presence] = self._presences  # type: ignore[assignment]
+        presences: dict[MemberKey, Presence] = self._presences  # type: ignore[assignment]
         if presence is None:
             presences.pop(key, None)
         else:
             presences[key] = presence
 
-    def stand(self, ladder: str, **fields: Any) -> Standing:
+    def change_ladder(self, ladder: str, **fields: Any) -> LadderState:
         """Changes where the fleet stands on a ladder; members will be told."""
-        before = self.fleet.standings[ladder]
+        before = self.fleet.ladder_states[ladder]
         after = replace(before, revision=before.revision + 1, **fields)
-        self.put("standings", ladder, after)
+        self.put("ladder_states", ladder, after)
         self._announced[ladder] = None
         return after
 
@@ -102,11 +102,11 @@ class Draft:
     def finish(self) -> tuple[State, tuple[Effect, ...]]:
         """The next state, and the effects in the order in which to carry them out."""
         if self._announced:
-            standings = self.fleet.standings
-            self.add(Announce(tuple(standings[ladder].announced(ladder) for ladder in self._announced)))
+            ladder_states = self.fleet.ladder_states
+            self.add(Announce(tuple(ladder_states[ladder].announced(ladder) for ladder in self._announced)))
         effects = tuple(self._effects)
         if self._changes or self.rules.confirms(effects):
             # A coordinator that has not taken over acts under no epoch that a store would accept.
             epoch = self._before.fleet.epoch if self._epoch != self._before.epoch else self._epoch
-            effects = (Commit(epoch, tuple(self._changes.values())), *effects)
+            effects = (CommitRecords(epoch, tuple(self._changes.values())), *effects)
         return self.state, effects

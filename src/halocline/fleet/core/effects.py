@@ -1,12 +1,12 @@
 """What a step asks its surroundings to do.
 
 Effects are carried out in order, and the first one that fails stops the rest. A step that changes or grants anything
-begins with a `Commit`: the store accepts it only from the newest epoch, in one transaction with the audit entries. If
-it is refused, the coordinator has been replaced: it drops the new state, sends nothing and stops. Only then are members
-answered, so nobody is told what was not written.
+begins with `CommitRecords`: the store accepts it only from the newest epoch, in one transaction with the audit entries.
+If it is refused, the coordinator has been replaced: it drops the new state, sends nothing and stops. Only then are
+members answered, so no member is told what was not written.
 
-A `Commit` without changes asks the store only to confirm the epoch. A heartbeat needs that too: a coordinator that was
-replaced must not prolong leases that its successor does not know of.
+`CommitRecords` without changes asks the store only to confirm the epoch. A heartbeat needs that too: a coordinator that
+was replaced must not prolong leases that its successor does not know of.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from halocline.errors import ConflictError, HaloclineError, IncompatibleError, InputError, NotFoundError
 from halocline.fleet.core.ladder_state import Announcement
-from halocline.fleet.core.state import Change
+from halocline.fleet.core.state import RecordChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ _ERRORS: dict[str, type[HaloclineError]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitRecords:
     """Write these records if the store's epoch is still this one; all or nothing."""
 
     epoch: int
-    changes: tuple[Change, ...] = ()
+    changes: tuple[RecordChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,4 +142,4 @@ class Audit:
 Reply = Admit | Renew | Announce | Refuse
 """What members hear."""
 
-Effect = Commit | Reply | Audit
+Effect = CommitRecords | Reply | Audit

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import Policy, View
-from halocline.fleet.core.state import Provenance, Range, Report, TableUse, Terms
+from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report, TableUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Observe:
     provenance: Provenance
     actor: str
     seen: int | None = None
-    supported: Mapping[str, Range] = field(default_factory=dict)
+    supported: Mapping[str, LevelRange] = field(default_factory=dict)
     tables: frozenset[TableUse] = frozenset()
     role: str = "reader"
 
@@ -215,7 +215,7 @@ class MoveTable:
 class SetTerms:
     """An operator changes what the fleet agrees on."""
 
-    terms: Terms
+    terms: FleetTerms
     actor: str
     reason: str = ""
 
@@ -240,7 +240,7 @@ Command = (
 )
 """What operators and observers ask for."""
 
-What = Message | Command | Tick | TakeOver
+Cause = Message | Command | Tick | TakeOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,4 +248,4 @@ class Event:
     """Something that happens, and when the coordinator takes it up."""
 
     at: int
-    what: What
+    cause: Cause

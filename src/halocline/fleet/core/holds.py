@@ -21,7 +21,7 @@ def place(draft: Draft, command: PlaceHold) -> None:
         draft.refuse(command.actor, "hold", refusal)
         return
     ladder, name = command.ladder, command.name
-    level = command.level if command.level is not None else draft.fleet.standings[ladder].level
+    level = command.level if command.level is not None else draft.fleet.ladder_states[ladder].level
     hold = Hold(ladder, name, level, command.until, command.reason, command.actor)
     draft.put("holds", (ladder, name), hold)
     end = "until released" if command.until is None else f"until {command.until}"
@@ -51,8 +51,8 @@ def end_expired(draft: Draft) -> None:
 
 def _objection(draft: Draft, command: PlaceHold) -> Refusal | None:
     ladder = command.ladder
-    standing = draft.fleet.standings.get(ladder)
-    if standing is None:
+    ladder_state = draft.fleet.ladder_states.get(ladder)
+    if ladder_state is None:
         return no_such_ladder(draft.fleet, ladder)
     if not command.reason or not command.name:
         return Refusal("ARGUMENT_INVALID", f"a hold on {ladder} needs a name and a reason", subject=ladder)
@@ -63,10 +63,10 @@ def _objection(draft: Draft, command: PlaceHold) -> Refusal | None:
             subject=ladder,
             next_step=f"Choose another name, or: halocline fleet release {ladder} {command.name}",
         )
-    if command.level is not None and command.level < standing.level:
+    if command.level is not None and command.level < ladder_state.level:
         return Refusal(
             "ARGUMENT_INVALID",
-            f"{ladder} stands at level {standing.level}, which a hold at {command.level} cannot undo",
+            f"{ladder} stands at level {ladder_state.level}, which a hold at {command.level} cannot undo",
             subject=f"{ladder}={command.level}",
             next_step=f"halocline fleet downgrade validate {ladder}={command.level}",
         )

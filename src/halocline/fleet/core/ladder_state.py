@@ -1,8 +1,8 @@
 """Where a fleet stands on a ladder, and what a member knows of it.
 
-A `Standing` is the durable truth about one ladder. Its *revision* grows with every change that members are told, so of
-two things heard about a ladder the one with the higher revision is newer, whatever order they arrive in; a level alone
-could not tell, since a downgrade makes it fall. An `Announcement` is what members are told of a standing, a `View` what
+A `LadderState` is the durable truth about one ladder. Its *revision* grows with every change that members are told, so
+of two announcements of a ladder the one with the higher revision is newer, whatever order they arrive in; a level alone
+could not tell, since a downgrade makes it fall. An `Announcement` is what members are told of a ladder, a `View` what
 they act under.
 """
 
@@ -100,7 +100,7 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LadderState:
     """Where the fleet stands on a ladder.
 
     Args:

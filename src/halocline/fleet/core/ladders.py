@@ -17,7 +17,7 @@ from importlib import resources
 from halocline.compat.protocol import Protocol
 from halocline.compat.verdict import can
 from halocline.fleet.core.ladder import Ladder, Rung
-from halocline.fleet.core.state import Range, known_release
+from halocline.fleet.core.state import LevelRange, known_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def shipped() -> Mapping[str, FormatLadder]:
     return found
 
 
-def supported_by(release: str, operations: Iterable[str] = ("read",)) -> dict[str, Range]:
+def supported_by(release: str, operations: Iterable[str] = ("read",)) -> dict[str, LevelRange]:
     """The range per format that a release is known to support, for what it does.
 
     A format of which it cannot do even the lowest level, or nothing is known, is left out.
@@ -91,12 +91,12 @@ def supported_by(release: str, operations: Iterable[str] = ("read",)) -> dict[st
 
     Example:
         >>> supported_by("deltalake@1.0.2")
-        {'delta': Range(lo=1, hi=3)}
+        {'delta': LevelRange(lo=1, hi=3)}
         >>> supported_by("hudi@1.0.2", ["read", "write"])
-        {'hudi': Range(lo=6, hi=8)}
+        {'hudi': LevelRange(lo=6, hi=8)}
     """
     asked = tuple(operations)
-    found: dict[str, Range] = {}
+    found: dict[str, LevelRange] = {}
     if known_release(release) is None:
         return found
     for name, each in shipped().items():
@@ -107,7 +107,7 @@ def supported_by(release: str, operations: Iterable[str] = ("read",)) -> dict[st
         ]
         run = _first_run(each.ladder.levels, able)
         if run:
-            found[name] = Range(run[0], run[-1])
+            found[name] = LevelRange(run[0], run[-1])
     return found
 
 

@@ -20,11 +20,11 @@ from halocline.fleet.core.effects import Refusal
 from halocline.fleet.core.events import Raise, SetPolicy
 from halocline.fleet.core.ladder import Rung
 from halocline.fleet.core.ladder_state import Hold, Policy
-from halocline.fleet.core.rules import RULES, Rules
+from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.core.state import Fleet, Member, State
 
 
-class Kind(StrEnum):
+class BlockerKind(StrEnum):
     """What kind of thing is in the way."""
 
     NO_SUCH_LEVEL = "no-such-level"
@@ -52,7 +52,7 @@ class Blocker:
         speaks: Whether it is a member that speaks, or not a member at all; force does not get past it.
     """
 
-    kind: Kind
+    kind: BlockerKind
     who: str
     text: str
     fix: str = ""
@@ -75,24 +75,24 @@ class RaisePlan:
         return not self.blockers
 
 
-def plan_raise(state: State, ladder: str, level: int, at: int, rules: Rules = RULES) -> RaisePlan:
+def plan_raise(state: State, ladder: str, level: int, at: int, rules: FleetRules = RULES) -> RaisePlan:
     """Everything in the way of a level, as of now; changes nothing.
 
     Example:
         >>> from halocline.fleet.core.ladder import Ladder, Rung
-        >>> from halocline.fleet.core.ladder_state import Standing
+        >>> from halocline.fleet.core.ladder_state import LadderState
         >>> hudi = Ladder("hudi", (Rung(6), Rung(8)))
-        >>> fleet = Fleet(ladders={"hudi": hudi}, standings={"hudi": Standing(6, 6, 1, Policy.MANUAL)})
+        >>> fleet = Fleet(ladders={"hudi": hudi}, ladder_states={"hudi": LadderState(6, 6, 1, Policy.MANUAL)})
         >>> plan_raise(State(1, fleet), "hudi", 8, at=0).ok
         True
         >>> plan_raise(State(1, fleet), "hudi", 7, at=0).blockers[0].text
         'hudi has levels 6, 8'
     """
-    standing = state.fleet.standings.get(ladder)
+    ladder_state = state.fleet.ladder_states.get(ladder)
     checked = [member.report.key for member in state.fleet.live(at) if member.uses(ladder)]
     return RaisePlan(
         ladder,
-        standing.level if standing else 0,
+        ladder_state.level if ladder_state else 0,
         level,
         tuple(_blockers(state.fleet, ladder, level, at, rules)),
         tuple(str(key) for key in sorted(checked)),
@@ -103,21 +103,21 @@ def left_behind(state: State, at: int) -> tuple[Blocker, ...]:
     """The live members that do not speak and cannot work with the fleet as it stands: only tables can refuse them."""
     return tuple(
         blocker
-        for ladder, standing in sorted(state.fleet.standings.items())
+        for ladder, ladder_state in sorted(state.fleet.ladder_states.items())
         for member in state.fleet.live(at)
         if not member.speaks and member.uses(ladder)
-        for blocker in _objection(state.fleet, member, ladder, standing.level, frozenset(), RULES)
+        for blocker in _objection(state.fleet, member, ladder, ladder_state.level, frozenset(), RULES)
     )
 
 
-def effective_policy(fleet: Fleet, ladder: str, at: int, rules: Rules = RULES) -> Policy:
+def effective_policy(fleet: Fleet, ladder: str, at: int, rules: FleetRules = RULES) -> Policy:
     """What makes the level rise now; `hold` while a hold keeps it where it stands."""
-    standing = fleet.standings[ladder]
-    held = any(hold.level <= standing.level for hold in holds_on(fleet, ladder, at, rules))
-    return Policy.HOLD if held else standing.policy
+    ladder_state = fleet.ladder_states[ladder]
+    held = any(hold.level <= ladder_state.level for hold in holds_on(fleet, ladder, at, rules))
+    return Policy.HOLD if held else ladder_state.policy
 
 
-def holds_on(fleet: Fleet, ladder: str, at: int, rules: Rules = RULES) -> tuple[Hold, ...]:
+def holds_on(fleet: Fleet, ladder: str, at: int, rules: FleetRules = RULES) -> tuple[Hold, ...]:
     """The holds on a ladder that are in force."""
     return tuple(hold for hold in fleet.holds.values() if hold.ladder == ladder and rules.in_force(hold, at))
 
@@ -133,8 +133,8 @@ def raise_level(draft: Draft, command: Raise) -> None:
         return
     if command.force:
         _excuse(draft, ladder, level)
-    detail = f"{ladder} {draft.fleet.standings[ladder].level} to {level}"
-    draft.stand(ladder, level=level)
+    detail = f"{ladder} {draft.fleet.ladder_states[ladder].level} to {level}"
+    draft.change_ladder(ladder, level=level)
     draft.audit(command.actor, "raise", f"{ladder}={level}", f"{detail} {command.reason}".rstrip())
 
 
@@ -143,16 +143,16 @@ def raise_by_policy(draft: Draft) -> None:
     climbing = True
     while climbing:
         climbing = False
-        for ladder, standing in sorted(draft.fleet.standings.items()):
-            if standing.policy is not Policy.AUTO or standing.downgrade:
+        for ladder, ladder_state in sorted(draft.fleet.ladder_states.items()):
+            if ladder_state.policy is not Policy.AUTO or ladder_state.downgrade:
                 continue
             if not _has_released_member(draft.fleet, ladder, draft.at):
                 continue
-            above = [rung.level for rung in draft.fleet.ladders[ladder].rungs if rung.level > standing.level]
+            above = [rung.level for rung in draft.fleet.ladders[ladder].rungs if rung.level > ladder_state.level]
             for level in reversed(above):
                 if next(_blockers(draft.fleet, ladder, level, draft.at, draft.rules), None) is None:
-                    draft.stand(ladder, level=level)
-                    detail = f"{ladder} {standing.level} to {level} by policy"
+                    draft.change_ladder(ladder, level=level)
+                    detail = f"{ladder} {ladder_state.level} to {level} by policy"
                     draft.audit("fleet", "raise", f"{ladder}={level}", detail)
                     climbing = True
                     break
@@ -160,33 +160,33 @@ def raise_by_policy(draft: Draft) -> None:
 
 def settle(draft: Draft) -> None:
     """Notes, per ladder, the level that every live member is known to act under."""
-    for ladder, standing in sorted(draft.fleet.standings.items()):
-        if standing.downgrade or standing.settled == standing.level:
+    for ladder, ladder_state in sorted(draft.fleet.ladder_states.items()):
+        if ladder_state.downgrade or ladder_state.settled == ladder_state.level:
             continue
-        lowest = draft.rules.settled(standing, (view for _, view in draft.state.views(ladder)))
-        settled = min(standing.level, lowest)
-        if settled > standing.settled:
-            draft.put("standings", ladder, replace(standing, settled=settled))
+        lowest = draft.rules.settled(ladder_state, (view for _, view in draft.state.views(ladder)))
+        settled = min(ladder_state.level, lowest)
+        if settled > ladder_state.settled:
+            draft.put("ladder_states", ladder, replace(ladder_state, settled=settled))
             draft.audit("fleet", "settle", f"{ladder}={settled}", "everybody acts under it")
 
 
 def set_policy(draft: Draft, command: SetPolicy) -> None:
     """Decides whether a level rises by itself."""
-    if command.ladder not in draft.fleet.standings:
+    if command.ladder not in draft.fleet.ladder_states:
         draft.refuse(command.actor, "policy", no_such_ladder(draft.fleet, command.ladder))
     elif command.policy is Policy.HOLD:
         step = f"halocline fleet hold {command.ladder} --reason '…'"
         refusal = Refusal("ARGUMENT_INVALID", "a hold has a name, a reason and an end: place one", next_step=step)
         draft.refuse(command.actor, "policy", refusal)
     else:
-        standing = draft.fleet.standings[command.ladder]
-        draft.put("standings", command.ladder, replace(standing, policy=command.policy))
+        ladder_state = draft.fleet.ladder_states[command.ladder]
+        draft.put("ladder_states", command.ladder, replace(ladder_state, policy=command.policy))
         draft.audit(command.actor, "policy", command.ladder, f"{command.policy} {command.reason}".rstrip())
 
 
 def no_such_ladder(fleet: Fleet, ladder: str) -> Refusal:
     """The refusal for a ladder that nobody declared."""
-    known = ", ".join(sorted(fleet.standings)) or "none"
+    known = ", ".join(sorted(fleet.ladder_states)) or "none"
     return Refusal("NOT_FOUND", f"there is no ladder {ladder}", subject=ladder, sides=(("known", known),))
 
 
@@ -194,38 +194,40 @@ def unmet(fleet: Fleet, rungs: Sequence[Rung]) -> Iterator[tuple[Rung, str, int]
     """The levels of other ladders that these rungs require and that are not reached, or about to be given up."""
     for rung in rungs:
         for ladder, level in rung.requires:
-            standing = fleet.standings.get(ladder)
-            if standing is None or standing.limit < level:
+            ladder_state = fleet.ladder_states.get(ladder)
+            if ladder_state is None or ladder_state.limit < level:
                 yield rung, ladder, level
 
 
-def _blockers(fleet: Fleet, ladder: str, level: int, at: int, rules: Rules) -> Iterator[Blocker]:
-    standing = fleet.standings.get(ladder)
-    if standing is None:
-        yield Blocker(Kind.NO_SUCH_LEVEL, ladder, no_such_ladder(fleet, ladder).message)
+def _blockers(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules) -> Iterator[Blocker]:
+    ladder_state = fleet.ladder_states.get(ladder)
+    if ladder_state is None:
+        yield Blocker(BlockerKind.NO_SUCH_LEVEL, ladder, no_such_ladder(fleet, ladder).message)
         return
     steps = fleet.ladders[ladder]
     if steps.rung(level) is None:
-        yield Blocker(Kind.NO_SUCH_LEVEL, ladder, f"{ladder} has levels {', '.join(map(str, steps.levels))}")
+        yield Blocker(BlockerKind.NO_SUCH_LEVEL, ladder, f"{ladder} has levels {', '.join(map(str, steps.levels))}")
         return
-    if level <= standing.level:
-        yield Blocker(Kind.NOT_ABOVE, ladder, f"{ladder} stands at level {standing.level} already")
+    if level <= ladder_state.level:
+        yield Blocker(BlockerKind.NOT_ABOVE, ladder, f"{ladder} stands at level {ladder_state.level} already")
         return
-    if standing.downgrade:
-        target = standing.downgrade.target
-        yield Blocker(Kind.DOWNGRADE, ladder, f"{ladder} is on its way down to level {target}", "finish or cancel it")
+    if ladder_state.downgrade:
+        target = ladder_state.downgrade.target
+        yield Blocker(
+            BlockerKind.DOWNGRADE, ladder, f"{ladder} is on its way down to level {target}", "finish or cancel it"
+        )
     for hold in holds_on(fleet, ladder, at, rules):
         if level > hold.level:
             until = "it is released" if hold.until is None else f"{hold.until} or a release"
             text = f"held at {hold.level} until {until}: {hold.reason}"
-            yield Blocker(Kind.HELD, hold.name, text, f"halocline fleet release {ladder} {hold.name}")
+            yield Blocker(BlockerKind.HELD, hold.name, text, f"halocline fleet release {ladder} {hold.name}")
     for rung, other, needed in unmet(fleet, steps.up_to(level)):
         text = f"level {rung.level} of {ladder} requires level {needed} of {other}"
-        yield Blocker(Kind.DEPENDENCY, other, text, f"halocline fleet raise {other}={needed}")
+        yield Blocker(BlockerKind.DEPENDENCY, other, text, f"halocline fleet raise {other}={needed}")
     yield from _blocking_members(fleet, ladder, level, at, rules)
 
 
-def _blocking_members(fleet: Fleet, ladder: str, level: int, at: int, rules: Rules) -> Iterator[Blocker]:
+def _blocking_members(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules) -> Iterator[Blocker]:
     released = present = False
     features = fleet.ladders[ladder].features_at(level)
     for member in fleet.live(at):
@@ -237,29 +239,33 @@ def _blocking_members(fleet: Fleet, ladder: str, level: int, at: int, rules: Rul
             yield from _objection(fleet, member, ladder, level, features, rules)
     if present and not released and not fleet.terms.development:
         text = "only development builds are here, and the fleet is not marked so"
-        yield Blocker(Kind.DEVELOPMENT, ladder, text, "let a released build join, or mark the fleet as development")
+        yield Blocker(
+            BlockerKind.DEVELOPMENT, ladder, text, "let a released build join, or mark the fleet as development"
+        )
 
 
 def _objection(
-    fleet: Fleet, member: Member, ladder: str, level: int, features: frozenset[str], rules: Rules
+    fleet: Fleet, member: Member, ladder: str, level: int, features: frozenset[str], rules: FleetRules
 ) -> Iterator[Blocker]:
     report = member.report
     supported = rules.supports(report, ladder)
     who, speaks = str(report.key), member.speaks
     if supported is None:
         text = f"{report.release or 'its release'} says nothing about {ladder}"
-        yield Blocker(Kind.UNKNOWN, who, text, "find out what it runs, or remove it", speaks)
+        yield Blocker(BlockerKind.UNKNOWN, who, text, "find out what it runs, or remove it", speaks)
         return
     if supported.hi < level:
         text = f"{report.release} supports {ladder} {supported}"
         fix = fix_for(fleet, report, ladder, level) or f"a release that supports level {level}"
-        yield Blocker(Kind.TOO_OLD, who, text, fix, speaks)
+        yield Blocker(BlockerKind.TOO_OLD, who, text, fix, speaks)
     elif supported.lo > level:
         text = f"{report.release} supports {ladder} only from {supported.lo}"
-        yield Blocker(Kind.TOO_NEW, who, text, f"raise to {supported.lo} at once, or use an older release", speaks)
+        yield Blocker(
+            BlockerKind.TOO_NEW, who, text, f"raise to {supported.lo} at once, or use an older release", speaks
+        )
     for feature in sorted(features - report.features) if speaks else ():
         fix = fix_for(fleet, report, ladder, level) or f"a release with {feature}"
-        yield Blocker(Kind.LACKS_FEATURE, who, f"{report.release} does not provide {feature}", fix, speaks)
+        yield Blocker(BlockerKind.LACKS_FEATURE, who, f"{report.release} does not provide {feature}", fix, speaks)
 
 
 def _has_released_member(fleet: Fleet, ladder: str, at: int) -> bool:
@@ -278,9 +284,9 @@ def _excuse(draft: Draft, ladder: str, level: int) -> None:
 
 
 def _blocked(command: Raise, blockers: Sequence[Blocker]) -> Refusal:
-    held = next((blocker for blocker in blockers if blocker.kind is Kind.HELD), None)
+    held = next((blocker for blocker in blockers if blocker.kind is BlockerKind.HELD), None)
     sides = tuple((each.who, f"{each.text}; {each.fix}" if each.fix else each.text) for each in blockers)
-    fix = next((blocker.fix for blocker in blockers if blocker.kind is Kind.TOO_OLD), "")
+    fix = next((blocker.fix for blocker in blockers if blocker.kind is BlockerKind.TOO_OLD), "")
     forced = command.force and not command.reason
     return Refusal(
         "HELD" if held else "LEVEL_BLOCKED",
@@ -293,5 +299,5 @@ def _blocked(command: Raise, blockers: Sequence[Blocker]) -> Refusal:
 
 
 def _next_step(blocker: Blocker) -> str:
-    upgrade = blocker.fix and blocker.kind in (Kind.TOO_OLD, Kind.LACKS_FEATURE)
+    upgrade = blocker.fix and blocker.kind in (BlockerKind.TOO_OLD, BlockerKind.LACKS_FEATURE)
     return f"Upgrade {blocker.who} to {blocker.fix}." if upgrade else blocker.fix

@@ -5,9 +5,9 @@ its own clock, so its lease is over before the coordinator considers it over. Wh
 *active* and its gates are open up to the level it has heard. It hears nothing before it was admitted, and forgets
 everything when an incarnation ends.
 
-An operation begins by taking one `Snapshot` and asks only that. The member reports the oldest snapshot in use, so that
-the fleet knows when nobody acts under an older level. Before it commits, an operation must ask `may_commit`: its
-incarnation must still be the same, and the lease must be running. A process that stalls after asking is beyond the
+An operation begins by taking one `LevelSnapshot` and asks only that. The member reports the oldest snapshot in use, so
+that the fleet knows when no member acts under an older level. Before it commits, an operation must ask `may_commit`:
+its incarnation must still be the same, and the lease must be running. A process that stalls after asking is beyond the
 reach of any lease; the table's own commit stops it.
 
 Without a lease, after losing the fleet or before finding it, a member has a closed snapshot: it may do what the table's
@@ -23,8 +23,8 @@ from enum import StrEnum
 from halocline.fleet.core.effects import Admit, Announce, Refusal, Refuse, Renew, Reply
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Message
 from halocline.fleet.core.ladder_state import UNHEARD, Announcement, View
-from halocline.fleet.core.rules import RULES, Rules
-from halocline.fleet.core.state import Range, Report, TableUse
+from halocline.fleet.core.rules import RULES, FleetRules
+from halocline.fleet.core.state import LevelRange, Report, TableUse
 
 
 class Status(StrEnum):
@@ -36,7 +36,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class LevelSnapshot:
     """What one operation may use, fixed when it began.
 
     Args:
@@ -71,7 +71,7 @@ class MemberState:
     until: int | None = None
     seq: int = 0
     heard: Mapping[str, Announcement] = field(default_factory=dict)
-    operations: Mapping[str, Snapshot] = field(default_factory=dict)
+    operations: Mapping[str, LevelSnapshot] = field(default_factory=dict)
     refusal: Refusal | None = None
 
     def active(self, now: int) -> bool:
@@ -129,12 +129,12 @@ MemberEvent = AskToJoin | Beat | Goodbye | Hear | Begin | End
 
 
 def member_step(
-    state: MemberState, event: MemberEvent, rules: Rules = RULES
+    state: MemberState, event: MemberEvent, rules: FleetRules = RULES
 ) -> tuple[MemberState, tuple[Message, ...]]:
     """What follows for a member, and what it sends.
 
     Example:
-        >>> state = MemberState(Report("etl", 0, "deltalake@1.6.6", supported={"delta": Range(1, 3)}))
+        >>> state = MemberState(Report("etl", 0, "deltalake@1.6.6", supported={"delta": LevelRange(1, 3)}))
         >>> state, sent = member_step(state, AskToJoin(now=10, incarnation=1))
         >>> admitted = Admit("etl", 1, sent=10, epoch=1, lease=5, announcements=(Announcement("delta", 4, 3, 3),))
         >>> state, _ = member_step(state, Hear(12, admitted))
@@ -162,13 +162,13 @@ def member_step(
             return state, ()
 
 
-def snapshot(state: MemberState, now: int) -> Snapshot:
+def snapshot(state: MemberState, now: int) -> LevelSnapshot:
     """What an operation that begins now may use. Take one per operation and ask nothing else."""
     if not state.active(now):
         since = "its lease has run out" if state.status is Status.JOINED else f"it is {state.status}"
-        return Snapshot(why_closed=f"{state.report.identity} has heard nothing from the fleet: {since}")
+        return LevelSnapshot(why_closed=f"{state.report.identity} has heard nothing from the fleet: {since}")
     supported = state.report.supported
-    return Snapshot({name: each.view for name, each in state.heard.items() if _usable(each, supported.get(name))})
+    return LevelSnapshot({name: each.view for name, each in state.heard.items() if _usable(each, supported.get(name))})
 
 
 def may_commit(state: MemberState, operation: str, now: int) -> bool:
@@ -180,11 +180,11 @@ def _asks_again(state: MemberState, event: AskToJoin) -> bool:
     return state.status is Status.JOINING and event.incarnation == state.report.incarnation
 
 
-def _usable(announcement: Announcement, supported: Range | None) -> bool:
+def _usable(announcement: Announcement, supported: LevelRange | None) -> bool:
     return supported is not None and announcement.limit in supported
 
 
-def _heartbeat(state: MemberState, event: Beat, rules: Rules) -> Heartbeat:
+def _heartbeat(state: MemberState, event: Beat, rules: FleetRules) -> Heartbeat:
     views = {
         ladder: rules.in_use(
             each.view, (begun.levels[ladder] for begun in state.operations.values() if ladder in begun.levels)
@@ -195,7 +195,7 @@ def _heartbeat(state: MemberState, event: Beat, rules: Rules) -> Heartbeat:
     return Heartbeat(report.identity, report.incarnation, state.seq, event.now, views, event.tables)
 
 
-def _heard(state: MemberState, now: int, reply: Reply, rules: Rules) -> MemberState:
+def _heard(state: MemberState, now: int, reply: Reply, rules: FleetRules) -> MemberState:
     """What a member makes of a message; one for another life of it, or that comes too early, is nothing to it."""
     report = state.report
     match reply:
@@ -216,7 +216,7 @@ def _heard(state: MemberState, now: int, reply: Reply, rules: Rules) -> MemberSt
             return _informed(replace(state, status=Status.JOINED, until=longer), reply.announcements, rules)
 
 
-def _informed(state: MemberState, announcements: tuple[Announcement, ...], rules: Rules) -> MemberState:
+def _informed(state: MemberState, announcements: tuple[Announcement, ...], rules: FleetRules) -> MemberState:
     heard = dict(state.heard)
     for each in announcements:
         known = heard[each.ladder].view if each.ladder in heard else UNHEARD

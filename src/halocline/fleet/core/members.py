@@ -18,7 +18,7 @@ from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Observe, RemoveMember
 from halocline.fleet.core.ladder_state import UNHEARD
-from halocline.fleet.core.state import Key, Member, Presence, Provenance, Report, State
+from halocline.fleet.core.state import Member, MemberKey, Presence, Provenance, Report, State
 
 
 def join(draft: Draft, message: Join) -> None:
@@ -35,15 +35,17 @@ def join(draft: Draft, message: Join) -> None:
         draft.put("members", key, replace(draft.fleet.members[key], report=report))
     # A join that is sent again says nothing about what the member has heard: the first answer may still be on its way.
     _renew(draft, key, draft.presence(key))
-    epoch, lease, standings = draft.state.epoch, draft.fleet.terms.lease, draft.fleet.announcements()
-    draft.add(Admit(report.identity, report.incarnation, message.sent, epoch, lease, standings))
+    epoch, lease, ladder_states = draft.state.epoch, draft.fleet.terms.lease, draft.fleet.announcements()
+    draft.add(Admit(report.identity, report.incarnation, message.sent, epoch, lease, ladder_states))
 
 
 def _register(draft: Draft, report: Report) -> None:
     for replaced in draft.rules.replaces(draft.fleet, report):
         _forget(draft, replaced)
-    standings = draft.fleet.standings
-    admitted = {ladder: standings[ladder].announced(ladder).view for ladder in report.supported if ladder in standings}
+    ladder_states = draft.fleet.ladder_states
+    admitted = {
+        ladder: ladder_states[ladder].announced(ladder).view for ladder in report.supported if ladder in ladder_states
+    }
     draft.put("members", report.key, Member(report, Provenance.REPORTED, draft.at, admitted=admitted))
     draft.put("incarnations", report.identity, report.incarnation)
     draft.audit(report.identity, "join", str(report.key), f"{report.release} as {report.role}")
@@ -51,7 +53,7 @@ def _register(draft: Draft, report: Report) -> None:
 
 def heartbeat(draft: Draft, message: Heartbeat) -> None:
     """Renews a lease and learns what the member acts under."""
-    key = Key(message.identity, message.incarnation)
+    key = MemberKey(message.identity, message.incarnation)
     refusal = draft.rules.renewable(draft.fleet, key)
     member = draft.fleet.members.get(key)
     if refusal is None and member is not None and message.tables is not None:
@@ -65,17 +67,17 @@ def heartbeat(draft: Draft, message: Heartbeat) -> None:
         return
     if message.tables is not None and message.tables != member.report.tables:
         draft.put("members", key, replace(member, report=replace(member.report, tables=message.tables)))
-    standings = draft.fleet.standings
+    ladder_states = draft.fleet.ladder_states
     views = dict(presence.views)
     for ladder, view in message.views.items():
         known = views.get(ladder, UNHEARD)
-        if ladder in standings and known.revision < view.revision <= standings[ladder].revision:
+        if ladder in ladder_states and known.revision < view.revision <= ladder_states[ladder].revision:
             views[ladder] = view
     _renew(draft, key, replace(presence, seq=message.seq, views=views))
     lagging = tuple(
-        standings[ladder].announced(ladder)
+        ladder_states[ladder].announced(ladder)
         for ladder in member.report.supported
-        if ladder in standings and message.views.get(ladder, UNHEARD).revision < standings[ladder].revision
+        if ladder in ladder_states and message.views.get(ladder, UNHEARD).revision < ladder_states[ladder].revision
     )
     epoch, lease = draft.state.epoch, draft.fleet.terms.lease
     draft.add(Renew(message.identity, message.incarnation, message.seq, message.sent, epoch, lease, lagging))
@@ -83,7 +85,7 @@ def heartbeat(draft: Draft, message: Heartbeat) -> None:
 
 def leave(draft: Draft, message: Leave) -> None:
     """Forgets a member that has stopped acting. One that is not known, or no longer, is gone already."""
-    key = Key(message.identity, message.incarnation)
+    key = MemberKey(message.identity, message.incarnation)
     if key in draft.fleet.members and draft.fleet.members[key].speaks:
         _forget(draft, key)
         draft.audit(message.identity, "leave", str(key))
@@ -119,7 +121,7 @@ def remove(draft: Draft, command: RemoveMember) -> None:
 
 def observe(draft: Draft, command: Observe) -> None:
     """Notes a member that does not speak."""
-    key = Key(command.identity, 0)
+    key = MemberKey(command.identity, 0)
     before = draft.fleet.members.get(key)
     if command.provenance is Provenance.REPORTED:
         refusal = Refusal("ARGUMENT_INVALID", f"{command.identity} did not report: only a member itself can")
@@ -170,12 +172,12 @@ def who_needs(state: State, feature: str, at: int) -> tuple[Member, ...]:
     return tuple(sorted(needing, key=lambda member: member.report.key))
 
 
-def _renew(draft: Draft, key: Key, presence: Presence) -> None:
+def _renew(draft: Draft, key: MemberKey, presence: Presence) -> None:
     until = draft.rules.coordinator_lease(draft.at, draft.fleet.terms)
     draft.remember(key, replace(presence, until=max(presence.until, until)))
 
 
-def _forget(draft: Draft, key: Key) -> None:
+def _forget(draft: Draft, key: MemberKey) -> None:
     draft.put("members", key, None)
     draft.remember(key, None)
 

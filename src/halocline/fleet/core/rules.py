@@ -1,6 +1,6 @@
 """The decisions that safety rests on, each by name.
 
-The core asks a `Rules` value wherever the promise of the package hangs on one small decision: from when a lease is
+The core asks a `FleetRules` value wherever the promise of the package hangs on one small decision: from when a lease is
 counted, who is admitted, what counts as an acknowledgement. `RULES` is the design. The explorer replaces one rule at a
 time to show that each is needed: what breaks without it, in the fewest steps.
 """
@@ -14,8 +14,8 @@ from typing import Final
 from halocline.fleet.core.admission import admissible, renewable
 from halocline.fleet.core.effects import Audit, Effect, Refusal, Refuse
 from halocline.fleet.core.events import RemoveMember
-from halocline.fleet.core.ladder_state import Announcement, Downgrade, Hold, Standing, View
-from halocline.fleet.core.state import Fleet, Key, Member, Range, Report, Terms, known_release
+from halocline.fleet.core.ladder_state import Announcement, Downgrade, Hold, LadderState, View
+from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, Member, MemberKey, Report, known_release
 
 
 def counted_from_sending(sent: int, heard: int, lease: int) -> int:
@@ -23,7 +23,7 @@ def counted_from_sending(sent: int, heard: int, lease: int) -> int:
     return sent + lease
 
 
-def with_margin(at: int, terms: Terms) -> int:
+def with_margin(at: int, terms: FleetTerms) -> int:
     """When a coordinator may consider a lease over: the margin covers a slow clock from sending to the end."""
     return at + terms.lease + terms.margin
 
@@ -38,12 +38,12 @@ def nothing(member: Member) -> Member | None:
     return None
 
 
-def what_is_known(report: Report, ladder: str) -> Range | None:
+def what_is_known(report: Report, ladder: str) -> LevelRange | None:
     """The levels that a member can be relied on to support; None if its release or its range is unknown."""
     return report.supported.get(ladder) if known_release(report.release) else None
 
 
-def nobody(fleet: Fleet, report: Report) -> tuple[Key, ...]:
+def nobody(fleet: Fleet, report: Report) -> tuple[MemberKey, ...]:
     """Whose place a joining member takes: nobody's, its former life may still be acting until its lease is over."""
     return ()
 
@@ -53,13 +53,15 @@ def only_by_force(command: RemoveMember) -> bool:
     return command.force
 
 
-def lowest_view(standing: Standing, views: Iterable[View]) -> int:
+def lowest_view(ladder_state: LadderState, views: Iterable[View]) -> int:
     """The level that everybody acts under, or above, judged by what each has said.
 
     What was said before gates were last closed says nothing: the member may have heard of it since, and not of what
     came after.
     """
-    return min((view.level if view.revision >= standing.closed else 0 for view in views), default=standing.level)
+    return min(
+        (view.level if view.revision >= ladder_state.closed else 0 for view in views), default=ladder_state.level
+    )
 
 
 def until_its_end(hold: Hold, at: int) -> bool:
@@ -93,20 +95,20 @@ def oldest_in_use(heard: View, operations: Iterable[View]) -> View:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class FleetRules:
     """One function per decision; see each function for what it decides and why."""
 
     member_lease: Callable[[int, int, int], int] = counted_from_sending
-    coordinator_lease: Callable[[int, Terms], int] = with_margin
-    grace: Callable[[int, Terms], int] = with_margin
+    coordinator_lease: Callable[[int, FleetTerms], int] = with_margin
+    grace: Callable[[int, FleetTerms], int] = with_margin
     run_out: Callable[[int, int], bool] = at_its_end
     remains: Callable[[Member], Member | None] = nothing
-    supports: Callable[[Report, str], Range | None] = what_is_known
+    supports: Callable[[Report, str], LevelRange | None] = what_is_known
     admissible: Callable[[Fleet, Report], Refusal | None] = admissible
-    renewable: Callable[[Fleet, Key], Refusal | None] = renewable
-    replaces: Callable[[Fleet, Report], tuple[Key, ...]] = nobody
+    renewable: Callable[[Fleet, MemberKey], Refusal | None] = renewable
+    replaces: Callable[[Fleet, Report], tuple[MemberKey, ...]] = nobody
     forgets: Callable[[RemoveMember], bool] = only_by_force
-    settled: Callable[[Standing, Iterable[View]], int] = lowest_view
+    settled: Callable[[LadderState, Iterable[View]], int] = lowest_view
     in_force: Callable[[Hold, int], bool] = until_its_end
     acknowledged: Callable[[Downgrade, Iterable[View]], bool] = everybody
     accepts: Callable[[int, int], bool] = same_epoch
@@ -115,5 +117,5 @@ class Rules:
     in_use: Callable[[View, Iterable[View]], View] = oldest_in_use
 
 
-RULES: Final = Rules()
+RULES: Final = FleetRules()
 """The design."""

@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 from halocline.compat.release import Release
 from halocline.errors import InputError
 from halocline.fleet.core.ladder import Ladder
-from halocline.fleet.core.ladder_state import UNHEARD, Announcement, Hold, Standing, View
+from halocline.fleet.core.ladder_state import UNHEARD, Announcement, Hold, LadderState, View
 
 _IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class LevelRange:
     """The levels of a ladder that a release supports, both ends included.
 
     Example:
-        >>> 6 in Range(6, 8), 9 in Range(6, 8), str(Range(6, 8))
+        >>> 6 in LevelRange(6, 8), 9 in LevelRange(6, 8), str(LevelRange(6, 8))
         (True, False, '6 to 8')
     """
 
@@ -87,7 +87,7 @@ class Report:
     incarnation: int
     release: str
     role: str = "reader"
-    supported: Mapping[str, Range] = field(default_factory=dict)
+    supported: Mapping[str, LevelRange] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     development: bool = False
@@ -103,9 +103,9 @@ class Report:
             raise InputError(f"incarnation {self.incarnation} of {self.identity} is negative")
 
     @property
-    def key(self) -> Key:
+    def key(self) -> MemberKey:
         """Which member this is about."""
-        return Key(self.identity, self.incarnation)
+        return MemberKey(self.identity, self.incarnation)
 
     @property
     def product(self) -> str:
@@ -114,7 +114,7 @@ class Report:
         return release.product if release else ""
 
 
-class Key(NamedTuple):
+class MemberKey(NamedTuple):
     """One life of a member: the same identity started again is another key."""
 
     identity: str
@@ -194,7 +194,7 @@ class TableLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class FleetTerms:
     """What a fleet agrees on. Times are in milliseconds, or whatever unit the events use.
 
     Args:
@@ -224,7 +224,7 @@ class Fleet:
         epoch: The newest coordinator's; the store refuses commits of any other.
         terms: What the fleet agrees on.
         ladders: By name.
-        standings: By ladder.
+        ladder_states: By ladder.
         members: By key.
         incarnations: The highest one ever admitted, by identity: an older one never comes back.
         holds: By (ladder, name).
@@ -232,10 +232,10 @@ class Fleet:
     """
 
     epoch: int = 0
-    terms: Terms = field(default_factory=Terms)
+    terms: FleetTerms = field(default_factory=FleetTerms)
     ladders: Mapping[str, Ladder] = field(default_factory=dict)
-    standings: Mapping[str, Standing] = field(default_factory=dict)
-    members: Mapping[Key, Member] = field(default_factory=dict)
+    ladder_states: Mapping[str, LadderState] = field(default_factory=dict)
+    members: Mapping[MemberKey, Member] = field(default_factory=dict)
     incarnations: Mapping[str, int] = field(default_factory=dict)
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     tables: Mapping[tuple[str, str], TableLevel] = field(default_factory=dict)
@@ -244,17 +244,17 @@ class Fleet:
         """The members that count."""
         return (member for member in self.members.values() if member.live(at, self.terms.window))
 
-    def speaking(self) -> Iterator[tuple[Key, Member]]:
+    def speaking(self) -> Iterator[tuple[MemberKey, Member]]:
         """The members that hold a lease."""
         return ((key, member) for key, member in self.members.items() if member.speaks)
 
     def announcements(self) -> tuple[Announcement, ...]:
         """What a member is told when it joins."""
-        return tuple(standing.announced(ladder) for ladder, standing in self.standings.items())
+        return tuple(ladder_state.announced(ladder) for ladder, ladder_state in self.ladder_states.items())
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordChange:
     """One record of a fleet to be written: its kind, its key, and the value, or None to delete it.
 
     The kind is a field of `Fleet`; `epoch` and `terms` are single records with an empty key.
@@ -268,11 +268,11 @@ class Change:
 SINGLE = frozenset({"epoch", "terms"})
 
 
-def applied(fleet: Fleet, changes: Iterable[Change]) -> Fleet:
+def applied(fleet: Fleet, changes: Iterable[RecordChange]) -> Fleet:
     """The fleet after a commit; what a store does, in one line of thought.
 
     Example:
-        >>> applied(Fleet(), [Change("epoch", (), 1), Change("incarnations", "etl", 7)]).incarnations
+        >>> applied(Fleet(), [RecordChange("epoch", (), 1), RecordChange("incarnations", "etl", 7)]).incarnations
         {'etl': 7}
     """
     fields: dict[str, Any] = {}
@@ -315,9 +315,9 @@ class State:
 
     epoch: int = 0
     fleet: Fleet = field(default_factory=Fleet)
-    presences: Mapping[Key, Presence] = field(default_factory=dict)
+    presences: Mapping[MemberKey, Presence] = field(default_factory=dict)
 
-    def views(self, ladder: str) -> Iterator[tuple[Key, View]]:
+    def views(self, ladder: str) -> Iterator[tuple[MemberKey, View]]:
         """What each member that speaks and uses the ladder is known to act under."""
         for key, member in self.fleet.speaking():
             if member.uses(ladder):

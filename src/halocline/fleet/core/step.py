@@ -39,11 +39,11 @@ from halocline.fleet.core.events import (
     TakeOver,
     Tick,
 )
-from halocline.fleet.core.rules import RULES, Rules
+from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.core.state import Fleet, Presence, State
 
 
-def step(state: State, event: Event, rules: Rules = RULES) -> tuple[State, tuple[Effect, ...]]:
+def step(state: State, event: Event, rules: FleetRules = RULES) -> tuple[State, tuple[Effect, ...]]:
     """What follows from an event.
 
     Args:
@@ -57,12 +57,12 @@ def step(state: State, event: Event, rules: Rules = RULES) -> tuple[State, tuple
     Example:
         >>> state, effects = step(loaded(Fleet()), Event(0, TakeOver()))
         >>> state.epoch, effects[0]
-        (1, Commit(epoch=0, changes=(Change(kind='epoch', key=(), value=1),)))
+        (1, CommitRecords(epoch=0, changes=(RecordChange(kind='epoch', key=(), value=1),)))
     """
-    if state.epoch == 0 and not isinstance(event.what, TakeOver):
-        raise InternalError(f"a coordinator must take over before anything else, but began with {event.what}")
+    if state.epoch == 0 and not isinstance(event.cause, TakeOver):
+        raise InternalError(f"a coordinator must take over before anything else, but began with {event.cause}")
     draft = Draft(state, event.at, rules)
-    _HANDLERS[type(event.what)](draft, event.what)
+    _HANDLERS[type(event.cause)](draft, event.cause)
     return draft.finish()
 
 

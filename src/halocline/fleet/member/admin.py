@@ -68,7 +68,7 @@ class AdminClient:
         try:
             return self._link.handshake()
         except LinkError as failed:
-            raise failed.told.error from None
+            raise failed.failure.error from None
 
     def ask(self, call: str, request: Message, _: type[_Reply]) -> _Reply:
         """Asks a question, once more if the first answer got lost.

@@ -24,7 +24,7 @@ import grpc
 from halocline.errors import HaloclineError, InputError, UnavailableError
 from halocline.fleet.core.clock import Clock, SystemClock
 from halocline.fleet.core.ladder_state import Announcement
-from halocline.fleet.core.member_step import Begin, End, MemberState, Snapshot, Status, may_commit, snapshot
+from halocline.fleet.core.member_step import Begin, End, LevelSnapshot, MemberState, Status, may_commit, snapshot
 from halocline.fleet.core.state import Report, TableUse
 from halocline.fleet.member.link import DEADLINE, Link
 from halocline.fleet.member.loop import Contact, Membership
@@ -32,7 +32,7 @@ from halocline.fleet.wire import messages
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.handshake import Wire
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.wire.status import told
+from halocline.fleet.wire.status import failed_call
 
 __all__ = ["Contact", "FleetClient", "Operation", "TableUsers"]
 
@@ -52,7 +52,7 @@ class Operation:
         snapshot: What it may use. Ask this and nothing else while the operation lasts.
     """
 
-    def __init__(self, client: FleetClient, name: str, taken: Snapshot) -> None:
+    def __init__(self, client: FleetClient, name: str, taken: LevelSnapshot) -> None:
         self._client = client
         self._name = name
         self.snapshot = taken
@@ -79,8 +79,8 @@ class FleetClient:
         deadline: Seconds that a call may take.
 
     Example:
-        >>> from halocline.fleet.core.state import Range
-        >>> report = Report("etl-nightly", 0, "deltalake@1.6.6", supported={"delta": Range(1, 4)})
+        >>> from halocline.fleet.core.state import LevelRange
+        >>> report = Report("etl-nightly", 0, "deltalake@1.6.6", supported={"delta": LevelRange(1, 4)})
         >>> client = FleetClient("grpc://127.0.0.1:1", report, deadline=0.5)
         >>> client.gate("delta", 4), client.contact.status
         (False, <Status.OUTSIDE: 'outside'>)
@@ -159,7 +159,7 @@ class FleetClient:
         """Whether it is in touch with the fleet, and since when."""
         return self._membership.contact
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LevelSnapshot:
         """What an operation that begins now may use; without a lease, nothing new."""
         return snapshot(self._state, self._clock.now())
 
@@ -243,7 +243,7 @@ class FleetClient:
             fleet, _ = self._link.stubs()
             return call(fleet, self._link.options())
         except grpc.RpcError as error:
-            raise told(error, self._link.address).error from None
+            raise failed_call(error, self._link.address).error from None
 
     def _may_commit(self, operation: str) -> bool:
         return may_commit(self._state, operation, self._clock.now())

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from halocline.compat.release import Release
 from halocline.errors import MissingExtraError
 from halocline.fleet.core.ladders import supported_by
-from halocline.fleet.core.state import Range, Report
+from halocline.fleet.core.state import LevelRange, Report
 from halocline.formats.delta.snapshot.access import UNCHECKED
 from halocline.formats.delta.snapshot.snapshot import own_release
 from halocline.table import gatekeeper as front
@@ -200,7 +200,7 @@ def connect(
     who = name or _name(spark)
     if where is None:
         return Membership(who, runs, None, ALONE)
-    ranges = {ladder: Range(*levels) for ladder, levels in (supported or {}).items()}
+    ranges = {ladder: LevelRange(*levels) for ladder, levels in (supported or {}).items()}
     report = _report(who, runs, role, ranges, frozenset(features))
     return _joined(where, report, token, install, wait)
 
@@ -225,7 +225,7 @@ def _report(
     name: str,
     release: str,
     role: str,
-    ranges: Mapping[str, Range] | None = None,
+    ranges: Mapping[str, LevelRange] | None = None,
     features: frozenset[str] = frozenset(),
 ) -> Report:
     """What this process says about itself. A build that was not released says so, and raises no level by itself."""

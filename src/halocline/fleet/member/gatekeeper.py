@@ -39,8 +39,8 @@ from halocline.fleet.core.state import Provenance
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.usage import observers
 from halocline.fleet.usage.table_urls import canonical
-from halocline.fleet.usage.traces import Trace
-from halocline.fleet.usage.users import Broken, User, everybody, would_break
+from halocline.fleet.usage.traces import UsageTrace
+from halocline.fleet.usage.users import Broken, User, known_users, would_break
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.base import Store
 from halocline.table.gatekeeper import Change, Gatekeeper
@@ -132,7 +132,7 @@ class FleetGatekeeper(Gatekeeper):
             self._send(table, ladder, own)
         return min(level, self.client.level(ladder) or 0)
 
-    def observe(self, table: str) -> tuple[Trace, ...]:
+    def observe(self, table: str) -> tuple[UsageTrace, ...]:
         """Reads who wrote a table that this process has opened, and tells the fleet.
 
         Raises:
@@ -185,7 +185,7 @@ class FleetGatekeeper(Gatekeeper):
         try:
             # The fleet is told of those in the history first, and then tells which of them still count.
             self.observe(table)
-            known = everybody(self.client.table_users(table).members, (), table)
+            known = known_users(self.client.table_users(table).members, (), table)
         except UnavailableError as error:
             raise self._unreached(table, "anything new", error) from None
         # The fleet may not have heard yet that the one who asks uses the table.

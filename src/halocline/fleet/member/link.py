@@ -23,10 +23,10 @@ from halocline.fleet.core.clock import Clock, SystemClock
 from halocline.fleet.core.events import Join
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.endpoint import Endpoint
-from halocline.fleet.wire.handshake import Objection, Role, Side, Wire, judge, refusal
+from halocline.fleet.wire.handshake import Objection, Peer, Role, Wire, judge, refusal
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.proto.v1.fleet_pb2_grpc import AdminStub, FleetStub
-from halocline.fleet.wire.status import Told, told
+from halocline.fleet.wire.status import FailedCall, failed_call
 
 DEADLINE: Final = 10.0
 """Seconds after which a call that was not answered has failed."""
@@ -49,7 +49,7 @@ class Agreement:
         admission: Set if the caller was admitted as a member.
     """
 
-    server: Side
+    server: Peer
     epoch: int
     rights: frozenset[str]
     notes: tuple[str, ...]
@@ -61,9 +61,9 @@ class Agreement:
 class LinkError(Exception):
     """A call failed; carries everything the answer said. Never leaves this package."""
 
-    def __init__(self, what: Told) -> None:
-        super().__init__(str(what.error))
-        self.told = what
+    def __init__(self, failure: FailedCall) -> None:
+        super().__init__(str(failure.error))
+        self.failure = failure
 
 
 class Link:
@@ -151,13 +151,13 @@ class Link:
             try:
                 return self._called(call)
             except LinkError as failed:
-                expired = failed.told.code is grpc.StatusCode.UNAUTHENTICATED
-                if not (expired or "active" in failed.told.hints or (harmless and failed.told.transient)):
+                expired = failed.failure.code is grpc.StatusCode.UNAUTHENTICATED
+                if not (expired or "active" in failed.failure.hints or (harmless and failed.failure.transient)):
                     raise
                 self.handshake()
                 return self._called(call)
         except LinkError as failed:
-            raise failed.told.error from None
+            raise failed.failure.error from None
 
     def options(self) -> dict[str, Any]:
         """What goes with every call: the token, and a deadline."""
@@ -192,11 +192,11 @@ class Link:
                 fleet, _ = self.stubs()
                 return fleet.Handshake(request, timeout=self.deadline)
             except grpc.RpcError as error:
-                failed = LinkError(told(error, target))
-                self._active = failed.told.hints.get("active", "")
-                if not failed.told.transient:
-                    if failed.told.error.condition not in _ABOUT_ONE_LIFE:
-                        self.refused = failed.told.error
+                failed = LinkError(failed_call(error, target))
+                self._active = failed.failure.hints.get("active", "")
+                if not failed.failure.transient:
+                    if failed.failure.error.condition not in _ABOUT_ONE_LIFE:
+                        self.refused = failed.failure.error
                     raise failed from None
         self.close()
         assert failed is not None
@@ -224,20 +224,20 @@ class Link:
             membership=messages.to_membership(join.report) if join else None,
         )
 
-    def _refuse_ourselves(self, objections: tuple[Objection, ...], server: Side, kind: Role) -> None:
+    def _refuse_ourselves(self, objections: tuple[Objection, ...], server: Peer, kind: Role) -> None:
         told_why = refusal(objections, self._wire.client(kind), server)
         self.refused = told_why.error()
         self.close()
         violations = tuple((str(each.kind), each.subject, each.text) for each in objections)
         code = grpc.StatusCode.FAILED_PRECONDITION
-        raise LinkError(Told(self.refused, code, told_why.subject, told_why.fix, violations=violations))
+        raise LinkError(FailedCall(self.refused, code, told_why.subject, told_why.fix, violations=violations))
 
     def _stop_if_refused(self) -> None:
         if self.refused is not None:
-            raise LinkError(Told(self.refused, grpc.StatusCode.FAILED_PRECONDITION))
+            raise LinkError(FailedCall(self.refused, grpc.StatusCode.FAILED_PRECONDITION))
 
     def _called(self, call: Callable[[FleetStub, AdminStub, dict[str, Any]], _Answer]) -> _Answer:
         try:
             return call(*self.stubs(), self.options())
         except grpc.RpcError as error:
-            raise LinkError(told(error, self._target)) from None
+            raise LinkError(failed_call(error, self._target)) from None

@@ -39,7 +39,7 @@ from halocline.fleet.core.state import Report, TableUse
 from halocline.fleet.member.link import Link, LinkError
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.wire.status import Told, told
+from halocline.fleet.wire.status import FailedCall, failed_call
 
 _log = logging.getLogger(__name__)
 _SESSION: Final = 3600.0
@@ -133,7 +133,9 @@ class Membership:
                 fleet, _ = self._link.stubs()
                 fleet.Leave(pb.LeaveRequest(), **{**self._link.options(), "timeout": min(2.0, self._link.deadline)})
             except grpc.RpcError as error:
-                _log.info("left the fleet without saying goodbye: %s", told(error, self._link.address).error.message)
+                _log.info(
+                    "left the fleet without saying goodbye: %s", failed_call(error, self._link.address).error.message
+                )
         self._link.close()
         if self._thread is not None:
             self._thread.join(timeout=self._link.deadline)
@@ -187,12 +189,12 @@ class Membership:
                 agreed = self._link.handshake(join)
                 break
             except LinkError as failed:
-                latest = int(failed.told.error.sides.get("latest", "0") or 0)
-                ours = failed.told.error.condition == "INCARNATION_REPLAYED" and self._may_live_again(latest)
+                latest = int(failed.failure.error.sides.get("latest", "0") or 0)
+                ours = failed.failure.error.condition == "INCARNATION_REPLAYED" and self._may_live_again(latest)
                 tries += 1
                 if not ours or tries > _MOST_TRIES:
                     raise
-                self._end(Refusal("INCARNATION_REPLAYED", failed.told.error.message))
+                self._end(Refusal("INCARNATION_REPLAYED", failed.failure.error.message))
                 self._latest = latest
         granted = agreed.admission
         if granted is None:
@@ -237,7 +239,7 @@ class Membership:
                     return
             raise LinkError(_odd("the fleet ended the session", self._link.address))
         except grpc.RpcError as error:
-            raise LinkError(told(error, self._link.address)) from None
+            raise LinkError(failed_call(error, self._link.address)) from None
         finally:
             over.set()
             self._beat_soon.set()
@@ -310,17 +312,17 @@ class Membership:
 
     def _survives(self, failed: LinkError) -> bool:
         """Whether to go on after a failure; notes it either way."""
-        error, condition = failed.told.error, failed.told.error.condition
+        error, condition = failed.failure.error, failed.failure.error.condition
         lost_lease = condition == "INCARNATION_ENDED" and error.sides.get("latest") == str(
             self.state.report.incarnation
         )
-        expired = failed.told.code is grpc.StatusCode.UNAUTHENTICATED and self._link.refused is None
+        expired = failed.failure.code is grpc.StatusCode.UNAUTHENTICATED and self._link.refused is None
         if self._closed.is_set():
             return False
-        if failed.told.transient or lost_lease or expired:
+        if failed.failure.transient or lost_lease or expired:
             with self.changed:
                 status = Status.OUTSIDE if self.state.status is Status.OUTSIDE else Status.JOINING
-                self._note(status, error=self._unreached(error) if failed.told.transient else error)
+                self._note(status, error=self._unreached(error) if failed.failure.transient else error)
             _log.info("lost touch with the fleet, trying again: %s", error.message)
             return True
         self._end(Refusal(condition, error.message, sides=tuple(error.sides.items())))
@@ -350,13 +352,13 @@ class Membership:
         self.changed.notify_all()
 
 
-def _odd(message: str, address: str) -> Told:
+def _odd(message: str, address: str) -> FailedCall:
     error = UnavailableError(message, sides={"asked": address})
-    return Told(error, grpc.StatusCode.UNAVAILABLE)
+    return FailedCall(error, grpc.StatusCode.UNAVAILABLE)
 
 
-def _refused(refusal: Refusal) -> Told:
-    return Told(refusal.error(), grpc.StatusCode.FAILED_PRECONDITION, refusal.subject, refusal.fix)
+def _refused(refusal: Refusal) -> FailedCall:
+    return FailedCall(refusal.error(), grpc.StatusCode.FAILED_PRECONDITION, refusal.subject, refusal.fix)
 
 
 def _moment(milliseconds: int) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from halocline.fleet.core.effects import Admit, Announce, Commit, Effect, Refuse, Renew, Reply
+from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Effect, Refuse, Renew, Reply
 from halocline.fleet.core.events import (
     CancelDowngrade,
+    Cause,
     CleanDowngrade,
     Command,
     DeclareLadder,
@@ -29,12 +30,21 @@ from halocline.fleet.core.events import (
     StartDowngrade,
     TakeOver,
     Tick,
-    What,
 )
 from halocline.fleet.core.ladder import Ladder, Rung
-from halocline.fleet.core.ladder_state import Standing
-from halocline.fleet.core.rules import Rules
-from halocline.fleet.core.state import Fleet, Key, Member, Presence, Provenance, State, TableUse, Terms, applied
+from halocline.fleet.core.ladder_state import LadderState
+from halocline.fleet.core.rules import FleetRules
+from halocline.fleet.core.state import (
+    Fleet,
+    FleetTerms,
+    Member,
+    MemberKey,
+    Presence,
+    Provenance,
+    State,
+    TableUse,
+    applied,
+)
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.model.ground_truth import Moment
 from halocline.fleet.model.invariants import Violation, check
@@ -67,7 +77,7 @@ class _Stepped(NamedTuple):
     """What a coordinator makes of an event, before anybody has carried it out."""
 
     state: int
-    commit: Commit | None
+    commit: CommitRecords | None
     reply: Reply | None
     violations: tuple[Violation, ...]
 
@@ -75,7 +85,7 @@ class _Stepped(NamedTuple):
 class Centers:
     """The centers that have turned up, by number, and what follows from each."""
 
-    def __init__(self, scenario: Scenario, rules: Rules) -> None:
+    def __init__(self, scenario: Scenario, rules: FleetRules) -> None:
         self.scenario = scenario
         self.rules = rules
         self.values: list[Center] = []
@@ -89,15 +99,15 @@ class Centers:
 
     def _begin(self) -> int:
         scenario = self.scenario
-        terms = Terms(scenario.lease, scenario.margin, window=0)
+        terms = FleetTerms(scenario.lease, scenario.margin, window=0)
         ladder = Ladder(LADDER, (Rung(1), Rung(2, changes_data=True)))
-        whats: list[What] = [TakeOver(), DeclareLadder(ladder, "operator", scenario.level, scenario.policy)]
+        causes: list[Cause] = [TakeOver(), DeclareLadder(ladder, "operator", scenario.level, scenario.policy)]
         if scenario.silent:
             use = frozenset({TableUse(TABLE, LADDER)})
-            whats.append(Observe("nobody", "mystery@?", Provenance.DECLARED, "operator", tables=use))
+            causes.append(Observe("nobody", "mystery@?", Provenance.DECLARED, "operator", tables=use))
         state = loaded(Fleet(NEWEST - 1, terms))
-        for what in (*whats, Tick()):
-            state, _ = step(state, Event(0, what), self.rules)
+        for cause in (*causes, Tick()):
+            state, _ = step(state, Event(0, cause), self.rules)
         leader = self._state(state)
         return self._number(Center(self._fleet_of(leader), leader, -1, scenario.level))
 
@@ -152,13 +162,13 @@ class Centers:
 
     # What a world asks.
 
-    def standing(self, number: int) -> Standing:
+    def ladder_state(self, number: int) -> LadderState:
         """Where the fleet stands."""
-        return self.states[self.values[number].leader].fleet.standings[LADDER]
+        return self.states[self.values[number].leader].fleet.ladder_states[LADDER]
 
     def news(self, number: int) -> Announce:
         """What the coordinator keeps pushing."""
-        return self._once(("news", number), lambda: Announce((self.standing(number).announced(LADDER),)))
+        return self._once(("news", number), lambda: Announce((self.ladder_state(number).announced(LADDER),)))
 
     def former_lives(self, number: int, who: int) -> int:
         """How many former lives, of all members together, will be registered if a new one of this member begins."""
@@ -175,9 +185,9 @@ class Centers:
         known: _T = memory[key]
         return known
 
-    def _happens(self, number: int, stale: bool, what: What) -> Outcome:
+    def _happens(self, number: int, stale: bool, cause: Cause) -> Outcome:
         center = self.values[number]
-        stepped = self._step(center.stale if stale else center.leader, what)
+        stepped = self._step(center.stale if stale else center.leader, cause)
         store = center.store
         if stepped.commit is not None:
             if not self.rules.accepts(self.fleets[store].epoch, stepped.commit.epoch):
@@ -188,30 +198,30 @@ class Centers:
             store = after if after is not None else self._fleet(applied(self.fleets[store], stepped.commit.changes))
         part = {"stale" if stale else "leader": stepped.state}
         moved = center._replace(store=store, **part)
-        if isinstance(what, FinishDowngrade):
-            moved = moved._replace(used=min(moved.used, self.states[moved.leader].fleet.standings[LADDER].level))
+        if isinstance(cause, FinishDowngrade):
+            moved = moved._replace(used=min(moved.used, self.states[moved.leader].fleet.ladder_states[LADDER].level))
         return Outcome(self._number(moved), stepped.reply, stepped.violations)
 
-    def _step(self, state: int, what: What) -> _Stepped:
-        key = ("step", state, _what_key(what))
-        return self._once(key, lambda: self._find_step(state, what))
+    def _step(self, state: int, cause: Cause) -> _Stepped:
+        key = ("step", state, _cause_key(cause))
+        return self._once(key, lambda: self._find_step(state, cause))
 
-    def _find_step(self, state: int, what: What) -> _Stepped:
-        before, event = self.states[state], Event(0, what)
+    def _find_step(self, state: int, cause: Cause) -> _Stepped:
+        before, event = self.states[state], Event(0, cause)
         after, effects = step(before, event, self.rules)
         violations = tuple(check(Moment(before, event, after, effects)))
-        commit = next((effect for effect in effects if isinstance(effect, Commit)), None)
-        return _Stepped(self._state(after), commit, _reply(what, effects), violations)
+        commit = next((effect for effect in effects if isinstance(effect, CommitRecords)), None)
+        return _Stepped(self._state(after), commit, _reply(cause, effects), violations)
 
     def _commands(self, number: int) -> Iterator[tuple[str, Outcome]]:
-        standing, used = self.standing(number), self.values[number].used
-        if standing.downgrade and standing.downgrade.past_return and used > standing.downgrade.target:
-            cleaned = self.values[number]._replace(used=standing.downgrade.target)
+        ladder_state, used = self.ladder_state(number), self.values[number].used
+        if ladder_state.downgrade and ladder_state.downgrade.past_return and used > ladder_state.downgrade.target:
+            cleaned = self.values[number]._replace(used=ladder_state.downgrade.target)
             yield "the table is cleaned", Outcome(self._number(cleaned))
         for command in self.scenario.commands:
-            if isinstance(command, FinishDowngrade) and used > standing.limit:
+            if isinstance(command, FinishDowngrade) and used > ladder_state.limit:
                 continue
-            if standing.revision > self.scenario.revisions:
+            if ladder_state.revision > self.scenario.revisions:
                 continue
             yield _spoken(command), self._happens(number, False, command)
 
@@ -231,14 +241,14 @@ class Centers:
         """Whether nothing that a stale coordinator could do gets past the store."""
         return self._once(("inert", stale), lambda: all(map(self._in_vain, self._everything(stale))))
 
-    def _in_vain(self, tried: tuple[int, What]) -> bool:
-        state, what = tried
-        _, effects = step(self.states[state], Event(0, what), self.rules)
+    def _in_vain(self, tried: tuple[int, Cause]) -> bool:
+        state, cause = tried
+        _, effects = step(self.states[state], Event(0, cause), self.rules)
         first = effects[0] if effects else None
-        refused = isinstance(first, Commit) and not self.rules.accepts(NEWEST, first.epoch)
-        return refused or not any(isinstance(effect, Commit | Admit | Renew | Announce) for effect in effects)
+        refused = isinstance(first, CommitRecords) and not self.rules.accepts(NEWEST, first.epoch)
+        return refused or not any(isinstance(effect, CommitRecords | Admit | Renew | Announce) for effect in effects)
 
-    def _everything(self, stale: int) -> Iterator[tuple[int, What]]:
+    def _everything(self, stale: int) -> Iterator[tuple[int, Cause]]:
         state = self.states[stale]
         over = {key: replace(presence, until=0) for key, presence in state.presences.items()}
         yield stale, Tick()
@@ -291,10 +301,16 @@ def _number(numbers: dict[Any, int], values: list[_T], key: object, value: _T) -
 
 def _fleet_key(fleet: Fleet) -> object:
     members = tuple(sorted(map(_record_key, fleet.members.items())))
-    return fleet.epoch, fleet.standings[LADDER], members, tuple(sorted(fleet.incarnations.items())), tuple(fleet.holds)
+    return (
+        fleet.epoch,
+        fleet.ladder_states[LADDER],
+        members,
+        tuple(sorted(fleet.incarnations.items())),
+        tuple(fleet.holds),
+    )
 
 
-def _record_key(item: tuple[Key, Member]) -> tuple[Any, ...]:
+def _record_key(item: tuple[MemberKey, Member]) -> tuple[Any, ...]:
     key, member = item
     supported, admitted = member.report.supported.get(LADDER), member.admitted.get(LADDER)
     levels = (supported.lo, supported.hi) if supported else ()
@@ -302,16 +318,16 @@ def _record_key(item: tuple[Key, Member]) -> tuple[Any, ...]:
     return *key, levels, view, member.removed, member.provenance
 
 
-def _presence_key(item: tuple[Key, Presence]) -> tuple[Any, ...]:
+def _presence_key(item: tuple[MemberKey, Presence]) -> tuple[Any, ...]:
     key, presence = item
     view = presence.views.get(LADDER)
     return *key, presence.until, (view.revision, view.level) if view else ()
 
 
-def _what_key(what: What) -> object:
-    if isinstance(what, Join):
-        return what.report.identity, message_key(what)
-    return (what.identity, message_key(what)) if isinstance(what, Heartbeat) else what
+def _cause_key(cause: Cause) -> object:
+    if isinstance(cause, Join):
+        return cause.report.identity, message_key(cause)
+    return (cause.identity, message_key(cause)) if isinstance(cause, Heartbeat) else cause
 
 
 def _from(name: str, message: Message) -> Message:
@@ -321,9 +337,9 @@ def _from(name: str, message: Message) -> Message:
     return replace(message, identity=name)
 
 
-def _reply(what: What, effects: tuple[Effect, ...]) -> Reply | None:
+def _reply(cause: Cause, effects: tuple[Effect, ...]) -> Reply | None:
     """What the sender of a message is told; what it does not look at is made equal."""
-    if not isinstance(what, Message):
+    if not isinstance(cause, Message):
         return None
     for effect in effects:
         if isinstance(effect, Admit):
@@ -343,7 +359,7 @@ def _later(state: State) -> State:
     return replace(state, presences=presences)
 
 
-def _renamed(state: State, keys: dict[Key, Key], incarnations: dict[str, int]) -> State:
+def _renamed(state: State, keys: dict[MemberKey, MemberKey], incarnations: dict[str, int]) -> State:
     members = {}
     for key, member in state.fleet.members.items():
         new = keys.get(key, key)
@@ -355,7 +371,9 @@ def _renamed(state: State, keys: dict[Key, Key], incarnations: dict[str, int]) -
 
 def _called(state: State, names: dict[str, str]) -> State:
     """Members are called differently."""
-    keys = {key: Key(names[key.identity], key.incarnation) for key in state.fleet.members if key.identity in names}
+    keys = {
+        key: MemberKey(names[key.identity], key.incarnation) for key in state.fleet.members if key.identity in names
+    }
     return _renamed(state, keys, {names.get(name, name): life for name, life in state.fleet.incarnations.items()})
 
 
@@ -367,9 +385,9 @@ def _outlived(state: State, name: str, strays: bool) -> State:
     """
     lives = sorted((key for key in state.fleet.members if key.identity == name), reverse=True)
     before = [key for key in lives if key.incarnation < LIFE]
-    keys = {key: Key(name, LIFE - 2 - rank) for rank, key in enumerate(before)}
+    keys = {key: MemberKey(name, LIFE - 2 - rank) for rank, key in enumerate(before)}
     if len(before) < len(lives):
-        keys[Key(name, LIFE)] = Key(name, LIFE - 1)
+        keys[MemberKey(name, LIFE)] = MemberKey(name, LIFE - 1)
     incarnations = {**state.fleet.incarnations}
     highest = max(incarnations.pop(name, 0) - 1, LIFE - 2)
     if lives or (strays and highest == LIFE - 1):

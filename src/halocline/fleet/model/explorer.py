@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from halocline.fleet.core.rules import RULES, Rules
+from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.model.invariants import Violation
 from halocline.fleet.model.liveness import Helper
 from halocline.fleet.model.member import LIFE
@@ -26,7 +26,7 @@ _OFTEN = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Counterexample:
     """The fewest steps that lead to a violation."""
 
     steps: tuple[str, ...]
@@ -57,7 +57,7 @@ class Exploration:
     depth: int
     complete: bool
     seconds: float
-    trace: Trace | None
+    trace: Counterexample | None
 
     @property
     def holds(self) -> bool:
@@ -67,7 +67,7 @@ class Exploration:
 
 def explore(
     scenario: Scenario,
-    rules: Rules = RULES,
+    rules: FleetRules = RULES,
     *,
     watch: Sequence[int] = (),
     max_worlds: int | None = None,
@@ -168,13 +168,13 @@ class _Search:
             steps.append(str(bad))
             wrong = self._watched(bad.violations)
         named = tuple(replace(each, message=_by_name(each.message)) for each in wrong)
-        return self._result(Trace(tuple(steps), named), complete=False)
+        return self._result(Counterexample(tuple(steps), named), complete=False)
 
     def _written(self, before: ModelWorld, after: ModelWorld) -> str:
         level = self.model.centers.values[after[0]].used
         return f"; the table is raised to level {level}" if before != after else ""
 
-    def _result(self, trace: Trace | None, *, complete: bool) -> Exploration:
+    def _result(self, trace: Counterexample | None, *, complete: bool) -> Exploration:
         return Exploration(
             self.model.scenario, len(self.parents), self.transitions, self.depth, complete, self._elapsed(), trace
         )

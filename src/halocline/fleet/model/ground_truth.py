@@ -14,7 +14,7 @@ from halocline.fleet.core.effects import Effect
 from halocline.fleet.core.events import Event
 from halocline.fleet.core.ladder_state import UNHEARD
 from halocline.fleet.core.member_step import MemberState, snapshot
-from halocline.fleet.core.state import Fleet, Range, State
+from halocline.fleet.core.state import Fleet, LevelRange, State
 from halocline.fleet.core.step import step
 
 
@@ -53,7 +53,7 @@ class Process:
     """
 
     member: MemberState
-    runs: Mapping[str, Range]
+    runs: Mapping[str, LevelRange]
     now: int
     stalled: bool = False
 
@@ -99,11 +99,11 @@ class World:
     store: Fleet
     coordinator: State
     processes: tuple[Process, ...] = ()
-    silent: tuple[Mapping[str, Range], ...] = ()
+    silent: tuple[Mapping[str, LevelRange], ...] = ()
     formats: Mapping[tuple[str, str], int] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
 
-    def acting(self) -> list[tuple[str, Mapping[str, Range]]]:
+    def acting(self) -> list[tuple[str, Mapping[str, LevelRange]]]:
         """Who can touch tables now, and what each really supports."""
         speaking = [(str(each.member.report.key), each.runs) for each in self.processes if each.touches]
         return speaking + [(f"silent {number}", runs) for number, runs in enumerate(self.silent, 1)]

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from halocline.compat.history import Rule
-from halocline.fleet.core.effects import Admit, Announce, Commit, Renew
+from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Renew
 from halocline.fleet.core.events import FinishDowngrade, Join, ReleaseHold, TakeOver
 from halocline.fleet.core.ladder_state import Phase
 from halocline.fleet.core.member_step import Status
-from halocline.fleet.core.state import Key, applied, known_release
+from halocline.fleet.core.state import MemberKey, applied, known_release
 from halocline.fleet.core.step import step
 from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Reach, Spec, World
 
@@ -102,12 +102,12 @@ def _looks_at(number: int, evidence: type[_E]) -> Callable[[_Check[_E]], _Check[
 
 @_looks_at(1, Moment)
 def _levels_fall_by_downgrade_only(moment: Moment) -> Iterator[str]:
-    what = moment.event.what
-    for ladder, before in moment.before.fleet.standings.items():
-        after = moment.after.fleet.standings[ladder]
-        finished = isinstance(what, FinishDowngrade) and what.ladder == ladder and before.downgrade is not None
+    cause = moment.event.cause
+    for ladder, before in moment.before.fleet.ladder_states.items():
+        after = moment.after.fleet.ladder_states[ladder]
+        finished = isinstance(cause, FinishDowngrade) and cause.ladder == ladder and before.downgrade is not None
         if after.level < before.level and not finished:
-            yield f"{ladder} fell from {before.level} to {after.level} by {what}"
+            yield f"{ladder} fell from {before.level} to {after.level} by {cause}"
         if after.revision < before.revision:
             yield f"{ladder} went back from revision {before.revision} to {after.revision}"
     for key, presence in moment.before.presences.items():
@@ -134,9 +134,9 @@ def _levels_are_covered(moment: Moment) -> Iterator[str]:
         return
     for key, member in fleet.speaking():
         for ladder, supported in member.report.supported.items():
-            standing = fleet.standings.get(ladder)
-            if standing and not (supported.lo <= standing.limit and standing.level <= supported.hi):
-                yield f"{key} supports {ladder} {supported}, the fleet stands at {standing.level}"
+            ladder_state = fleet.ladder_states.get(ladder)
+            if ladder_state and not (supported.lo <= ladder_state.limit and ladder_state.level <= supported.hi):
+                yield f"{key} supports {ladder} {supported}, the fleet stands at {ladder_state.level}"
 
 
 @_looks_at(3, World)
@@ -163,49 +163,49 @@ def _everybody_can_use_the_tables(world: World) -> Iterator[str]:
 
 @_looks_at(5, Moment)
 def _settled_is_what_all_have_said(moment: Moment) -> Iterator[str]:
-    for ladder, standing in moment.after.fleet.standings.items():
-        if standing.settled > standing.level:
-            yield f"{ladder} is settled at {standing.settled}, above its level {standing.level}"
-        before = moment.before.fleet.standings.get(ladder)
-        if before is not None and standing.settled > before.settled:
+    for ladder, ladder_state in moment.after.fleet.ladder_states.items():
+        if ladder_state.settled > ladder_state.level:
+            yield f"{ladder} is settled at {ladder_state.settled}, above its level {ladder_state.level}"
+        before = moment.before.fleet.ladder_states.get(ladder)
+        if before is not None and ladder_state.settled > before.settled:
             for key, view in moment.after.views(ladder):
-                if view.level < standing.settled:
-                    yield f"{ladder} is settled at {standing.settled} while {key} last said {view}"
+                if view.level < ladder_state.settled:
+                    yield f"{ladder} is settled at {ladder_state.settled} while {key} last said {view}"
 
 
 @_looks_at(5, World)
 def _nobody_acts_below_settled(world: World) -> Iterator[str]:
-    for ladder, standing in world.store.standings.items():
+    for ladder, ladder_state in world.store.ladder_states.items():
         for process in world.processes:
             if process.active and ladder in process.member.report.supported:
                 lowest = process.lowest(ladder)
-                if lowest < standing.settled:
+                if lowest < ladder_state.settled:
                     who = process.member.report.key
-                    yield f"{ladder} is settled at {standing.settled} while {who} acts under level {lowest}"
+                    yield f"{ladder} is settled at {ladder_state.settled} while {who} acts under level {lowest}"
 
 
 @_looks_at(6, Moment)
 def _admitted_fits(moment: Moment) -> Iterator[str]:
-    fleet, what = moment.before.fleet, moment.event.what
+    fleet, cause = moment.before.fleet, moment.event.cause
     admitted = [effect for effect in moment.effects if isinstance(effect, Admit)]
-    if not admitted or not isinstance(what, Join):
-        yield from (f"{effect} answers {what}" for effect in admitted)
+    if not admitted or not isinstance(cause, Join):
+        yield from (f"{effect} answers {cause}" for effect in admitted)
         return
-    report = what.report
+    report = cause.report
     first = moment.effects[0]
-    written = isinstance(first, Commit) and any(each.key == report.key for each in first.changes)
+    written = isinstance(first, CommitRecords) and any(each.key == report.key for each in first.changes)
     if report.key not in fleet.members and not written:
         yield f"{report.key} was admitted without a record"
-    if moment.after.fleet.standings is not fleet.standings:
+    if moment.after.fleet.ladder_states is not fleet.ladder_states:
         yield f"{report.key} was admitted while levels changed"
     for ladder, supported in report.supported.items():
-        standing = fleet.standings.get(ladder)
-        if standing is None:
+        ladder_state = fleet.ladder_states.get(ladder)
+        if ladder_state is None:
             continue
-        missing = fleet.ladders[ladder].features_at(standing.level) - report.features
-        if standing.level not in supported or missing:
+        missing = fleet.ladders[ladder].features_at(ladder_state.level) - report.features
+        if ladder_state.level not in supported or missing:
             missed = f" and lacks {', '.join(sorted(missing))}" if missing else ""
-            yield f"{report.key} supports {ladder} {supported}{missed}, was admitted at level {standing.level}"
+            yield f"{report.key} supports {ladder} {supported}{missed}, was admitted at level {ladder_state.level}"
     if unmet := report.needs - fleet.terms.provides:
         yield f"{report.key} needs {', '.join(sorted(unmet))}, which the fleet does not provide"
 
@@ -231,7 +231,7 @@ def _ended_lives_stay_ended(moment: Moment) -> Iterator[str]:
                 yield f"{key} was registered although incarnation {latest} was here before"
     for effect in moment.effects:
         if isinstance(effect, Renew):
-            member = before.members.get(Key(effect.identity, effect.incarnation))
+            member = before.members.get(MemberKey(effect.identity, effect.incarnation))
             if member is None or not member.speaks or member.removed:
                 yield f"{effect.identity}#{effect.incarnation} was renewed, though it is {member or 'not registered'}"
 
@@ -242,9 +242,9 @@ def _committed_first(moment: Moment) -> Iterator[str]:
     grants = [effect for effect in effects if isinstance(effect, Admit | Renew | Announce)]
     if not grants and moment.after.fleet is before.fleet:
         return
-    epoch = before.fleet.epoch if isinstance(moment.event.what, TakeOver) else before.epoch
+    epoch = before.fleet.epoch if isinstance(moment.event.cause, TakeOver) else before.epoch
     first = effects[0] if effects else None
-    if not isinstance(first, Commit) or first.epoch != epoch:
+    if not isinstance(first, CommitRecords) or first.epoch != epoch:
         yield f"{grants or 'a change'} was not preceded by a commit under epoch {epoch} but by {first}"
 
 
@@ -256,7 +256,7 @@ def _newest_epoch_leads(world: World) -> Iterator[str]:
 
 @_looks_at(10, Moment)
 def _changes_are_the_difference(moment: Moment) -> Iterator[str]:
-    changes = next((effect.changes for effect in moment.effects if isinstance(effect, Commit)), ())
+    changes = next((effect.changes for effect in moment.effects if isinstance(effect, CommitRecords)), ())
     if moment.after.fleet is moment.before.fleet and not changes:
         return
     stored = applied(moment.before.fleet, changes)
@@ -279,13 +279,13 @@ def _outsiders_have_closed_gates(moment: MemberMoment) -> Iterator[str]:
 
 @_looks_at(11, Moment)
 def _unknown_never_passes(moment: Moment) -> Iterator[str]:
-    what, before, fleet = moment.event.what, moment.before.fleet, moment.after.fleet
+    cause, before, fleet = moment.event.cause, moment.before.fleet, moment.after.fleet
     admitted = any(isinstance(effect, Admit) for effect in moment.effects)
-    if admitted and isinstance(what, Join) and not known_release(what.report.release):
-        yield f"{what.report.key} was admitted as {what.report.release!r}"
-    for ladder, standing in before.standings.items():
-        level = fleet.standings[ladder].level
-        if level <= standing.level:
+    if admitted and isinstance(cause, Join) and not known_release(cause.report.release):
+        yield f"{cause.report.key} was admitted as {cause.report.release!r}"
+    for ladder, ladder_state in before.ladder_states.items():
+        level = fleet.ladder_states[ladder].level
+        if level <= ladder_state.level:
             continue
         for member in fleet.live(moment.event.at):
             report = member.report
@@ -296,25 +296,25 @@ def _unknown_never_passes(moment: Moment) -> Iterator[str]:
 
 @_looks_at(12, Moment)
 def _holds_hold(moment: Moment) -> Iterator[str]:
-    what, at = moment.event.what, moment.event.at
+    cause, at = moment.event.cause, moment.event.at
     for key, hold in moment.before.fleet.holds.items():
-        released = isinstance(what, ReleaseHold) and (what.ladder, what.name) == key
+        released = isinstance(cause, ReleaseHold) and (cause.ladder, cause.name) == key
         if released or hold.expired(at):
             continue
-        level = moment.after.fleet.standings[hold.ladder].level
+        level = moment.after.fleet.ladder_states[hold.ladder].level
         if level > hold.level:
             yield f"{hold.ladder} stands at {level} at {at}, above {hold}"
         if key not in moment.after.fleet.holds:
-            yield f"{hold} ended at {at} by {what}"
+            yield f"{hold} ended at {at} by {cause}"
 
 
 @_looks_at(13, Moment)
 def _downgrades_keep_their_order(moment: Moment) -> Iterator[str]:
     after_fleet = moment.after.fleet
-    if after_fleet.standings is moment.before.fleet.standings:
+    if after_fleet.ladder_states is moment.before.fleet.ladder_states:
         return
-    for ladder, before in moment.before.fleet.standings.items():
-        after = after_fleet.standings[ladder]
+    for ladder, before in moment.before.fleet.ladder_states.items():
+        after = after_fleet.ladder_states[ladder]
         was, now = before.downgrade, after.downgrade
         if was is None:
             if now is not None and now.phase is not Phase.CLOSING:
@@ -339,12 +339,12 @@ def _downgrades_keep_their_order(moment: Moment) -> Iterator[str]:
 @_looks_at(14, Moment)
 def _dependencies_are_met(moment: Moment) -> Iterator[str]:
     fleet = moment.after.fleet
-    if fleet.standings is moment.before.fleet.standings:
+    if fleet.ladder_states is moment.before.fleet.ladder_states:
         return
-    for ladder, standing in fleet.standings.items():
-        for rung in fleet.ladders[ladder].up_to(standing.limit):
+    for ladder, ladder_state in fleet.ladder_states.items():
+        for rung in fleet.ladders[ladder].up_to(ladder_state.limit):
             for other, needed in rung.requires:
-                if other not in fleet.standings or fleet.standings[other].limit < needed:
+                if other not in fleet.ladder_states or fleet.ladder_states[other].limit < needed:
                     yield f"level {rung.level} of {ladder} is in use without level {needed} of {other}"
 
 

@@ -39,7 +39,7 @@ class Helper:
     def _reaches(self, world: ModelWorld) -> bool:
         way: list[ModelWorld] = []
         while world not in self._good:
-            if self.model.centers.standing(world[0]).level >= NEW.hi:
+            if self.model.centers.ladder_state(world[0]).level >= NEW.hi:
                 break
             if len(way) > _PATIENCE:
                 return False
@@ -65,7 +65,7 @@ class Helper:
         if side.message is not None or side.member is None:
             return False
         tired = (side.member.until or 0) < self.model.scenario.lease
-        return tired or self.model.sides.revision(number) < self.model.centers.standing(world[0]).revision
+        return tired or self.model.sides.revision(number) < self.model.centers.ladder_state(world[0]).revision
 
 
 _ORDER = (Act.HEAR, Act.ARRIVE, Act.TIMER, Act.SEND, Act.START, Act.TIME)

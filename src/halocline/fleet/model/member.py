@@ -27,8 +27,8 @@ from halocline.fleet.core.member_step import (
     Status,
     member_step,
 )
-from halocline.fleet.core.rules import Rules
-from halocline.fleet.core.state import Range, Report
+from halocline.fleet.core.rules import FleetRules
+from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.model.ground_truth import MemberMoment, Process
 from halocline.fleet.model.invariants import Violation, check
 from halocline.fleet.model.scenario import LADDER, Scenario
@@ -45,7 +45,7 @@ _Timed = Join | Heartbeat | Admit | Renew
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class MemberNode:
     """One member.
 
     Args:
@@ -100,19 +100,19 @@ class Move(NamedTuple):
 class Sides:
     """The sides that have turned up, by number, and what follows from each. Everything is computed once."""
 
-    def __init__(self, scenario: Scenario, rules: Rules) -> None:
+    def __init__(self, scenario: Scenario, rules: FleetRules) -> None:
         self.scenario = scenario
         self.rules = rules
-        self.values: list[Side] = []
+        self.values: list[MemberNode] = []
         self.levels: list[int] = []
         """The highest level that each may be acting under."""
         self._numbers: dict[object, int] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
         self._ticks: dict[int, tuple[tuple[int, bool], ...]] = {}
         self._memory: dict[Any, Any] = {}
-        self.nothing = self.number(Side())
+        self.nothing = self.number(MemberNode())
 
-    def number(self, side: Side) -> int:
+    def number(self, side: MemberNode) -> int:
         """The number of a side, in its normal form."""
         side = self._normal(side)
         messages = message_key(side.message), message_key(side.stray), side.news
@@ -124,7 +124,7 @@ class Sides:
             self.levels.append(max((each.acting(LADDER) for each in self._processes(side, SOMEBODY, True)), default=0))
         return known
 
-    def _normal(self, side: Side) -> Side:
+    def _normal(self, side: MemberNode) -> MemberNode:
         """Makes equal what no longer makes a difference."""
         lease, member, message, zombie, news = self.scenario.lease, side.member, side.message, side.zombie, side.news
         if member is not None and member.status is Status.OUTSIDE:
@@ -142,7 +142,7 @@ class Sides:
         base = side.base if member is not None and member.operations else 0
         lag = side.lag if member is not None and member.active(0) else 0
         message_lag = side.message_lag if self._fresh(message) else 0
-        return Side(member, message, side.stray, zombie, news, base, lag, message_lag)
+        return MemberNode(member, message, side.stray, zombie, news, base, lag, message_lag)
 
     def _fresh(self, message: Message | Reply | None) -> bool:
         """Whether a lease counted from this message would still run, so that the clock matters to it."""
@@ -155,7 +155,7 @@ class Sides:
             known = self._moves[number] = tuple(self._find_moves(self.values[number]))
         return known
 
-    def _find_moves(self, side: Side) -> Iterator[Move]:
+    def _find_moves(self, side: MemberNode) -> Iterator[Move]:
         member, message = side.member, side.message
         if member is None:
             yield from self._starts(side, None)
@@ -176,14 +176,14 @@ class Sides:
         if member.operations:
             yield self._stepped(Act.END, side, End("job"), "ends its operation")[0]
 
-    def _starts(self, side: Side, zombie: MemberState | None) -> Iterator[Move]:
+    def _starts(self, side: MemberNode, zombie: MemberState | None) -> Iterator[Move]:
         if side.zombie is not None:
             return
         message = side.message
         stray = _of_former_life(message) if self.scenario.strays and isinstance(message, Message) else None
         goes_on = ", while the former process goes on" if zombie else ""
         for binary in self.scenario.binaries:
-            fresh = Side(MemberState(report_of(binary)), stray=stray, zombie=zombie)
+            fresh = MemberNode(MemberState(report_of(binary)), stray=stray, zombie=zombie)
             text = f"starts the {'new' if binary.hi > 1 else 'old'} binary and asks to join{goes_on}"
             yield self._sends(Act.START, fresh, AskToJoin(0, LIFE), text)
 
@@ -195,12 +195,12 @@ class Sides:
         moved = replace(side, base=base if self.scenario.stalls else 0)
         return self._stepped(Act.BEGIN, moved, Begin(0, "job"), "begins an operation")[0]
 
-    def _sends(self, act: Act, side: Side, event: MemberEvent, text: str) -> Move:
+    def _sends(self, act: Act, side: MemberNode, event: MemberEvent, text: str) -> Move:
         move, sent = self._stepped(act, side, event, text)
         message = replace(sent, seq=1) if isinstance(sent, Heartbeat) else sent
         return move._replace(side=self.number(replace(self.values[move.side], message=message, message_lag=0)))
 
-    def _hears(self, side: Side, reply: Reply, lost: int) -> Move:
+    def _hears(self, side: MemberNode, reply: Reply, lost: int) -> Move:
         before = side.member.until if side.member else None
         move, _ = self._stepped(Act.HEAR, side, Hear(0, reply), f"hears {_told(reply)}")
         after = self.values[move.side].member
@@ -210,7 +210,7 @@ class Sides:
         lag = 0 if self.scenario.late_allowance else lost
         return move._replace(side=self.number(replace(self.values[move.side], lag=lag)))
 
-    def _stepped(self, act: Act, side: Side, event: MemberEvent, text: str) -> tuple[Move, Message | None]:
+    def _stepped(self, act: Act, side: MemberNode, event: MemberEvent, text: str) -> tuple[Move, Message | None]:
         """What the member's half of the protocol makes of an event."""
         assert side.member is not None
         after, sent = member_step(side.member, event, self.rules)
@@ -224,7 +224,7 @@ class Sides:
             known = self._ticks[number] = tuple(self._find_ticks(self.values[number]))
         return known
 
-    def _find_ticks(self, side: Side) -> Iterator[tuple[int, bool]]:
+    def _find_ticks(self, side: MemberNode) -> Iterator[tuple[int, bool]]:
         message, margin = side.message, self.scenario.margin
         aged = replace(message, sent=message.sent - 1) if isinstance(message, _Timed) else message
         later = replace(side, member=_later(side.member), zombie=_later(side.zombie), message=aged)
@@ -292,7 +292,7 @@ class Sides:
         known: tuple[Process, ...] = self._memory[key]
         return known
 
-    def _processes(self, side: Side, name: str, goes_through: bool) -> tuple[Process, ...]:
+    def _processes(self, side: MemberNode, name: str, goes_through: bool) -> tuple[Process, ...]:
         stalls = self.scenario.stalls and goes_through
         return tuple(
             Process(
@@ -316,10 +316,10 @@ class Sides:
 
 @cache
 def _report(lo: int, hi: int) -> Report:
-    return Report(SOMEBODY, 0, f"engine@{hi}.0", supported={LADDER: Range(lo, hi)})
+    return Report(SOMEBODY, 0, f"engine@{hi}.0", supported={LADDER: LevelRange(lo, hi)})
 
 
-def report_of(binary: Range) -> Report:
+def report_of(binary: LevelRange) -> Report:
     """What a process that runs a binary says about itself."""
     return _report(binary.lo, binary.hi)
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from halocline.fleet.core.admission import admissible, renewable
 from halocline.fleet.core.effects import Effect, Refusal, Renew
-from halocline.fleet.core.rules import RULES, Rules, whatever_grants
-from halocline.fleet.core.state import Fleet, Key, Member, Provenance, Range, Report
+from halocline.fleet.core.rules import RULES, FleetRules, whatever_grants
+from halocline.fleet.core.state import Fleet, LevelRange, Member, MemberKey, Provenance, Report
 from halocline.fleet.model.scenario import BRIEF, DOWN, HELD, LIVES, NEWS, REMOVED, SILENT, STALL, Scenario
 
 EARLY_USE: Final = (3, 4)
@@ -40,7 +40,7 @@ class Mutant:
     name: str
     fault: str
     scenario: Scenario
-    rules: Rules = RULES
+    rules: FleetRules = RULES
     watch: tuple[int, ...] = EARLY_USE
     stuck: bool = False
 
@@ -55,11 +55,11 @@ def _lapsed(member: Member) -> Member | None:
     return replace(member, provenance=Provenance.OBSERVED, last_seen=None)
 
 
-def _whoever_was_registered(fleet: Fleet, key: Key) -> Refusal | None:
+def _whoever_was_registered(fleet: Fleet, key: MemberKey) -> Refusal | None:
     return None if key in fleet.members else renewable(fleet, key)
 
 
-def _its_former_lives(fleet: Fleet, report: Report) -> tuple[Key, ...]:
+def _its_former_lives(fleet: Fleet, report: Report) -> tuple[MemberKey, ...]:
     return tuple(key for key in fleet.members if key.identity == report.identity)
 
 
@@ -67,8 +67,8 @@ def _all_but_heartbeats(effects: Sequence[Effect]) -> bool:
     return whatever_grants([effect for effect in effects if not isinstance(effect, Renew)])
 
 
-def _anything(report: Report, ladder: str) -> Range | None:
-    return report.supported.get(ladder, Range(1, 99))
+def _anything(report: Report, ladder: str) -> LevelRange | None:
+    return report.supported.get(ladder, LevelRange(1, 99))
 
 
 MUTANTS: Final = (
@@ -147,14 +147,16 @@ MUTANTS: Final = (
         "settled-by-level",
         "a level is settled when it is raised, not when everybody has seen it",
         BRIEF,
-        replace(RULES, settled=lambda standing, views: standing.level),
+        replace(RULES, settled=lambda ladder_state, views: ladder_state.level),
         watch=(5,),
     ),
     Mutant(
         "settled-by-old-views",
         "what a member said before gates were closed still counts after they were opened again",
         DOWN,
-        replace(RULES, settled=lambda standing, views: min((view.level for view in views), default=standing.level)),
+        replace(
+            RULES, settled=lambda ladder_state, views: min((view.level for view in views), default=ladder_state.level)
+        ),
         watch=(5,),
     ),
     Mutant(

@@ -17,15 +17,15 @@ from halocline.fleet.core.events import (
     StartDowngrade,
 )
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import Range
+from halocline.fleet.core.state import LevelRange
 
 LADDER: Final = "ladder"
 TABLE: Final = "table"
 NAMES: Final = ("a", "b", "c", "d")
 """Members; at most four can be explored."""
 
-OLD: Final = Range(1, 1)
-NEW: Final = Range(1, 2)
+OLD: Final = LevelRange(1, 1)
+NEW: Final = LevelRange(1, 2)
 """What the two binaries support."""
 
 
@@ -65,7 +65,7 @@ class Scenario:
     margin: int = 1
     level: int = 1
     policy: Policy = Policy.AUTO
-    binaries: tuple[Range, ...] = (OLD, NEW)
+    binaries: tuple[LevelRange, ...] = (OLD, NEW)
     lag: bool = False
     late_allowance: bool = False
     take_over: bool = False

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from halocline.fleet.core.effects import Refuse
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Message
-from halocline.fleet.core.rules import RULES, Rules
+from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.model.coordinator import Centers
 from halocline.fleet.model.ground_truth import World
 from halocline.fleet.model.invariants import Violation, check
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 class Model:
     """The transition system of a scenario under some rules."""
 
-    def __init__(self, scenario: Scenario, rules: Rules = RULES) -> None:
+    def __init__(self, scenario: Scenario, rules: FleetRules = RULES) -> None:
         self.scenario = scenario
         self.centers = Centers(scenario, rules)
         self.sides = Sides(scenario, rules)

@@ -15,6 +15,7 @@ from halocline.errors import ConflictError, InputError, MalformedError
 from halocline.fleet.core.effects import Audit, Refuse
 from halocline.fleet.core.events import (
     CancelDowngrade,
+    Cause,
     CleanDowngrade,
     DeclareLadder,
     FinishDowngrade,
@@ -27,10 +28,9 @@ from halocline.fleet.core.events import (
     SetPolicy,
     SetTerms,
     StartDowngrade,
-    What,
 )
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import Change, Provenance, Terms
+from halocline.fleet.core.state import FleetTerms, Provenance, RecordChange
 from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.greeting import Greeter
@@ -253,7 +253,7 @@ class Commands:
     async def SetTerms(self, request: pb.SetTermsRequest, claims: Claims) -> pb.CommandResponse:
         """Changes what the fleet agrees on."""
         asked = request.terms
-        terms = Terms(
+        terms = FleetTerms(
             asked.lease_ms,
             asked.margin_ms,
             asked.window_ms,
@@ -315,12 +315,12 @@ class Commands:
             levels = ", ".join(map(str, known.levels)) if known else "no such ladder"
             raise InputError(f"there is no level {level} of {ladder}", sides={"levels": levels})
 
-    async def _do(self, what: What) -> pb.CommandResponse:
-        effects = await self._service.submit(what)
+    async def _do(self, command: Cause) -> pb.CommandResponse:
+        effects = await self._service.submit(command)
         for effect in effects:
             # Only a refusal without an incarnation answers the operator; others tell a member that it is out.
             if isinstance(effect, Refuse) and effect.incarnation is None:
-                self._service.metrics.refused(type(what).__name__.lower(), effect.refusal.condition)
+                self._service.metrics.refused(type(command).__name__.lower(), effect.refusal.condition)
                 raise RejectedError(Rejection(effect.refusal))
         decided = [
             f"{each.action} {each.subject} {each.detail}".rstrip() for each in effects if isinstance(each, Audit)
@@ -334,7 +334,7 @@ def _policy(text: str) -> Policy:
     return Policy(text)
 
 
-def backup(document: bytes) -> list[Change]:
+def backup(document: bytes) -> list[RecordChange]:
     """The records of an export.
 
     Raises:
@@ -360,7 +360,7 @@ def backup(document: bytes) -> list[Change]:
     ]
 
 
-def _newest_incarnations(changes: Iterable[Change], known: Any) -> list[Change]:
+def _newest_incarnations(changes: Iterable[RecordChange], known: Any) -> list[RecordChange]:
     """A backup with the incarnations that were used since: an old life must not come back through it."""
     newest = dict(known)
     kept = []
@@ -369,4 +369,4 @@ def _newest_incarnations(changes: Iterable[Change], known: Any) -> list[Change]:
             newest[change.key] = max(change.value, newest.get(change.key, 0))
         else:
             kept.append(change)
-    return [*kept, *(Change("incarnations", name, value) for name, value in newest.items())]
+    return [*kept, *(RecordChange("incarnations", name, value) for name, value in newest.items())]

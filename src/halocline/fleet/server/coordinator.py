@@ -18,11 +18,11 @@ from typing import Any
 
 from halocline.errors import ConflictError, HaloclineError, InternalError
 from halocline.fleet.core.clock import Clock
-from halocline.fleet.core.effects import Audit, Commit, Effect
-from halocline.fleet.core.events import DeclareLadder, Event, SetTerms, TakeOver, What
+from halocline.fleet.core.effects import Audit, CommitRecords, Effect
+from halocline.fleet.core.events import Cause, DeclareLadder, Event, SetTerms, TakeOver
 from halocline.fleet.core.ladder import Ladder
-from halocline.fleet.core.rules import RULES, Rules
-from halocline.fleet.core.state import Change, Fleet, State, Terms
+from halocline.fleet.core.rules import RULES, FleetRules
+from halocline.fleet.core.state import Fleet, FleetTerms, RecordChange, State
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.store import FleetStore, Holder, Sighting, Write
 
@@ -78,8 +78,8 @@ class Coordinator:
         address: str,
         ladders: Sequence[DeclareLadder] = (),
         provides: frozenset[str] = frozenset(),
-        terms: Terms | None = None,
-        rules: Rules = RULES,
+        terms: FleetTerms | None = None,
+        rules: FleetRules = RULES,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -89,7 +89,7 @@ class Coordinator:
         self.since = 0
         self._ladders = tuple(ladders)
         self._provides = provides
-        self._terms = terms or Terms()
+        self._terms = terms or FleetTerms()
         self._rules = rules
 
     @property
@@ -115,7 +115,7 @@ class Coordinator:
         """Forgets everything; what counts is in the store."""
         self.state = None
 
-    def decide(self, whats: Sequence[What], sightings: Sequence[Sighting] = ()) -> Batch:
+    def decide(self, causes: Sequence[Cause], sightings: Sequence[Sighting] = ()) -> Batch:
         """Works out what follows from events that are taken up now, in this order. Changes nothing.
 
         An event that cannot be taken up, because it makes no sense or because of a bug, leaves the others alone.
@@ -124,14 +124,14 @@ class Coordinator:
             raise InternalError(f"{self.name} is not active and cannot decide anything")
         state, at = self.state, self.clock.now()
         told: list[Outcome] = []
-        for what in whats:
+        for cause in causes:
             try:
-                state, effects = step(state, Event(at, what), self._rules)
+                state, effects = step(state, Event(at, cause), self._rules)
                 told.append(effects)
             except HaloclineError as error:
                 told.append(error)
             except Exception:
-                _log.exception("an event could not be taken up: %s", what)
+                _log.exception("an event could not be taken up: %s", cause)
                 told.append(InternalError("an event could not be taken up; the coordinator's log says more"))
         return _batch(self.state, state, told, sightings)
 
@@ -152,13 +152,13 @@ class Coordinator:
             raise ConflictError("the coordinator has stepped down meanwhile", condition="STALE_EPOCH")
         self.state = batch.after
 
-    def process(self, what: What) -> tuple[Effect, ...]:
+    def process(self, cause: Cause) -> tuple[Effect, ...]:
         """Decides, writes and keeps, one after the other.
 
         Raises:
             HaloclineError: The event cannot be taken up, or the store refused.
         """
-        batch = self.decide((what,))
+        batch = self.decide((cause,))
         (effects,) = batch.effects
         if isinstance(effects, HaloclineError):
             raise effects
@@ -166,7 +166,7 @@ class Coordinator:
         self.keep(batch)
         return effects
 
-    def restore(self, changes: Sequence[Change], audit: Audit) -> None:
+    def restore(self, changes: Sequence[RecordChange], audit: Audit) -> None:
         """Puts a backup in the place of everything, under a new epoch. Nobody may hold a lease meanwhile."""
         assert self.state is not None
         epoch = self.state.epoch
@@ -180,13 +180,13 @@ class Coordinator:
         """The first steps under a new epoch. The time is taken here, with everybody else locked out."""
         state, at = loaded(fleet), self.clock.now()
         told: list[Outcome] = []
-        first: list[What] = [TakeOver()]
+        first: list[Cause] = [TakeOver()]
         terms = replace(fleet.terms if fleet.epoch else self._terms, provides=self._provides)
         if fleet.terms != terms:
             first.append(SetTerms(terms, actor="fleet"))
         first += [each for each in self._ladders if _grows(fleet.ladders.get(each.ladder.name), each.ladder)]
-        for what in first:
-            state, effects = step(state, Event(at, what), self._rules)
+        for cause in first:
+            state, effects = step(state, Event(at, cause), self._rules)
             told.append(effects)
         return state, state.epoch, _batch(state, state, told, ()).write
 
@@ -197,12 +197,12 @@ def _grows(known: Ladder | None, ladder: Ladder) -> bool:
 
 
 def _batch(before: State, after: State, told: Sequence[Outcome], sightings: Sequence[Sighting]) -> Batch:
-    changes: dict[tuple[str, Any], Change] = {}
+    changes: dict[tuple[str, Any], RecordChange] = {}
     audits = []
     confirm = False
     for effects in told:
         for effect in () if isinstance(effects, HaloclineError) else effects:
-            if isinstance(effect, Commit):
+            if isinstance(effect, CommitRecords):
                 confirm = True
                 for change in effect.changes:
                     changes.pop((change.kind, change.key), None)

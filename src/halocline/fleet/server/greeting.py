@@ -14,12 +14,12 @@ from typing import Final
 from halocline.errors import DeniedError
 from halocline.fleet.core.effects import Admit, Refusal, Refuse
 from halocline.fleet.core.events import Join
-from halocline.fleet.core.state import Key, Report
+from halocline.fleet.core.state import MemberKey, Report
 from halocline.fleet.server.auth import Claims, Grant, Right
 from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.store import Sighting
 from halocline.fleet.wire import messages
-from halocline.fleet.wire.handshake import Objection, Role, Side, judge, refusal
+from halocline.fleet.wire.handshake import Objection, Peer, Role, judge, refusal
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.status import Rejection
 
@@ -44,8 +44,8 @@ class Greeter:
 
     def __init__(self, service: FleetService) -> None:
         self._service = service
-        self._judged: OrderedDict[bytes, tuple[Side, tuple[Objection, ...]]] = OrderedDict()
-        self.clients: dict[Key, str] = {}
+        self._judged: OrderedDict[bytes, tuple[Peer, tuple[Objection, ...]]] = OrderedDict()
+        self.clients: dict[MemberKey, str] = {}
 
     async def greet(self, request: pb.HandshakeRequest, caller: Caller) -> pb.HandshakeResponse:
         """Answers a handshake.
@@ -98,7 +98,7 @@ class Greeter:
             admission=admission,
         )
 
-    def _note_client(self, key: Key, release: str) -> None:
+    def _note_client(self, key: MemberKey, release: str) -> None:
         """Remembers with which program a member speaks, and forgets it of those who are no longer here."""
         self.clients[key] = release
         present = self._service.state().fleet.members
@@ -129,7 +129,7 @@ class Greeter:
             raise RejectedError(rejection)
         return grant
 
-    def _judge(self, peer: pb.Peer, role: Role) -> tuple[Side, tuple[Objection, ...]]:
+    def _judge(self, peer: pb.Peer, role: Role) -> tuple[Peer, tuple[Objection, ...]]:
         """What stands between us and a client. Fleets run few releases, so most answers are known already."""
         key = role.encode() + peer.SerializeToString(deterministic=True)
         found = self._judged.get(key)
@@ -142,7 +142,7 @@ class Greeter:
                 self._judged.popitem(last=False)
         return found
 
-    def _misfit(self, objections: tuple[Objection, ...], client: Side) -> Rejection | None:
+    def _misfit(self, objections: tuple[Objection, ...], client: Peer) -> Rejection | None:
         if not objections:
             return None
         return Rejection(refusal(objections, client, self._service.wire.server()), objections)

@@ -306,8 +306,8 @@ class FleetServer:
         session = Session(claims, context.write, task.cancel)
         state = self.service.state()
         self.service.sessions.add(session)
-        standing = pb.Standing(announcements=messages.to_announcements(state.fleet.announcements()))
-        session.put(pb.Down(standing=standing).SerializeToString())
+        ladder_state = pb.Standing(announcements=messages.to_announcements(state.fleet.announcements()))
+        session.put(pb.Down(standing=ladder_state).SerializeToString())
         session.put(pb.Down(marker=pb.Marker(epoch=state.epoch)).SerializeToString())
         return session
 

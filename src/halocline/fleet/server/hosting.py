@@ -24,13 +24,13 @@ from halocline.fleet.core.clock import Clock, SystemClock
 from halocline.fleet.core.events import DeclareLadder
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.ladders import shipped
-from halocline.fleet.core.state import Terms
+from halocline.fleet.core.state import FleetTerms
 from halocline.fleet.server.auth import Access
 from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.server.grpc_server import FleetServer, Tls
 from halocline.fleet.server.http import HttpServer, build_app
 from halocline.fleet.server.lineage import routes as lineage_routes
-from halocline.fleet.server.service import FleetService, Settings
+from halocline.fleet.server.service import FleetService, ServiceSettings
 from halocline.fleet.store import FleetStore, open_fleet_store
 from halocline.fleet.wire.endpoint import DEFAULT_PORT
 from halocline.fleet.wire.handshake import Wire
@@ -66,9 +66,9 @@ class Config:
     tls: Tls | None = None
     insecure: bool = False
     policy: Policy = Policy.MANUAL
-    terms: Terms | None = None
+    terms: FleetTerms | None = None
     ladders: tuple[DeclareLadder, ...] | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: ServiceSettings = field(default_factory=ServiceSettings)
     wire: Wire | None = None
     routes: Routes | None = lineage_routes
 

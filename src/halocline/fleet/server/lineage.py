@@ -41,7 +41,7 @@ from halocline.fleet.server.auth import Right
 from halocline.fleet.server.http import body_of, require, service_of
 from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.usage.table_urls import canonical
-from halocline.fleet.usage.traces import Trace, identity_of
+from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.status import Rejection
 from halocline.spans import Span
@@ -79,7 +79,7 @@ class RunEvent(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LineageReport:
     """What an event was understood to say.
 
     Args:
@@ -88,7 +88,7 @@ class Reading:
         release_range: The lowest and the highest release that the job can be running, for people.
     """
 
-    trace: Trace | None
+    trace: UsageTrace | None
     ignored: int
     release_range: str
 
@@ -121,7 +121,7 @@ def parse(body: bytes) -> RunEvent:
     return event
 
 
-def understood(event: RunEvent, now_ms: int, ladder_of: LadderOf = lambda _: None) -> Reading:
+def understood(event: RunEvent, now_ms: int, ladder_of: LadderOf = lambda _: None) -> LineageReport:
     """What an event says about who uses which tables.
 
     Args:
@@ -147,12 +147,12 @@ def understood(event: RunEvent, now_ms: int, ladder_of: LadderOf = lambda _: Non
             ignored += found is None
             uses |= {TableUse(*found, operation)} if found else set()
     if not uses:
-        return Reading(None, ignored, shown)
+        return LineageReport(None, ignored, shown)
     seen = min(int(event.event_time.timestamp() * 1000), now_ms)
     writes = any(use.operation == "write" for use in uses)
     identity = identity_of(event.job.name or event.run.run_id, event.job.namespace)
-    trace = Trace(identity, release, provenance, seen, frozenset(uses), "writer" if writes else "reader")
-    return Reading(trace, ignored, shown)
+    trace = UsageTrace(identity, release, provenance, seen, frozenset(uses), "writer" if writes else "reader")
+    return LineageReport(trace, ignored, shown)
 
 
 def routes(_: FleetService) -> Sequence[BaseRoute]:
@@ -173,7 +173,7 @@ async def _post(request: Request) -> Response:
     return JSONResponse(_answer(reading), status_code=201)
 
 
-def _answer(reading: Reading) -> dict[str, Any]:
+def _answer(reading: LineageReport) -> dict[str, Any]:
     trace = reading.trace
     return {
         "member": trace.identity if trace else None,

@@ -116,12 +116,12 @@ def _levels(state: State, now: int) -> Iterator[Metric]:
     level = GaugeMetricFamily("halocline_feature_finalized_level", "The level of a ladder.", labels=["feature"])
     settled = GaugeMetricFamily("halocline_feature_settled_level", "The settled level.", labels=["feature"])
     held = GaugeMetricFamily("halocline_holds", "Holds in force.", labels=["ladder"])
-    for name, standing in sorted(state.fleet.standings.items()):
+    for name, ladder_state in sorted(state.fleet.ladder_states.items()):
         policy = effective_policy(state.fleet, name, now)
-        phase = standing.downgrade.phase if standing.downgrade else "none"
-        info.add_metric([name], {"level": str(standing.level), "policy": policy, "downgrade": phase})
-        level.add_metric([name], standing.level)
-        settled.add_metric([name], standing.settled)
+        phase = ladder_state.downgrade.phase if ladder_state.downgrade else "none"
+        info.add_metric([name], {"level": str(ladder_state.level), "policy": policy, "downgrade": phase})
+        level.add_metric([name], ladder_state.level)
+        settled.add_metric([name], ladder_state.settled)
         held.add_metric([name], sum(1 for hold in state.fleet.holds.values() if hold.ladder == name))
     yield from (info, level, settled, held)
 

@@ -16,22 +16,24 @@ from halocline.compat.verdict import can
 from halocline.errors import NotFoundError
 from halocline.fleet.core.downgrade import plan_downgrade
 from halocline.fleet.core.ladder_state import Hold
-from halocline.fleet.core.level import Blocker, Kind, effective_policy, holds_on, plan_raise
+from halocline.fleet.core.level import Blocker, BlockerKind, effective_policy, holds_on, plan_raise
 from halocline.fleet.core.members import who_needs, who_uses
-from halocline.fleet.core.state import Key, Member, State, TableLevel, TableUse, known_release
+from halocline.fleet.core.state import Member, MemberKey, State, TableLevel, TableUse, known_release
 from halocline.fleet.store import Seen
 from halocline.fleet.wire import messages
-from halocline.fleet.wire.handshake import Side
+from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
-_MEMBER_KINDS: Final = frozenset({Kind.TOO_OLD, Kind.TOO_NEW, Kind.UNKNOWN, Kind.LACKS_FEATURE})
+_MEMBER_KINDS: Final = frozenset(
+    {BlockerKind.TOO_OLD, BlockerKind.TOO_NEW, BlockerKind.UNKNOWN, BlockerKind.LACKS_FEATURE}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """Who answers: facts that are not in the state."""
 
-    server: Side
+    server: Peer
     coordinator: str
     store: str
     since: int
@@ -48,7 +50,7 @@ def describe(state: State, at: int, place: Place) -> pb.DescribeResponse:
         terms=pb.Terms(
             lease_ms=terms.lease, margin_ms=terms.margin, window_ms=terms.window, development=terms.development
         ),
-        ladders=[_ladder(state, name, at) for name in sorted(state.fleet.standings)],
+        ladders=[_ladder(state, name, at) for name in sorted(state.fleet.ladder_states)],
         tables=[_table(each) for _, each in sorted(state.fleet.tables.items())],
         coordinator=place.coordinator,
         store=place.store,
@@ -58,12 +60,12 @@ def describe(state: State, at: int, place: Place) -> pb.DescribeResponse:
 
 def _ladder(state: State, name: str, at: int) -> pb.LadderStatus:
     fleet = state.fleet
-    standing, ladder = fleet.standings[name], fleet.ladders[name]
-    following = ladder.above(standing.level)
+    ladder_state, ladder = fleet.ladder_states[name], fleet.ladders[name]
+    following = ladder.above(ladder_state.level)
     blockers = plan_raise(state, name, following, at).blockers if following else ()
     downgrade = None
-    if standing.downgrade:
-        running = standing.downgrade
+    if ladder_state.downgrade:
+        running = ladder_state.downgrade
         downgrade = pb.Downgrade(
             target=running.target,
             phase=running.phase,
@@ -76,10 +78,10 @@ def _ladder(state: State, name: str, at: int) -> pb.LadderStatus:
         )
     return pb.LadderStatus(
         ladder=name,
-        level=standing.level,
-        settled=standing.settled,
-        limit=standing.limit,
-        revision=standing.revision,
+        level=ladder_state.level,
+        settled=ladder_state.settled,
+        limit=ladder_state.limit,
+        revision=ladder_state.revision,
         policy=effective_policy(fleet, name, at),
         levels=ladder.levels,
         next=following or 0,
@@ -106,7 +108,7 @@ def _table(of: TableLevel) -> pb.TableLevel:
     return pb.TableLevel(table=of.table, ladder=of.ladder, level=of.level, since_ms=of.since)
 
 
-def members(state: State, at: int, clients: dict[Key, str], seen: Iterable[Seen] = ()) -> pb.MembersResponse:
+def members(state: State, at: int, clients: dict[MemberKey, str], seen: Iterable[Seen] = ()) -> pb.MembersResponse:
     """Everybody who is registered, and on request everybody who was ever greeted."""
     known = sorted(state.fleet.members.items())
     return pb.MembersResponse(
@@ -128,7 +130,7 @@ def members(state: State, at: int, clients: dict[Key, str], seen: Iterable[Seen]
     )
 
 
-def member(state: State, key: Key, of: Member, at: int, client: str = "") -> pb.Member:
+def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") -> pb.Member:
     """One member, with what its last heartbeat said."""
     report, presence = of.report, state.presences.get(key)
     return pb.Member(

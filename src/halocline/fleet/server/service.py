@@ -23,8 +23,8 @@ from typing import Final, TypeVar
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
-from halocline.fleet.core.events import Heartbeat, Tick, What
-from halocline.fleet.core.state import Key, State
+from halocline.fleet.core.events import Cause, Heartbeat, Tick
+from halocline.fleet.core.state import MemberKey, State
 from halocline.fleet.server.audit import StrangerLog
 from halocline.fleet.server.auth import Access, Tokens
 from halocline.fleet.server.coordinator import Batch, Coordinator
@@ -64,13 +64,13 @@ Told = Callable[[tuple[Effect, ...] | None], None]
 class _Item:
     """Something in the queue: an event, or only entries to be written down."""
 
-    what: What | None
+    cause: Cause | None
     audits: tuple[Audit, ...]
     done: Callable[[tuple[Effect, ...] | None, Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServiceSettings:
     """How a service behaves.
 
     Args:
@@ -100,12 +100,12 @@ class FleetService:
         *,
         access: Access,
         wire: Wire | None = None,
-        settings: Settings | None = None,
+        settings: ServiceSettings | None = None,
     ) -> None:
         self.coordinator = coordinator
         self.access = access
         self.wire = wire or Wire.current()
-        self.settings = settings or Settings()
+        self.settings = settings or ServiceSettings()
         self.clock = coordinator.clock
         self.sessions = Sessions()
         self.metrics = Metrics(self)
@@ -190,7 +190,7 @@ class FleetService:
 
     # What callers use.
 
-    async def submit(self, what: What) -> tuple[Effect, ...]:
+    async def submit(self, cause: Cause) -> tuple[Effect, ...]:
         """Has an event decided and written, and returns what followed from it.
 
         Raises:
@@ -199,7 +199,7 @@ class FleetService:
         """
         if not self.active:
             raise self.elsewhere()
-        return await self._enqueue(what)
+        return await self._enqueue(cause)
 
     def beat(self, heartbeat: Heartbeat, told: Told) -> None:
         """Takes up a heartbeat together with others that arrive in the same moment; `told` hears what followed."""
@@ -218,12 +218,12 @@ class FleetService:
                 found = effects[number]
                 told(None if isinstance(found, HaloclineError) else found)
 
-    def _at_once(self, whats: Sequence[What]) -> tuple[tuple[Effect, ...] | HaloclineError, ...] | None:
+    def _at_once(self, causes: Sequence[Cause]) -> tuple[tuple[Effect, ...] | HaloclineError, ...] | None:
         """Decides events that change nothing durable, if nothing is in their way; otherwise None."""
         state = self.coordinator.state
         if state is None or self._turn.locked() or not self._queue.empty():
             return None
-        batch = self.coordinator.decide(whats)
+        batch = self.coordinator.decide(causes)
         if batch.write or (batch.confirm and not self.store.holds_lease(state.epoch)):
             return None
         self.coordinator.keep(batch)
@@ -257,7 +257,7 @@ class FleetService:
 
     # The queue.
 
-    async def _enqueue(self, what: What | None, *audits: Audit) -> tuple[Effect, ...]:
+    async def _enqueue(self, cause: Cause | None, *audits: Audit) -> tuple[Effect, ...]:
         if self._queue.qsize() >= _MOST_WAITING:
             refusal = Refusal("TOO_MANY", "too much is waiting already", next_step="Try again in a few seconds.")
             raise RejectedError(Rejection(refusal))
@@ -271,7 +271,7 @@ class FleetService:
             else:
                 future.set_result(effects or ())
 
-        self._queue.put_nowait(_Item(what, audits, done))
+        self._queue.put_nowait(_Item(cause, audits, done))
         return await future
 
     async def _work_off(self) -> None:
@@ -295,7 +295,7 @@ class FleetService:
     async def _process(self, items: Sequence[_Item]) -> None:
         if not self.active:
             raise self.elsewhere()
-        events = [item.what for item in items if item.what is not None]
+        events = [item.cause for item in items if item.cause is not None]
         batch = self.coordinator.decide(events)
         batch = self._with_notes(batch, [audit for item in items for audit in item.audits])
         began = time.perf_counter()
@@ -317,24 +317,24 @@ class FleetService:
     def _deliver(self, items: Sequence[_Item], batch: Batch) -> None:
         effects = iter(batch.effects)
         for item in items:
-            mine = next(effects) if item.what is not None else ()
+            mine = next(effects) if item.cause is not None else ()
             if isinstance(mine, HaloclineError):
                 item.done(None, mine)
                 continue
             for effect in mine:
-                self._tell(item.what, effect)
+                self._tell(item.cause, effect)
             item.done(mine, None)
 
-    def _tell(self, what: What | None, effect: Effect) -> None:
+    def _tell(self, cause: Cause | None, effect: Effect) -> None:
         """Tells members what does not answer a message of their own."""
         if isinstance(effect, Announce):
             news = messages.to_announcements(effect.announcements)
             self.sessions.push(pb.Down(standing=pb.Standing(announcements=news)))
         elif isinstance(effect, Refuse) and effect.incarnation is not None:
-            asked = getattr(what, "report", what)
+            asked = getattr(cause, "report", cause)
             if getattr(asked, "incarnation", None) != effect.incarnation:
                 ended = pb.Down(ended=messages.to_ended(effect.refusal))
-                self.sessions.finish(Key(effect.to, effect.incarnation), ended)
+                self.sessions.finish(MemberKey(effect.to, effect.incarnation), ended)
 
     # Time, and who is active.
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from halocline.fleet.core.state import Key
+from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.auth import Claims
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
@@ -48,9 +48,9 @@ class Session:
         self._beats = 0
 
     @property
-    def key(self) -> Key:
+    def key(self) -> MemberKey:
         """The life it belongs to."""
-        return Key(self.claims.identity, self.claims.incarnation)
+        return MemberKey(self.claims.identity, self.claims.incarnation)
 
     def put(self, down: bytes) -> None:
         """Puts an encoded message into the queue; too many end the session."""
@@ -91,7 +91,7 @@ class Sessions:
     """All open streams of a coordinator."""
 
     def __init__(self) -> None:
-        self._open: dict[Key, Session] = {}
+        self._open: dict[MemberKey, Session] = {}
         self._full: list[Session] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -119,14 +119,14 @@ class Sessions:
             session.put(encoded)
             self.flush_soon(session)
 
-    def tell(self, key: Key, down: pb.Down) -> None:
+    def tell(self, key: MemberKey, down: pb.Down) -> None:
         """Sends something to one member, if it is connected."""
         session = self._open.get(key)
         if session is not None:
             session.put(down.SerializeToString())
             self.flush_soon(session)
 
-    def finish(self, key: Key, down: pb.Down) -> None:
+    def finish(self, key: MemberKey, down: pb.Down) -> None:
         """Sends a member its last message and gives it a moment to read it."""
         session = self._open.get(key)
         if session is not None:

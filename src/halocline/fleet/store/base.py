@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from halocline.fleet.core.effects import Audit
-from halocline.fleet.core.state import Change, Fleet
+from halocline.fleet.core.state import Fleet, RecordChange
 
 State = TypeVar("State")
 
@@ -106,7 +106,7 @@ class Write:
         sightings: Handshakes.
     """
 
-    changes: Sequence[Change] = ()
+    changes: Sequence[RecordChange] = ()
     audits: Sequence[Audit] = ()
     sightings: Sequence[Sighting] = ()
 
@@ -190,7 +190,7 @@ class FleetStore(ABC):
         """Everything durable except keys, as plain values."""
 
     @abstractmethod
-    def replace(self, epoch: int, changes: Iterable[Change], write: Write) -> None:
+    def replace(self, epoch: int, changes: Iterable[RecordChange], write: Write) -> None:
         """Puts these records in the place of all others."""
 
     @abstractmethod

@@ -15,14 +15,14 @@ import msgspec
 
 from halocline.errors import HaloclineError, MalformedError
 from halocline.fleet.core.ladder import Ladder
-from halocline.fleet.core.ladder_state import Hold, Standing
-from halocline.fleet.core.state import SINGLE, Change, Fleet, Key, Member, TableLevel, Terms
+from halocline.fleet.core.ladder_state import Hold, LadderState
+from halocline.fleet.core.state import SINGLE, Fleet, FleetTerms, Member, MemberKey, RecordChange, TableLevel
 
 KINDS: Final[dict[str, tuple[Any, Any]]] = {
-    "terms": (tuple[()], Terms),
+    "terms": (tuple[()], FleetTerms),
     "ladders": (str, Ladder),
-    "standings": (str, Standing),
-    "members": (Key, Member),
+    "ladder_states": (str, LadderState),
+    "members": (MemberKey, Member),
     "incarnations": (str, int),
     "holds": (tuple[str, str], Hold),
     "tables": (tuple[str, str], TableLevel),
@@ -45,7 +45,7 @@ def encode(key: Any, value: Any) -> tuple[str, str]:
     return column, body.decode()
 
 
-def decode(kind: str, body: str) -> Change:
+def decode(kind: str, body: str) -> RecordChange:
     """The record as the change that would write it.
 
     Raises:
@@ -55,7 +55,7 @@ def decode(kind: str, body: str) -> Change:
         key_type, value_type = KINDS[kind]
         parts = msgspec.json.decode(body, type=_Body)
         key = msgspec.json.decode(parts.key, type=key_type)
-        return Change(kind, key, msgspec.json.decode(parts.value, type=value_type))
+        return RecordChange(kind, key, msgspec.json.decode(parts.value, type=value_type))
     except (KeyError, msgspec.MsgspecError, HaloclineError) as error:
         raise MalformedError(
             f"a record of kind {kind[:40]!r} in the store cannot be read",
@@ -76,10 +76,10 @@ def assembled(epoch: int, rows: Iterable[tuple[str, str]]) -> Fleet:
     return replace(Fleet(epoch=epoch), **fields)
 
 
-def taken_apart(fleet: Fleet) -> Iterable[Change]:
+def taken_apart(fleet: Fleet) -> Iterable[RecordChange]:
     """Every record of a fleet, as the change that would write it; the epoch is not one of them."""
     for kind in KINDS:
         if kind in SINGLE:
-            yield Change(kind, (), getattr(fleet, kind))
+            yield RecordChange(kind, (), getattr(fleet, kind))
         else:
-            yield from (Change(kind, key, value) for key, value in getattr(fleet, kind).items())
+            yield from (RecordChange(kind, key, value) for key, value in getattr(fleet, kind).items())

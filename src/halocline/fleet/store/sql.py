@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from halocline._version import __version__
 from halocline.errors import StaleEpochError, UnavailableError
 from halocline.fleet.core.effects import Audit
-from halocline.fleet.core.state import Change, Fleet
+from halocline.fleet.core.state import Fleet, RecordChange
 from halocline.fleet.store import codec, migrations, schema
 from halocline.fleet.store.base import (
     MOST_AUDIT,
@@ -165,7 +165,7 @@ class SqlStore(FleetStore):
             "sightings": [msgspec.to_builtins(each) for each in seen],
         }
 
-    def replace(self, epoch: int, changes: Iterable[Change], write: Write) -> None:
+    def replace(self, epoch: int, changes: Iterable[RecordChange], write: Write) -> None:
         """Puts these records in the place of all others."""
         with self._transaction() as connection:
             self._fence(connection, epoch)

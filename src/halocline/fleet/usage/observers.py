@@ -6,8 +6,8 @@ both, and each is forgotten on its own when it has not been seen for long enough
 name. There, the lowest release that writes the table's version is *inferred*: whoever it is, it runs that or a later
 one.
 
-The limit: readers leave nothing in a history, and commits that name nobody stay anonymous; `History.unnamed` counts
-them.
+The limit: readers leave nothing in a history, and commits that name no writer stay anonymous;
+`ObservedWriters.unnamed` counts them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from halocline.compat.verdict import can
 from halocline.errors import UnsupportedError
 from halocline.fleet.core.state import Provenance, TableUse
 from halocline.fleet.usage.table_urls import canonical
-from halocline.fleet.usage.traces import Trace, identity_of
+from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.formats.base import TableFormat, detect_format
 from halocline.formats.delta.snapshot.inspection import writers
 from halocline.formats.hudi.properties import properties, table_version
@@ -34,7 +34,7 @@ OPERATIONS: Final = ("read", "write")
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class ObservedWriters:
     """What a table's history tells about who writes it.
 
     Attributes:
@@ -42,11 +42,11 @@ class History:
         unnamed: How many commits name nobody.
     """
 
-    traces: tuple[Trace, ...]
+    traces: tuple[UsageTrace, ...]
     unnamed: int
 
 
-def observed(store: Store) -> History:
+def observed(store: Store) -> ObservedWriters:
     """Those whom the history of a table tells of.
 
     Args:
@@ -79,19 +79,19 @@ def observed(store: Store) -> History:
     )
 
 
-def _of_delta(store: Store) -> History:
+def _of_delta(store: Store) -> ObservedWriters:
     found = writers(store)
     traces = (_trace(store, "delta", str(each.release), Provenance.OBSERVED, each.last_ms) for each in found.observed)
-    return History(tuple(traces), found.unnamed)
+    return ObservedWriters(tuple(traces), found.unnamed)
 
 
-def _of_hudi(store: Store) -> History:
+def _of_hudi(store: Store) -> ObservedWriters:
     version = table_version(properties(store), store.root)
     commits = [each for each in completed(store) if each.action in WRITES]
     if not commits:
-        return History((), 0)
+        return ObservedWriters((), 0)
     last = max(each.written_ms for each in commits)
-    return History((_trace(store, "hudi", _lowest_writer(version), Provenance.INFERRED, last),), len(commits))
+    return ObservedWriters((_trace(store, "hudi", _lowest_writer(version), Provenance.INFERRED, last),), len(commits))
 
 
 def _lowest_writer(version: int) -> str:
@@ -104,7 +104,7 @@ def _lowest_writer(version: int) -> str:
     return f"{product.name}@unknown"
 
 
-def _trace(store: Store, ladder: str, release: str, provenance: Provenance, seen_ms: int | None) -> Trace:
+def _trace(store: Store, ladder: str, release: str, provenance: Provenance, seen_ms: int | None) -> UsageTrace:
     table = canonical(store.root)
     uses = frozenset(TableUse(table, ladder, operation) for operation in OPERATIONS)
-    return Trace(identity_of(release, table), release, provenance, seen_ms, uses, "writer")
+    return UsageTrace(identity_of(release, table), release, provenance, seen_ms, uses, "writer")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from halocline.fleet.core.events import Observe
 from halocline.fleet.core.ladders import supported_by
-from halocline.fleet.core.state import Provenance, Range, TableUse, known_release
+from halocline.fleet.core.state import LevelRange, Provenance, TableUse, known_release
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
@@ -25,7 +25,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class UsageTrace:
     """A release that was seen using tables.
 
     Args:
@@ -45,14 +45,14 @@ class Trace:
     role: str = "reader"
 
     @property
-    def supported(self) -> dict[str, Range]:
+    def supported(self) -> dict[str, LevelRange]:
         """The levels that the release is known to support, on the ladders of the tables it uses.
 
         Nothing is claimed of a release that nobody knows; it then keeps levels where they are.
         """
         if known_release(self.release) is None:
             return {}
-        found: dict[str, Range] = {}
+        found: dict[str, LevelRange] = {}
         for ladder in {use.ladder for use in self.uses}:
             used = {use.operation.partition(".")[0] for use in self.uses if use.ladder == ladder}
             able = supported_by(self.release, sorted(used & {"read", "write"}) or ["read"])

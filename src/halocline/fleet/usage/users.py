@@ -1,4 +1,4 @@
-"""The users of a table: everybody known to use it, and who of them would break if it required more.
+"""The users of a table: known_users known to use it, and who of them would break if it required more.
 
 A *user* is a member together with what it does to one table and how that is known. `would_break` puts the one question
 of the package, "may it?", for each of them: as the table is now, and as it would be. Unknown is old: a user that nobody
@@ -17,7 +17,7 @@ from halocline.compat.release import Release
 from halocline.compat.verdict import Verdict, can
 from halocline.errors import InputError
 from halocline.fleet.core.state import Provenance
-from halocline.fleet.usage.traces import Trace
+from halocline.fleet.usage.traces import UsageTrace
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 
@@ -56,7 +56,7 @@ class User:
         )
 
     @staticmethod
-    def of_trace(trace: Trace, table: str) -> User:
+    def of_trace(trace: UsageTrace, table: str) -> User:
         """Somebody who left a trace."""
         operations = tuple(sorted({use.operation for use in trace.uses if use.table == table}))
         return User(trace.identity, trace.release, operations, trace.provenance, trace.seen_ms or 0)
@@ -92,7 +92,7 @@ class Broken:
         return "its release cannot be judged" if self.verdict is None else str(self.verdict)
 
 
-def everybody(members: Iterable[pb.Member], traces: Iterable[Trace], table: str) -> tuple[User, ...]:
+def known_users(members: Iterable[pb.Member], traces: Iterable[UsageTrace], table: str) -> tuple[User, ...]:
     """The users that a fleet tells of and those that were just observed, each once.
 
     The fleet's word stands where both know the same one, unless the trace is newer.

@@ -40,7 +40,7 @@ class Role(StrEnum):
 _NOT_FOR: Final[Mapping[Role, tuple[str, ...]]] = {Role.MEMBER: ("admin/",), Role.OPERATOR: ("member/", "push/")}
 
 
-class Kind(StrEnum):
+class ObjectionKind(StrEnum):
     """What kind of thing stands between two sides."""
 
     VERSION_UNKNOWN = "VERSION_UNKNOWN"
@@ -61,14 +61,14 @@ class Objection:
         fix: What to upgrade to what.
     """
 
-    kind: Kind
+    kind: ObjectionKind
     subject: str
     text: str
     fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Peer:
     """One end of the wire as it presents itself. Features map to how much of them there is, from 1 on."""
 
     product: str
@@ -101,7 +101,7 @@ class Wire:
         >>> wire = Wire.current()
         >>> judge(wire.client(Role.MEMBER), wire.server(), wire, Role.MEMBER)
         ()
-        >>> old = Side("halocline", "0.0.0")
+        >>> old = Peer("halocline", "0.0.0")
         >>> judge(old, wire.server(), wire, Role.MEMBER)[0].text
         "client version '0.0.0' cannot be judged"
     """
@@ -115,19 +115,19 @@ class Wire:
         """What this release speaks."""
         return Wire(__version__, History.load(CALLS), History.load(PUSHES))
 
-    def client(self, role: Role) -> Side:
+    def client(self, role: Role) -> Peer:
         """This release as a client."""
         provides = _at(self.pushes, "provided", self.version, role)
-        return Side(PRODUCT, self.version, provides, _at(self.calls, "required", self.version, role))
+        return Peer(PRODUCT, self.version, provides, _at(self.calls, "required", self.version, role))
 
-    def server(self) -> Side:
+    def server(self) -> Peer:
         """This release as a coordinator."""
         return self._server
 
     @cached_property
-    def _server(self) -> Side:
+    def _server(self) -> Peer:
         provides = _at(self.calls, "provided", self.version)
-        return Side(PRODUCT, self.version, provides, _at(self.pushes, "required", self.version))
+        return Peer(PRODUCT, self.version, provides, _at(self.pushes, "required", self.version))
 
     @cached_property
     def _narrowed(self) -> dict[Role, tuple[History, History]]:
@@ -138,7 +138,7 @@ class Wire:
         return self._narrowed[role]
 
 
-def judge(client: Side, server: Side, wire: Wire, role: Role) -> tuple[Objection, ...]:
+def judge(client: Peer, server: Peer, wire: Wire, role: Role) -> tuple[Objection, ...]:
     """Everything that stands between a client and a server; nothing if they may work together.
 
     Args:
@@ -149,7 +149,7 @@ def judge(client: Side, server: Side, wire: Wire, role: Role) -> tuple[Objection
     """
     unknown = tuple(
         Objection(
-            Kind.VERSION_UNKNOWN,
+            ObjectionKind.VERSION_UNKNOWN,
             side.release,
             f"{name} version {side.version[:60]!r} cannot be judged",
             "Use a released build; a version of 0, or text without a number, counts as none.",
@@ -168,7 +168,7 @@ def judge(client: Side, server: Side, wire: Wire, role: Role) -> tuple[Objection
     return (*found.values(), *_minima(found.values(), client, server, calls, pushes))
 
 
-def refusal(objections: Iterable[Objection], client: Side, server: Side) -> Refusal:
+def refusal(objections: Iterable[Objection], client: Peer, server: Peer) -> Refusal:
     """The objections as one refusal.
 
     Example:
@@ -180,7 +180,7 @@ def refusal(objections: Iterable[Objection], client: Side, server: Side) -> Refu
     """
     all_of_them = tuple(objections)
     first = all_of_them[0]
-    unknown = first.kind is Kind.VERSION_UNKNOWN
+    unknown = first.kind is ObjectionKind.VERSION_UNKNOWN
     return Refusal(
         "VERSION_UNKNOWN" if unknown else "INCOMPATIBLE_VERSION",
         first.text,
@@ -192,20 +192,24 @@ def refusal(objections: Iterable[Objection], client: Side, server: Side) -> Refu
 
 
 def _features(objections: tuple[Objection, ...]) -> Iterator[tuple[str, str]]:
-    named = [each.subject for each in objections if each.kind in (Kind.FEATURE_MISSING, Kind.FEATURE_REMOVED)]
+    named = [
+        each.subject
+        for each in objections
+        if each.kind in (ObjectionKind.FEATURE_MISSING, ObjectionKind.FEATURE_REMOVED)
+    ]
     if named:
         yield "missing", ", ".join(named)
 
 
 def _between(
-    history: History, asker: Side, giver: Side, required: Mapping[str, int], asks: str, gives: str
+    history: History, asker: Peer, giver: Peer, required: Mapping[str, int], asks: str, gives: str
 ) -> dict[str, Objection]:
     """What `asker` requires and `giver` lacks, by what they say and by what the history says of their versions."""
     found: dict[str, Objection] = {}
     if asker.product == giver.product == PRODUCT:
         verdict = history.check(client=asker.version, server=giver.version)
         for reason in verdict.reasons:
-            kind = _KINDS.get(reason.kind, Kind.FEATURE_MISSING)
+            kind = _KINDS.get(reason.kind, ObjectionKind.FEATURE_MISSING)
             fix = _swapped(verdict.fix, asks)
             found[reason.feature] = Objection(kind, reason.feature, _swapped(reason.text, asks), fix)
     for name, level in sorted(required.items()):
@@ -215,11 +219,11 @@ def _between(
         text = f"{asks} {asker.release} requires {much}, which {gives} {giver.release} does not provide"
         later = _release_with(history, name, giver)
         fix = f"Upgrade the {gives} to {later}" if later else f"Use a {gives} that provides {much}, or an older {asks}"
-        found[name] = Objection(Kind.FEATURE_MISSING, name, text, fix)
+        found[name] = Objection(ObjectionKind.FEATURE_MISSING, name, text, fix)
     return found
 
 
-_KINDS: Final = {"removed": Kind.FEATURE_REMOVED, "unknown": Kind.VERSION_UNKNOWN}
+_KINDS: Final = {"removed": ObjectionKind.FEATURE_REMOVED, "unknown": ObjectionKind.VERSION_UNKNOWN}
 
 
 def _swapped(text: str, asks: str) -> str:
@@ -229,7 +233,7 @@ def _swapped(text: str, asks: str) -> str:
     return text.replace("client", "\0").replace("server", "client").replace("\0", "server")
 
 
-def _release_with(history: History, feature: str, giver: Side) -> str:
+def _release_with(history: History, feature: str, giver: Peer) -> str:
     """The first release from which on the giving side has the feature, if the history knows one."""
     lifetime = next((each for each in history.lifetimes if each.id == feature), None)
     if lifetime is None or giver.product != PRODUCT:
@@ -239,7 +243,7 @@ def _release_with(history: History, feature: str, giver: Side) -> str:
 
 
 def _minima(
-    objections: Iterable[Objection], client: Side, server: Side, calls: History, pushes: History
+    objections: Iterable[Objection], client: Peer, server: Peer, calls: History, pushes: History
 ) -> Iterator[Objection]:
     """The versions that would do, for callers that only compare numbers."""
     if not any(objections) or not client.product == server.product == PRODUCT:
@@ -250,10 +254,14 @@ def _minima(
     least_server = next((span.since for span in servers if span.since > Version.parse(server.version)), None)
     if least_client is not None:
         text = f"server {server.version} accepts clients from {least_client}"
-        yield Objection(Kind.MIN_CLIENT_VERSION, str(least_client), text, f"Upgrade the client to {least_client}")
+        yield Objection(
+            ObjectionKind.MIN_CLIENT_VERSION, str(least_client), text, f"Upgrade the client to {least_client}"
+        )
     if least_server is not None:
         text = f"client {client.version} accepts servers from {least_server}"
-        yield Objection(Kind.MIN_SERVER_VERSION, str(least_server), text, f"Upgrade the server to {least_server}")
+        yield Objection(
+            ObjectionKind.MIN_SERVER_VERSION, str(least_server), text, f"Upgrade the server to {least_server}"
+        )
 
 
 def _for(history: History, role: Role) -> History:

@@ -18,8 +18,8 @@ from halocline.fleet.core.effects import Admit, Refusal, Renew
 from halocline.fleet.core.events import Heartbeat
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Announcement, View
-from halocline.fleet.core.state import Range, Report, TableUse
-from halocline.fleet.wire.handshake import Side
+from halocline.fleet.core.state import LevelRange, Report, TableUse
+from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 MOST_FEATURES: Final = 512
@@ -94,17 +94,17 @@ def feature_names(items: Mapping[str, int]) -> frozenset[str]:
     return frozenset([*items, *(f"{name}/{n}" for name, level in grown for n in range(2, level + 1))])
 
 
-def side(peer: pb.Peer) -> Side:
+def side(peer: pb.Peer) -> Peer:
     """One end of the wire."""
     product = bounded("product", peer.product, 64)
     version = bounded("version", peer.version, 64)
-    return Side(product, version, features(peer.provides), features(peer.requires))
+    return Peer(product, version, features(peer.provides), features(peer.requires))
 
 
-def ranges(supported: Mapping[str, pb.LevelRange]) -> dict[str, Range]:
+def ranges(supported: Mapping[str, pb.LevelRange]) -> dict[str, LevelRange]:
     """The range per ladder."""
     listed = counted("ladders", supported.items(), MOST_LADDERS)
-    return {ladder_name(name): Range(_level(each.lo), _level(each.hi)) for name, each in listed}
+    return {ladder_name(name): LevelRange(_level(each.lo), _level(each.hi)) for name, each in listed}
 
 
 def table_uses(items: Iterable[pb.TableUse]) -> frozenset[TableUse]:
@@ -176,7 +176,7 @@ def to_features(items: Mapping[str, int] | Iterable[str]) -> list[pb.Feature]:
     return [pb.Feature(name=name, level=level) for name, level in sorted(pairs)]
 
 
-def to_peer(end: Side) -> pb.Peer:
+def to_peer(end: Peer) -> pb.Peer:
     """One end of the wire, for the wire."""
     return pb.Peer(
         product=end.product,
@@ -199,7 +199,7 @@ def to_membership(of: Report) -> pb.Membership:
     )
 
 
-def to_ranges(supported: Mapping[str, Range]) -> dict[str, pb.LevelRange]:
+def to_ranges(supported: Mapping[str, LevelRange]) -> dict[str, pb.LevelRange]:
     """Ranges for the wire."""
     return {name: pb.LevelRange(lo=each.lo, hi=each.hi) for name, each in supported.items()}
 

@@ -159,7 +159,7 @@ def _few(sides: Iterable[tuple[str, str]], most: int) -> Iterable[tuple[str, str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FailedCall:
     """What a failed call says: the error to raise, and what programs may branch on."""
 
     error: HaloclineError
@@ -199,7 +199,7 @@ _ERRORS: Final[Mapping[grpc.StatusCode, type[HaloclineError]]] = {
 }
 
 
-def told(failed: Any, address: str) -> Told:
+def failed_call(failed: Any, address: str) -> FailedCall:
     """What a failed call says.
 
     Args:
@@ -215,7 +215,7 @@ def told(failed: Any, address: str) -> Told:
         if not detail.Unpack(info):
             detail.Unpack(failure)
     if status is None or info.domain != DOMAIN or info.reason not in CONDITIONS:
-        return Told(_foreign(failed, code, address), code)
+        return FailedCall(_foreign(failed, code, address), code)
     facts = dict(info.metadata)
     error = _kind(code, info.reason)(
         status.message,
@@ -224,7 +224,7 @@ def told(failed: Any, address: str) -> Told:
         next_step=facts.pop("next", "") or None,
     )
     violations = tuple((each.type, each.subject, each.description) for each in failure.violations)
-    return Told(error, code, facts.pop("subject", ""), facts.pop("fix", ""), facts, violations)
+    return FailedCall(error, code, facts.pop("subject", ""), facts.pop("fix", ""), facts, violations)
 
 
 def _kind(code: grpc.StatusCode, condition: str) -> type[HaloclineError]:
