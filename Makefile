@@ -11,8 +11,10 @@ export UV_SYSTEM_CERTS := true
 ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py \
 	$(addprefix tests/spark/table/test_,append.py overwrite.py change_feed.py delete.py merge.py)
 OLDEST := .venvs/oldest
+# How long `make fuzz` looks.
+MINUTES ?= 5
 
-.PHONY: help demo test test-connect test-oldest unit check format bench compat interop clean java
+.PHONY: help demo test test-connect test-oldest unit fuzz check format bench compat interop clean java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +38,8 @@ demo: java $(VENV)/.ready ## Run the main job on this machine, in a few minutes
 	@$(BIN)/python examples/demo.py
 
 test: java $(VENV)/.ready ## Run all tests, those on rows on Spark Connect as well
-	@$(BIN)/python -m pytest tests/unit tests/property --numprocesses 2
-	@$(BIN)/python -m pytest tests/conformance tests/fleet tests/interop tests/spark src
+	@PYTHONHASHSEED=0 $(BIN)/python -m pytest tests/unit tests/property --numprocesses 2
+	@PYTHONHASHSEED=0 $(BIN)/python -m pytest tests/conformance tests/fleet tests/interop tests/spark src
 	@$(MAKE) --no-print-directory test-connect
 
 test-connect: java $(VENV)/.ready ## Run the tests on rows on Spark Connect
@@ -53,6 +55,9 @@ test-oldest: java $(OLDEST)/.ready ## Run the tests on rows on the oldest PySpar
 
 unit: $(VENV)/.ready ## Run the tests that need no JVM
 	@$(BIN)/python -m pytest tests/unit tests/property -m "not slow and not spark" --numprocesses 2
+
+fuzz: $(VENV)/.ready ## Run the property tests with fresh seeds, for MINUTES=5
+	@$(BIN)/python -m tests.fuzz $(MINUTES)
 
 check: $(VENV)/.ready ## Lint, type-check, and check layers and dependencies
 	@$(BIN)/ruff check .

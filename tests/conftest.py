@@ -1,7 +1,8 @@
-"""One Spark session for the whole run.
+"""One Spark session for the whole run, and the same examples in every run.
 
 `HALOCLINE_TEST_SPARK=connect` runs the same tests against a local Spark Connect server; the two kinds of session cannot
-live in one process.
+live in one process. `HALOCLINE_TEST_SEEDS=fresh` lets property tests look for new examples, as `make fuzz` does;
+otherwise they try the same ones every time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
+
+from tests.support.regressions import regression
 
 KIND = os.environ.get("HALOCLINE_TEST_SPARK", "classic")
 _NOISE = (
@@ -37,6 +41,11 @@ _SETTINGS = {
 }
 
 
+hypothesis.settings.register_profile("same", derandomize=True, database=None, deadline=None)
+hypothesis.settings.register_profile("fresh", database=None, deadline=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HALOCLINE_TEST_SEEDS", "same"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for line in _NOISE:
         config.addinivalue_line("filterwarnings", line)
@@ -46,6 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    found = None if call.excinfo is None else regression(call.excinfo.value, getattr(item, "fixturenames", ()))
+    if found:
+        report.sections.append(("paste as a regression test", found))
+    return report
 
 
 @pytest.fixture(scope="session")

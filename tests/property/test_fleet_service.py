@@ -464,5 +464,6 @@ Fleets.TestCase.settings = settings(
 )
 
 
+@pytest.mark.hypothesis
 def test_no_events_make_the_real_service_unsafe():
     Fleets.TestCase().runTest()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import random
-import time
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +30,8 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.memory import MemoryStore
 
 EXPECTED_ERRORS = (MalformedError, NotFoundError, IncompatibleError, UnsupportedError, InputError)
-SLOWEST_S = 20
+# No example may hang, whatever it is; all of a test's hundreds together take a few seconds.
+pytestmark = pytest.mark.timeout(120)
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]})
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 METADATA = {
@@ -106,12 +106,11 @@ WITH_CHECKPOINT = {
 }
 
 
-def opened(files: dict[str, bytes]) -> tuple[Snapshot | None, set[str], float]:
-    """What a table lists, and how long it took; no snapshot and nothing where it is refused."""
+def opened(files: dict[str, bytes]) -> tuple[Snapshot | None, set[str]]:
+    """What a table lists; no snapshot and nothing where it is refused."""
     store = MemoryStore()
     for path, data in files.items():
         store.put(path, data)
-    began = time.monotonic()
     try:
         snapshot = Snapshot.load(store)
         paths = set(snapshot.files()["path"].to_pylist())
@@ -120,8 +119,8 @@ def opened(files: dict[str, bytes]) -> tuple[Snapshot | None, set[str], float]:
         _ = snapshot.txns, snapshot.domains, snapshot.timestamp_ms
         history(snapshot)
     except EXPECTED_ERRORS:
-        return None, set(), time.monotonic() - began
-    return snapshot, paths, time.monotonic() - began
+        return None, set()
+    return snapshot, paths
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -136,7 +135,7 @@ def _quiet():
 
 def test_the_intact_tables_list_their_files():
     for files in (GOOD, WITH_CHECKPOINT):
-        snapshot, paths, _ = opened(files)
+        snapshot, paths = opened(files)
         assert snapshot is not None
         assert paths == FILES | {"gone3"}
 
@@ -151,8 +150,7 @@ thorough = settings(
 def test_a_commit_cut_short_never_loses_files_unnoticed(path, length, tail):
     """A cut within a line is noticed. One exactly between two lines cannot be: it is a shorter, valid commit."""
     data = GOOD[path][:length]
-    snapshot, paths, took = opened({**GOOD, path: data + tail})
-    assert took < SLOWEST_S
+    snapshot, paths = opened({**GOOD, path: data + tail})
     if snapshot is not None and not data.endswith(b"\n") and data + tail not in (GOOD[path], GOOD[path][:-1]):
         whole = [json.loads(line) for line in (data + tail).split(b"\n") if line.strip()]
         assert whole, "an empty commit was taken as a commit"
@@ -165,8 +163,7 @@ def test_a_commit_cut_short_never_loses_files_unnoticed(path, length, tail):
 def test_a_changed_byte_is_an_error_or_still_every_file(path, position, byte):
     data = bytearray(GOOD[path])
     data[position % len(data)] = byte
-    snapshot, paths, took = opened({**GOOD, path: bytes(data)})
-    assert took < SLOWEST_S
+    snapshot, paths = opened({**GOOD, path: bytes(data)})
     if snapshot is not None:
         # One byte may rename one file, or turn one action into an unknown one; it cannot touch two.
         assert len(FILES - paths) <= 1
@@ -211,8 +208,7 @@ def test_a_field_of_the_wrong_type_is_an_error_or_harmless(data):
         action[key] = data.draw(WRONG)
     else:
         action[key][field] = {field: [action[key][field]]}
-    snapshot, paths, took = opened({**GOOD, name(4): lines({"commitInfo": {}}, action)})
-    assert took < SLOWEST_S
+    snapshot, paths = opened({**GOOD, name(4): lines({"commitInfo": {}}, action)})
     if snapshot is not None:
         assert FILES - paths <= {"f0-0"}
 
@@ -220,7 +216,7 @@ def test_a_field_of_the_wrong_type_is_an_error_or_harmless(data):
 @thorough
 @given(st.lists(st.sampled_from([*ACTIONS, add("f0-0"), add("new")]), min_size=1, max_size=6))
 def test_actions_repeated_in_a_commit_list_no_file_twice(actions):
-    snapshot, paths, _ = opened({**GOOD, name(4): lines(*actions)})
+    snapshot, paths = opened({**GOOD, name(4): lines(*actions)})
     if snapshot is not None:
         listed = snapshot.files()["path"].to_pylist()
         assert len(listed) == len(paths)
@@ -233,8 +229,7 @@ def test_a_damaged_checkpoint_is_an_error_or_still_every_file(path, position, ga
     data = bytearray(WITH_CHECKPOINT[path])
     position %= len(data)
     data[position : position + len(garbage)] = garbage
-    snapshot, paths, took = opened({**WITH_CHECKPOINT, path: bytes(data)})
-    assert took < SLOWEST_S
+    snapshot, paths = opened({**WITH_CHECKPOINT, path: bytes(data)})
     if snapshot is not None:
         # Checkpoints carry no checksum of their values: a byte may rename a file, and must not take any away.
         assert len(paths) >= len(FILES)
@@ -245,8 +240,7 @@ def test_a_damaged_checkpoint_is_an_error_or_still_every_file(path, position, ga
 def test_a_file_cut_short_beside_a_checkpoint_is_an_error_or_still_every_file(path, length):
     data = WITH_CHECKPOINT[path]
     kept = data[: length % len(data)]
-    snapshot, paths, took = opened({**WITH_CHECKPOINT, path: kept})
-    assert took < SLOWEST_S
+    snapshot, paths = opened({**WITH_CHECKPOINT, path: kept})
     # A commit cut between two lines, with or without the line end, is a shorter commit that nothing gives away.
     between = path.endswith(".json") and (kept[-1:] == b"\n" or data[len(kept) : len(kept) + 1] == b"\n")
     if snapshot is not None and not between:
@@ -257,8 +251,7 @@ def test_a_file_cut_short_beside_a_checkpoint_is_an_error_or_still_every_file(pa
 @given(st.binary(max_size=200), st.sampled_from(["json", "checkpoint.parquet", "crc", "x"]))
 def test_bytes_that_mean_nothing_are_an_error_or_harmless(data, kind):
     for path in (name(4, kind), "_delta_log/_last_checkpoint"):
-        snapshot, paths, took = opened({**GOOD, path: data})
-        assert took < SLOWEST_S
+        snapshot, paths = opened({**GOOD, path: data})
         if snapshot is not None:
             assert paths >= FILES
 
@@ -305,8 +298,7 @@ def test_bytes_that_mean_nothing_are_an_error_or_harmless(data, kind):
 )
 def test_extremes_end_soon(data):
     for path in (name(4), name(3, "checkpoint.parquet"), name(3, "crc"), "_delta_log/_last_checkpoint"):
-        snapshot, paths, took = opened({**GOOD, path: data})
-        assert took < SLOWEST_S, path
+        snapshot, paths = opened({**GOOD, path: data})
         if snapshot is not None:
             assert paths >= FILES
 
@@ -314,7 +306,7 @@ def test_extremes_end_soon(data):
 @pytest.mark.parametrize("lost", range(4))
 def test_a_lost_commit_is_never_passed_over(lost):
     files = {path: data for path, data in GOOD.items() if path != name(lost)}
-    snapshot, paths, _ = opened(files)
+    snapshot, paths = opened(files)
     # Losing the newest commit cannot be told from its never having been written.
     assert snapshot is None or (lost == 3 and paths >= {path for path in FILES if not path.startswith("f3")})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -83,11 +82,7 @@ def assert_whole(store: LocalStore, writers: dict[str, tuple[str, int]]) -> None
 def test_eight_processes_with_two_hundred_commits_each_lose_nothing(tmp_path):
     store = created(tmp_path / "table")
     writers = {f"writer{number}": ("halocline", 200) for number in range(8)}
-    started = time.monotonic()
     results = run(store, writers)
-    seconds = time.monotonic() - started
-    print(f"1600 commits took {seconds:.1f} s")
-    assert seconds < 150, "this takes a small part of a minute on an idle machine"
     assert [result["problems"] for result in results.values()] == [[]] * 8
     assert sum(result["losses"] for result in results.values()) > 0, "nobody ever met"
     assert_whole(store, writers)
