@@ -10,7 +10,8 @@ damaged, and what is *valid but beyond* one of the parties. A fourth, our own bu
     │   └── ConstraintError     rows break a rule of the table; nothing was written
     ├── MalformedError        what was read is damaged or breaks its own specification
     ├── UnsupportedError      valid, but this release of Halocline does not do it
-    │   └── MissingExtraError   an optional part is not installed
+    │   ├── MissingExtraError   an optional part is not installed
+    │   └── MissingVerbError    tables of this format have no such verb
     ├── IncompatibleError     one party lacks a feature that the other requires (exit code 2)
     ├── ConflictError         somebody else changed the same thing first
     │   ├── AlreadyExistsError  the name is taken
@@ -217,6 +218,10 @@ class MissingExtraError(UnsupportedError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} is not installed", next_step=f"pip install 'halocline[{extra}]'")
         self.extra = extra
+
+
+class MissingVerbError(UnsupportedError, AttributeError):
+    """Tables of this format have no such verb; the nearest that they have is named."""
 
 
 class IncompatibleError(HaloclineError):

@@ -36,7 +36,7 @@ def drawn_tree():
 
 def test_the_tree_in_the_docstring_is_the_tree():
     assert drawn_tree() == {
-        each.__name__: each.__base__.__name__ if each is not HaloclineError else None for each in CLASSES
+        each.__name__: each.__bases__[0].__name__ if each is not HaloclineError else None for each in CLASSES
     }
 
 

@@ -19,7 +19,7 @@ from halocline.delta.builders import DeltaMergeBuilder, DeltaOptimizeBuilder
 from halocline.errors import UnsupportedError
 from halocline.table.delta.clauses import TARGET_ALIAS
 from halocline.table.delta.new_table import Identity, column
-from halocline.table.table import Table
+from halocline.table.delta.table import DeltaLakeTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +63,7 @@ class DeltaTable:
         >>> orders.alias("t").merge(df.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()  # doctest: +SKIP
     """
 
-    table: Table
+    table: DeltaLakeTable
     name: str | None = None
 
     # ------------------------------------------------------------------ opening
@@ -71,7 +71,7 @@ class DeltaTable:
     @staticmethod
     def forPath(sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
         """Opens the table at a path; `hadoopConf` holds options of the store."""
-        return DeltaTable(Table.for_path(path, sparkSession, options=hadoopConf))
+        return DeltaTable(DeltaLakeTable.for_path(path, sparkSession, options=hadoopConf))
 
     @staticmethod
     def forName(sparkSession: SparkSession, tableOrViewName: str) -> NoReturn:
@@ -89,7 +89,7 @@ class DeltaTable:
     @staticmethod
     def isDeltaTable(sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a table at a path."""
-        return Table.is_table(_path(identifier))
+        return DeltaLakeTable.is_table(_path(identifier))
 
     @staticmethod
     def convertToDelta(
@@ -99,7 +99,7 @@ class DeltaTable:
     ) -> DeltaTable:
         """Makes a table of a folder of Parquet files, given as its path or as parquet.`path`."""
         partitions = () if partitionSchema is None else _columns(partitionSchema)
-        return DeltaTable(Table.convert_to_delta(_path(identifier), sparkSession, partition_by=partitions))
+        return DeltaTable(DeltaLakeTable.convert_to_delta(_path(identifier), sparkSession, partition_by=partitions))
 
     @staticmethod
     def create(sparkSession: SparkSession) -> DeltaTableBuilder:
@@ -348,9 +348,9 @@ class DeltaTableBuilder:
         columns = list(self.columns)
         if self.how.startswith("create") and "replace" not in self.how:
             exists = self.how.endswith("exists")
-            return DeltaTable(Table.create(self.place, columns, self.spark, exist_ok=exists, **declared))
+            return DeltaTable(DeltaLakeTable.create(self.place, columns, self.spark, exist_ok=exists, **declared))
         either = self.how.startswith("create")
-        return DeltaTable(Table.replace(self.place, columns, self.spark, or_create=either, **declared))
+        return DeltaTable(DeltaLakeTable.replace(self.place, columns, self.spark, or_create=either, **declared))
 
 
 def _path(identifier: str) -> str:

@@ -1,37 +1,43 @@
-"""The user's `Table`: one class for every format, put together from its parts.
+"""The user's `Table`: what every format offers, and the way to the class of the format that lies at a place.
 
-Each part stands in the module of its name: `reading`, `writing`, `changing`, `upkeep`, `altering`, `creating`. All of
-them reach the table through `opened.Opened.snapshot`, and so through the gate.
+A *verb* is something that a user does to a table. It is a function of its own, in the room of its format
+(`halocline.table.delta` and so on), that takes the opened table first; a format's class has one line for each. What
+all formats have in common is declared here. A verb that a format lacks is an error which names the nearest one that it
+has.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
-from halocline.errors import UnsupportedError
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.verdict import Verdict
+from halocline.errors import MissingVerbError, UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
-from halocline.formats.delta.features.drop_work import Rewriter
-from halocline.spark.session.settings import Settings
 from halocline.storage import open_store
-from halocline.table.delta.alter import Altering, Validator
-from halocline.table.delta.append import Writing
-from halocline.table.delta.clone import Cloning
-from halocline.table.delta.convert import Converting
-from halocline.table.delta.create import Creating
-from halocline.table.delta.read import Reading
-from halocline.table.delta.restore import Restoring
-from halocline.table.delta.row_verbs import Changing
-from halocline.table.delta.stream import Streaming
-from halocline.table.delta.vacuum import Upkeep
+from halocline.table.opening import Moment, Opened
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from halocline.storage.base import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Streaming, Upkeep, Writing, Reading):
+class Table(ABC):
     """A table, opened with `Table.for_path`.
+
+    Attributes:
+        format: The format of the table.
+        opened: Where it lies, who acts on it, and the way to its versions.
 
     Example:
         >>> orders = Table.for_path("lake/orders", spark)  # doctest: +SKIP
@@ -39,7 +45,17 @@ class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Stream
         >>> orders.can("trino@426", "read")  # doctest: +SKIP
     """
 
-    format = TableFormat.DELTA
+    format: ClassVar[TableFormat]
+    _classes: ClassVar[dict[TableFormat, type[Table]]] = {}
+
+    def __init_subclass__(cls, *, format: TableFormat) -> None:
+        cls.format = format
+        Table._classes[format] = cls
+
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+
+    # ------------------------------------------------------------------ finding and making tables
 
     @classmethod
     def for_path(
@@ -49,7 +65,7 @@ class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Stream
         *,
         options: Mapping[str, str] | None = None,
         release: str | None = None,
-    ) -> Table:
+    ) -> Self:
         """Finds the table at a path or URL and checks that it may be read.
 
         Args:
@@ -62,40 +78,212 @@ class Table(Altering, Changing, Cloning, Converting, Creating, Restoring, Stream
             NotFoundError: There is no table.
             IncompatibleError: The release that acts may not read it.
         """
-        given = dict(options or {})
-        if release is not None:
-            given["halocline.release"] = release
-        settings = Settings.read(given, spark)
-        store = open_store(path, {key: value for key, value in given.items() if not key.startswith("halocline.")})
-        found = detect_format(store)
-        if found is not TableFormat.DELTA:
-            raise UnsupportedError(
-                f"{store.root} is a {found} table, which this release does not read yet",
-                sides={"found": found.value, "this release": TableFormat.DELTA.value},
-            )
-        table = cls(store, spark, settings)
-        table.snapshot()
-        return table
+        acting = {} if release is None else {"halocline.release": release}
+        opened = Opened.at(path, spark, {**(options or {}), **acting})
+        found = cls._class_of(detect_format(opened.store), opened.url)
+        return found(opened.found())
 
     @staticmethod
     def is_table(path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> bool:
         """Whether there is a table at a path or URL."""
         return bool(formats_at(open_store(path, options)))
 
-    def _rewriter(self) -> Rewriter | None:
-        if self._spark is None:
-            return None
-        from halocline.table.delta.rewriting import SparkRewriter
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        what: Any,
+        spark: SparkSession | None = None,
+        *,
+        format: str = TableFormat.DELTA,
+        **declared: Any,
+    ) -> Self:
+        """Creates a table where none is, empty or with the rows of a DataFrame.
 
-        return SparkRewriter(self._spark)
+        Args:
+            path: Where it is to be.
+            what: A DataFrame, or columns: a Spark schema, or text such as `id BIGINT NOT NULL, day DATE`.
+            spark: The session for rows. Not needed for a DataFrame, nor for columns without expressions and text.
+            format: The format of the table.
+            declared: `partition_by`, `properties`, `comment` and what else the format knows; for Delta see
+                `halocline.table.delta.create`.
 
-    def _validator(self) -> Validator | None:
-        if self._spark is None:
-            return None
-        from halocline.table.delta.constraints import check_existing_rows
+        Raises:
+            AlreadyExistsError: There is a table, unless `exist_ok`.
+            SchemaError: The columns, or the partitions, do not fit together.
+            InputError: Properties or expressions cannot be used.
+            IncompatibleError: Somebody known could not use such a table.
 
-        spark = self._spark
-        return lambda snapshot, name, condition: check_existing_rows(spark, snapshot, name, condition)
+        Example:
+            >>> Table.create("lake/orders", df, partition_by="day").version  # doctest: +SKIP
+            0
+        """
+        made = cls._class_of(format, os.fspath(path))
+        return made(made._create(path, what, spark, **declared))
+
+    @classmethod
+    def replace(
+        cls,
+        path: str | os.PathLike[str],
+        what: Any,
+        spark: SparkSession | None = None,
+        *,
+        format: str = TableFormat.DELTA,
+        **declared: Any,
+    ) -> Self:
+        """Gives a table other columns, properties and rows, as its next version; see `create` for the arguments.
+
+        Args:
+            path: Where the table is.
+            what: A DataFrame, or columns.
+            spark: The session for rows.
+            format: The format of the table.
+            declared: What `create` takes; and `or_create`, to create the table if there is none.
+
+        Raises:
+            NotFoundError: There is no table, unless `or_create`.
+            InputError: The table only takes new rows, or properties cannot be used.
+
+        Example:
+            >>> Table.replace("lake/orders", "id BIGINT, day DATE", spark).version  # doctest: +SKIP
+            7
+        """
+        made = cls._class_of(format, os.fspath(path))
+        return made(made._replace(path, what, spark, **declared))
+
+    @classmethod
+    def convert_to_delta(cls, path: str | os.PathLike[str], spark: SparkSession | None = None, **declared: Any) -> Self:
+        """Makes a Delta table of a folder of Parquet files; see `halocline.table.delta.convert` for the arguments."""
+        made = cls._class_of(TableFormat.DELTA, os.fspath(path))
+        return made(made._convert(path, spark, **declared))
+
+    @classmethod
+    def _class_of(cls, format: str, table: str) -> type[Self]:
+        """The class for tables of a format.
+
+        Raises:
+            UnsupportedError: There is none, or another was asked for.
+        """
+        found = Table._classes.get(TableFormat(format)) if format in set(TableFormat) else None
+        if found is None or not issubclass(found, cls):
+            known = [each for each, kind in Table._classes.items() if issubclass(kind, cls)]
+            raise UnsupportedError(
+                f"{table} is a {format} table, which is not done here",
+                sides={"found": str(format), "this release": ", ".join(known)},
+            )
+        return found
+
+    _create: ClassVar[Callable[..., Opened]]
+    _replace: ClassVar[Callable[..., Opened]]
+    _convert: ClassVar[Callable[..., Opened]]
+
+    # ------------------------------------------------------------------ what every format offers
+
+    @property
+    def url(self) -> str:
+        """Where the table lies, as text."""
+        return self.opened.url
+
+    @property
+    def store(self) -> Store:
+        """Where the table lies."""
+        return self.opened.store
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that does the work on rows.
+
+        Raises:
+            InputError: The table was opened without one.
+        """
+        return self.opened.spark
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """The newest version."""
+
+    @property
+    @abstractmethod
+    def protocol(self) -> Protocol:
+        """What the newest version requires of those who use it."""
+
+    @abstractmethod
+    def features(self) -> dict[str, str]:
+        """Every feature that the protocol supports, and whether it is `enabled`, only `supported`, or `unknown`.
+
+        Example:
+            >>> Table.for_path("lake/orders").features()  # doctest: +SKIP
+            {'appendOnly': 'supported', 'changeDataFeed': 'enabled', 'invariants': 'supported'}
+        """
+
+    @abstractmethod
+    def can(self, release: str | Release, operation: str = "read") -> Verdict:
+        """May this release do this to the table as it is now?
+
+        Example:
+            >>> Table.for_path("lake/orders").can("trino@426", "read").ok  # doctest: +SKIP
+            True
+        """
+
+    @abstractmethod
+    def history(self, limit: int | None = None) -> Sequence[Any]:
+        """Who did what, newest version first."""
+
+    @abstractmethod
+    def detail(self) -> dict[str, Any]:
+        """What the table is, in a few figures."""
+
+    @abstractmethod
+    def to_df(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        where: str | Column | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """The rows of a version, the newest if neither a version nor a time is given."""
+
+    @abstractmethod
+    def append(self, df: DataFrame) -> int:
+        """Adds rows, and returns the version that has them."""
+
+    @abstractmethod
+    def overwrite(self, df: DataFrame) -> int:
+        """Puts rows in place of others, and returns the version that has them."""
+
+    @abstractmethod
+    def upgrade(self, to: str) -> Any:
+        """Moves the table to a feature, or to a version of its format, that it does not require yet."""
+
+    @abstractmethod
+    def downgrade(self, to: str) -> Any:
+        """Moves the table back: without a feature, or to an older version of its format."""
+
+    # ------------------------------------------------------------------ verbs that a format lacks
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        verbs = sorted(each for each in dir(type(self)) if not each.startswith("_"))
+        nearest = get_close_matches(name, verbs, 1, 0.4)
+        others = [str(each) for each, kind in Table._classes.items() if hasattr(kind, name)]
+        raise MissingVerbError(
+            f"{self.format} tables have no {name!r}",
+            sides={"asked for": name, "known to": ", ".join(others) or "no format", "nearest": ", ".join(nearest)},
+            next_step=f"Use {nearest[0]}." if nearest else f"{self.format} tables have: {', '.join(verbs)}",
+        )
 
     def __repr__(self) -> str:
-        return f"Table({self.url!r})"
+        return f"{type(self).__name__}({self.url!r})"
+
+
+def verb(function: Callable[Concatenate[Opened, P], R]) -> Callable[Concatenate[Table, P], R]:
+    """The method of a table that a function on an opened table makes."""
+
+    @wraps(function)
+    def method(table: Table, /, *given: P.args, **named: P.kwargs) -> R:
+        return function(table.opened, *given, **named)
+
+    return method

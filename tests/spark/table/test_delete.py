@@ -12,7 +12,7 @@ from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Add, decode_commit, encode_commit
 from halocline.formats.log.names import DELTA
 from halocline.table import Table
-from halocline.table.delta import row_verbs
+from halocline.table.delta import row_commit
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -123,7 +123,7 @@ def test_what_somebody_else_changed_meanwhile_is_a_conflict_only_where_it_matter
 
     def interrupt(row):
         """Lets somebody else commit between reading and committing."""
-        real = row_verbs.begun
+        real = row_commit.begun
 
         def begun(*given):
             monkeypatch.undo()
@@ -131,7 +131,7 @@ def test_what_somebody_else_changed_meanwhile_is_a_conflict_only_where_it_matter
             other.append(spark.createDataFrame([row], "id LONG, p INT, v LONG"))
             return transaction
 
-        monkeypatch.setattr(row_verbs, "begun", begun)
+        monkeypatch.setattr(row_commit, "begun", begun)
 
     interrupt((500, 2, 0))
     table.delete("p = 1 AND id < 50")

@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -38,60 +38,58 @@ _NOT_TAKEN_OVER: Final = ("delta.coordinatedCommits.", "io.unitycatalog.tableId"
 _NOT_TAKEN_FEATURES: Final = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
 
 
-class Cloning(Opened):
-    """The part of `Table` that makes clones."""
+def shallow_clone(
+    table: Opened,
+    path: str | os.PathLike[str],
+    *,
+    version: int | None = None,
+    timestamp: Moment | None = None,
+    properties: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Opened:
+    """Creates a table that begins with the rows of this one, without copying them.
 
-    def shallow_clone(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        version: int | None = None,
-        timestamp: Moment | None = None,
-        properties: Mapping[str, str] | None = None,
-        options: Mapping[str, str] | None = None,
-    ) -> Self:
-        """Creates a table that begins with the rows of this one, without copying them.
+    Args:
+        table: The table.
+        path: Where the new table is to be; there must be none yet.
+        version: The version to clone; the newest if neither it nor a time is given.
+        timestamp: A time; the version that held then.
+        properties: Properties that the clone has besides, or with other values.
+        options: Options of the new table's store.
 
-        Args:
-            path: Where the new table is to be; there must be none yet.
-            version: The version to clone; the newest if neither it nor a time is given.
-            timestamp: A time; the version that held then.
-            properties: Properties that the clone has besides, or with other values.
-            options: Options of the new table's store.
+    Raises:
+        AlreadyExistsError: There is a table at that place.
+        IncompatibleError: The release that acts may not read the source or write the clone.
 
-        Raises:
-            AlreadyExistsError: There is a table at that place.
-            IncompatibleError: The release that acts may not read the source or write the clone.
-
-        Example:
-            >>> Table.for_path("lake/orders").shallow_clone("lake/try-out").version  # doctest: +SKIP
-            0
-        """
-        source = self.snapshot(version=version, timestamp=timestamp)
-        store = open_store(path, options)
-        clone = type(self)(store, self._spark, self.settings)
-        if formats_at(store):
-            raise AlreadyExistsError(
-                f"there is a table at {store.root}",
-                sides={"asked for": "a clone there"},
-                next_step="Choose another place.",
-            )
-        state = _state(source, dict(properties or {}))
-        admit(clone.url, None, state)
-        files = source.files()
-        actions: list[Action] = [*state.actions, *_domains(source), *_adds(source, files)]
-        size = pc.sum(files["size"]).as_py() or 0
-        metrics = {
-            "sourceTableSize": size,
-            "sourceNumOfFiles": len(files),
-            "numRemovedFiles": 0,
-            "numCopiedFiles": 0,
-            "removedFilesSize": 0,
-            "copiedFilesSize": 0,
-        }
-        parameters = {"source": f"delta.`{self.url}`", "sourceVersion": source.version}
-        Transaction.create(store, release=clone.release).commit(actions, "CLONE", parameters, metrics=metrics)
-        return clone
+    Example:
+        >>> Table.for_path("lake/orders").shallow_clone("lake/try-out").version  # doctest: +SKIP
+        0
+    """
+    source = table.snapshot(version=version, timestamp=timestamp)
+    store = open_store(path, options)
+    clone = Opened(store, table.session, table.settings)
+    if formats_at(store):
+        raise AlreadyExistsError(
+            f"there is a table at {store.root}",
+            sides={"asked for": "a clone there"},
+            next_step="Choose another place.",
+        )
+    state = _state(source, dict(properties or {}))
+    admit(clone.url, None, state)
+    files = source.files()
+    actions: list[Action] = [*state.actions, *_domains(source), *_adds(source, files)]
+    size = pc.sum(files["size"]).as_py() or 0
+    metrics = {
+        "sourceTableSize": size,
+        "sourceNumOfFiles": len(files),
+        "numRemovedFiles": 0,
+        "numCopiedFiles": 0,
+        "removedFilesSize": 0,
+        "copiedFilesSize": 0,
+    }
+    parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
+    Transaction.create(store, release=clone.release).commit(actions, "CLONE", parameters, metrics=metrics)
+    return clone
 
 
 def _state(source: Snapshot, asked: Mapping[str, str]) -> TableState:

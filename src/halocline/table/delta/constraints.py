@@ -1,16 +1,70 @@
-"""Existing rows held against a condition that is about to become a rule."""
+"""The CHECK constraints of a table: a new one holds for every row that is there before it holds for those to come."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from halocline.errors import ConstraintError
+from halocline.errors import ConstraintError, InputError
+from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.write.expressions import checked_condition
+from halocline.table.admission import state_of
+from halocline.table.delta.alter import Altered, alter
+from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Validator = Callable[[Snapshot, str, str], None]
+"""Called with a snapshot, the name and the expression of a constraint; raises if a row does not fit it."""
+
+
+def add_constraint(table: Opened, name: str, expression: str, *, validator: Validator | None = None) -> Altered:
+    """Adds a CHECK constraint, once every existing row has been found to fit it.
+
+    Args:
+        table: The table.
+        name: The name of the constraint.
+        expression: A Spark SQL condition over the table's columns.
+        validator: Makes sure of the existing rows; the table's own if left out.
+
+    Raises:
+        ConstraintError: A row does not fit.
+        InputError: The table has files, and nobody can look at their rows.
+    """
+    snapshot = table.snapshot("write")
+    change.add_constraint(state_of(snapshot), name, expression)
+    if snapshot.totals[0]:
+        check = validator or (None if table.session is None else partial(check_existing_rows, table.session))
+        if check is None:
+            raise InputError(
+                f"existing rows of {table.url} must be checked against constraint {name}, which takes Spark",
+                sides={"table": f"{snapshot.totals[0]} files", "opened": "without a Spark session"},
+                next_step="Open the table with a session: Table.for_path(path, spark)",
+            )
+        check(snapshot, name, expression)
+    return alter(
+        table,
+        lambda state: change.add_constraint(state, name, expression),
+        "ADD CONSTRAINT",
+        lambda _: {"name": name, "expr": expression},
+        snapshot,
+        asked=frozenset({"checkConstraints"}),
+        depends_on_rows=True,
+    )
+
+
+def drop_constraint(table: Opened, name: str, *, if_exists: bool = False) -> Altered:
+    """Takes a CHECK constraint away; the feature stays in the protocol."""
+    return alter(
+        table,
+        lambda state: change.drop_constraint(state, name, if_exists=if_exists),
+        "DROP CONSTRAINT",
+        lambda _: {"name": name},
+    )
 
 
 def check_existing_rows(spark: SparkSession, snapshot: Snapshot, name: str, condition: str) -> None:

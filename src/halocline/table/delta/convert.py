@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -34,11 +34,9 @@ from halocline.formats.delta.log.file_actions import encoded_path
 from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import footers
-from halocline.spark.session.settings import Settings
 from halocline.spark.types import input_schema
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.file_stats import Wanted, stats_text
-from halocline.storage import open_store
 from halocline.storage.base import ObjectMeta, Store
 from halocline.table.admission import admit
 from halocline.table.delta.new_table import Declaration, with_names_as_physical
@@ -52,56 +50,50 @@ _SINK: Final = "_spark_metadata"
 _SAME: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), pa.string())
 
 
-class Converting(Opened):
-    """The part of `Table` that makes tables of folders."""
+def convert_folder(
+    path: str | os.PathLike[str],
+    spark: SparkSession | None = None,
+    *,
+    partition_by: Any = (),
+    properties: Mapping[str, str] | None = None,
+    collect_stats: bool = True,
+    options: Mapping[str, str] | None = None,
+) -> Opened:
+    """Makes a Delta table of a folder of Parquet files, where it lies.
 
-    @classmethod
-    def convert_to_delta(
-        cls,
-        path: str | os.PathLike[str],
-        spark: SparkSession | None = None,
-        *,
-        partition_by: Any = (),
-        properties: Mapping[str, str] | None = None,
-        collect_stats: bool = True,
-        options: Mapping[str, str] | None = None,
-    ) -> Self:
-        """Makes a Delta table of a folder of Parquet files, where it lies.
+    Args:
+        path: The folder.
+        spark: The session that the table is opened with. Converting needs it only to read `partition_by` as text.
+        partition_by: The partition columns in the order of the folders, with their types: text such as
+            `day DATE, country STRING`, or columns as `halocline.table.delta.new_table.column` makes them.
+        properties: Properties of the table.
+        collect_stats: Whether statistics are taken from the footers. Row counts always are.
+        options: Settings, and options of the store.
 
-        Args:
-            path: The folder.
-            spark: The session that the table is opened with. Converting needs it only to read `partition_by` as text.
-            partition_by: The partition columns in the order of the folders, with their types: text such as
-                `day DATE, country STRING`, or columns as `halocline.table.delta.new_table.column` makes them.
-            properties: Properties of the table.
-            collect_stats: Whether statistics are taken from the footers. Row counts always are.
-            options: Settings, and options of the store.
+    Raises:
+        AlreadyExistsError: The folder is a table already.
+        NotFoundError: There are no Parquet files.
+        SchemaError: Files disagree about their columns, or folders do not fit the partition columns.
 
-        Raises:
-            AlreadyExistsError: The folder is a table already.
-            NotFoundError: There are no Parquet files.
-            SchemaError: Files disagree about their columns, or folders do not fit the partition columns.
-
-        Example:
-            >>> Table.convert_to_delta("lake/clicks", partition_by="day DATE").version  # doctest: +SKIP
-            0
-        """
-        given = dict(options or {})
-        store = open_store(path, {key: value for key, value in given.items() if not key.startswith("halocline.")})
-        table = cls(store, spark, Settings.read(given, spark))
-        asked = {key: str(value) for key, value in (properties or {}).items()}
-        adds, declaration = _converted(store, _partition_fields(partition_by), asked, collect_stats)
-        state = declaration.state(spark, store.root)
-        admit(table.url, None, state)
-        parameters = {
-            "numFiles": len(adds),
-            "partitionedBy": list(state.metadata.partition_columns),
-            "collectStats": collect_stats,
-            "sourceFormat": "parquet",
-        }
-        transaction = Transaction.create(store, release=table.release)
-        transaction.commit([*state.actions, *adds], "CONVERT", parameters, metrics={"numConvertedFiles": len(adds)})
-        return table
+    Example:
+        >>> Table.convert_to_delta("lake/clicks", partition_by="day DATE").version  # doctest: +SKIP
+        0
+    """
+    table = Opened.at(path, spark, options)
+    store = table.store
+    asked = {key: str(value) for key, value in (properties or {}).items()}
+    adds, declaration = _converted(store, _partition_fields(partition_by), asked, collect_stats)
+    state = declaration.state(spark, store.root)
+    admit(table.url, None, state)
+    parameters = {
+        "numFiles": len(adds),
+        "partitionedBy": list(state.metadata.partition_columns),
+        "collectStats": collect_stats,
+        "sourceFormat": "parquet",
+    }
+    transaction = Transaction.create(store, release=table.release)
+    transaction.commit([*state.actions, *adds], "CONVERT", parameters, metrics={"numConvertedFiles": len(adds)})
+    return table
 
 
 def _converted(

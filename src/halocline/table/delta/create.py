@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
@@ -25,10 +25,8 @@ from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import session_zone
-from halocline.spark.session.settings import Settings
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.write.row_plan import incoming
-from halocline.storage import open_store
 from halocline.storage.base import Store
 from halocline.table.admission import admit, state_of
 from halocline.table.delta.new_table import CLUSTERING, Declaration
@@ -41,157 +39,141 @@ if TYPE_CHECKING:
 _KEPT_ON_REPLACE: Final = (MODE, MAX_ID, "delta.rowTracking", "delta.requireCheckpointProtectionBeforeVersion")
 
 
-class Creating(Opened):
-    """The part of `Table` that creates."""
+def create_table(
+    path: str | os.PathLike[str],
+    what: Any,
+    spark: SparkSession | None = None,
+    *,
+    partition_by: str | Sequence[str] = (),
+    cluster_by: str | Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    name: str | None = None,
+    exist_ok: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Opened:
+    """Creates a table where none is, empty or with the rows of a DataFrame.
 
-    @classmethod
-    def create(
-        cls,
-        path: str | os.PathLike[str],
-        what: Any,
-        spark: SparkSession | None = None,
-        *,
-        partition_by: str | Sequence[str] = (),
-        cluster_by: str | Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        comment: str | None = None,
-        name: str | None = None,
-        exist_ok: bool = False,
-        options: Mapping[str, str] | None = None,
-    ) -> Self:
-        """Creates a table where none is, empty or with the rows of a DataFrame.
+    Args:
+        path: Where it is to be.
+        what: A DataFrame, or columns: a Spark schema, text such as `id BIGINT NOT NULL, day DATE`, or a list made
+            with `halocline.table.delta.new_table.column`.
+        spark: The session for rows. Not needed for a DataFrame, nor for columns without expressions and text.
+        partition_by: Names of the partition columns, in order.
+        cluster_by: Names of the clustering columns.
+        properties: Properties, requests such as `delta.feature.deletionVectors=supported` included.
+        comment: A description for people.
+        name: A name for people.
+        exist_ok: Open the table that is there rather than fail.
+        options: Settings, and options of the store.
 
-        Args:
-            path: Where it is to be.
-            what: A DataFrame, or columns: a Spark schema, text such as `id BIGINT NOT NULL, day DATE`, or a list made
-                with `halocline.table.delta.new_table.column`.
-            spark: The session for rows. Not needed for a DataFrame, nor for columns without expressions and text.
-            partition_by: Names of the partition columns, in order.
-            cluster_by: Names of the clustering columns.
-            properties: Properties, requests such as `delta.feature.deletionVectors=supported` included.
-            comment: A description for people.
-            name: A name for people.
-            exist_ok: Open the table that is there rather than fail.
-            options: Settings, and options of the store.
+    Raises:
+        AlreadyExistsError: There is a table.
+        SchemaError: The columns, or the partitions, do not fit together.
+        InputError: Properties or expressions cannot be used.
+        ConstraintError: A row breaks a rule of the table; nothing was written.
+        IncompatibleError: Somebody known could not use such a table.
 
-        Raises:
-            AlreadyExistsError: There is a table.
-            SchemaError: The columns, or the partitions, do not fit together.
-            InputError: Properties or expressions cannot be used.
-            ConstraintError: A row breaks a rule of the table; nothing was written.
-            IncompatibleError: Somebody known could not use such a table.
-
-        Example:
-            >>> Table.create("lake/orders", df, partition_by="day").version  # doctest: +SKIP
-            0
-        """
-        session = _session(what, spark)
-        store, settings = _place(path, session, options)
-        table = cls(store, session, settings)
-        if found := formats_at(store):
-            if exist_ok and found == (TableFormat.DELTA,):
-                table.snapshot()
-                return table
-            raise AlreadyExistsError(
-                f"there is a {found[0]} table at {store.root}",
-                sides={"asked for": "a new table there"},
-                next_step="Append to it, replace it, or choose another place.",
-            )
-        declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
-        state = declaration.state(session, store.root)
-        admit(table.url, None, state)
-        transaction = Transaction.create(store, release=table.release, engine=_engine(session))
-        _commit(store, what, state, declaration, transaction, "CREATE TABLE", ())
-        return table
-
-    @classmethod
-    def replace(
-        cls,
-        path: str | os.PathLike[str],
-        what: Any,
-        spark: SparkSession | None = None,
-        *,
-        partition_by: str | Sequence[str] = (),
-        cluster_by: str | Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        comment: str | None = None,
-        name: str | None = None,
-        or_create: bool = False,
-        options: Mapping[str, str] | None = None,
-    ) -> Self:
-        """Gives a table other columns, properties and rows, as its next version; see `create` for the arguments.
-
-        Args:
-            path: Where the table is.
-            what: A DataFrame, or columns.
-            spark: The session for rows.
-            partition_by: Names of the partition columns, in order.
-            cluster_by: Names of the clustering columns.
-            properties: Its properties from now on; those it had are gone.
-            comment: A description for people.
-            name: A name for people.
-            or_create: Create the table if there is none.
-            options: Settings, and options of the store.
-
-        Raises:
-            NotFoundError: There is no table, unless `or_create`.
-            InputError: The table only takes new rows, or properties cannot be used.
-
-        Example:
-            >>> Table.replace("lake/orders", "id BIGINT, day DATE", spark).version  # doctest: +SKIP
-            7
-        """
-        session = _session(what, spark)
-        store, settings = _place(path, session, options)
-        table = cls(store, session, settings)
-        found = formats_at(store)
-        if not found and or_create:
-            return cls.create(
-                path,
-                what,
-                spark,
-                partition_by=partition_by,
-                cluster_by=cluster_by,
-                properties=properties,
-                comment=comment,
-                name=name,
-                options=options,
-            )
-        if not found:
-            raise NotFoundError(
-                f"no table at {store.root}",
-                condition="TABLE_NOT_FOUND",
-                sides={"asked for": "to replace it"},
-                next_step="Create it, or pass or_create=True.",
-            )
-        if found != (TableFormat.DELTA,):
-            raise UnsupportedError(f"{store.root} is a {found[0]} table, which cannot be replaced")
-        before = table.snapshot("write")
-        declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
-        state = _replacing(before, declaration.state(_session(what, spark), store.root))
-        admit(table.url, before.protocol, state)
-        engine = None if (session := _session(what, spark)) is None else engine_info(session.version)
-        zone = None if session is None else session_zone(session)
-        transaction = Transaction(before, engine=engine, timezone=zone)
-        gone = list(removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True))
-        _commit(
-            store,
-            what,
-            state,
-            declaration,
-            transaction,
-            "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE",
-            gone,
+    Example:
+        >>> Table.create("lake/orders", df, partition_by="day").version  # doctest: +SKIP
+        0
+    """
+    session = _session(what, spark)
+    table = Opened.at(path, session, options)
+    store = table.store
+    if found := formats_at(store):
+        if exist_ok and found == (TableFormat.DELTA,):
+            return table.found()
+        raise AlreadyExistsError(
+            f"there is a {found[0]} table at {store.root}",
+            sides={"asked for": "a new table there"},
+            next_step="Append to it, replace it, or choose another place.",
         )
-        return table
+    declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
+    state = declaration.state(session, store.root)
+    admit(table.url, None, state)
+    transaction = Transaction.create(store, release=table.release, engine=_engine(session))
+    _commit(store, what, state, declaration, transaction, "CREATE TABLE", ())
+    return table
 
 
-def _place(
-    path: str | os.PathLike[str], spark: SparkSession | None, options: Mapping[str, str] | None
-) -> tuple[Store, Settings]:
-    given = dict(options or {})
-    store = open_store(path, {key: value for key, value in given.items() if not key.startswith("halocline.")})
-    return store, Settings.read(given, spark)
+def replace_table(
+    path: str | os.PathLike[str],
+    what: Any,
+    spark: SparkSession | None = None,
+    *,
+    partition_by: str | Sequence[str] = (),
+    cluster_by: str | Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    name: str | None = None,
+    or_create: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Opened:
+    """Gives a table other columns, properties and rows, as its next version; see `create` for the arguments.
+
+    Args:
+        path: Where the table is.
+        what: A DataFrame, or columns.
+        spark: The session for rows.
+        partition_by: Names of the partition columns, in order.
+        cluster_by: Names of the clustering columns.
+        properties: Its properties from now on; those it had are gone.
+        comment: A description for people.
+        name: A name for people.
+        or_create: Create the table if there is none.
+        options: Settings, and options of the store.
+
+    Raises:
+        NotFoundError: There is no table, unless `or_create`.
+        InputError: The table only takes new rows, or properties cannot be used.
+
+    Example:
+        >>> Table.replace("lake/orders", "id BIGINT, day DATE", spark).version  # doctest: +SKIP
+        7
+    """
+    session = _session(what, spark)
+    table = Opened.at(path, session, options)
+    store = table.store
+    found = formats_at(store)
+    if not found and or_create:
+        return create_table(
+            path,
+            what,
+            spark,
+            partition_by=partition_by,
+            cluster_by=cluster_by,
+            properties=properties,
+            comment=comment,
+            name=name,
+            options=options,
+        )
+    if not found:
+        raise NotFoundError(
+            f"no table at {store.root}",
+            condition="TABLE_NOT_FOUND",
+            sides={"asked for": "to replace it"},
+            next_step="Create it, or pass or_create=True.",
+        )
+    if found != (TableFormat.DELTA,):
+        raise UnsupportedError(f"{store.root} is a {found[0]} table, which cannot be replaced")
+    before = table.snapshot("write")
+    declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
+    state = _replacing(before, declaration.state(session, store.root))
+    admit(table.url, before.protocol, state)
+    zone = None if session is None else session_zone(session)
+    transaction = Transaction(before, engine=_engine(session), timezone=zone)
+    gone = list(removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True))
+    _commit(
+        store,
+        what,
+        state,
+        declaration,
+        transaction,
+        "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE",
+        gone,
+    )
+    return table
 
 
 def _engine(spark: SparkSession | None) -> str:

@@ -1,6 +1,6 @@
 """Merging rows into a table: update, delete and insert by a join with a source, in one commit.
 
-What is asked for comes from a `halocline.table.delta.merge_builder.MergeBuilder`.
+What is asked for is put together by a `halocline.table.delta.merge_builder.MergeBuilder`.
 
 The source is computed once and kept, so that it cannot change under way. A first join, over as few files and columns as
 the condition allows, finds the pairs; only files in which a clause takes a row are touched after that. If two rows of
@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -36,7 +36,9 @@ from halocline.table.delta.clauses import (
     CLAUSE,
     FILE,
     ROW,
+    TARGET_ALIAS,
     Clause,
+    Expression,
     Kind,
     check_analysed,
     chosen,
@@ -45,14 +47,13 @@ from halocline.table.delta.clauses import (
 )
 from halocline.table.delta.merge_plan import parts_of, pruning
 from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, change_rows, hits_in, inserted
+from halocline.table.delta.row_commit import RowsChanged, begun, check_removable, preserved
 from halocline.table.delta.row_edits import checked_values
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.delta.row_verbs import RowsChanged, begun, check_removable, preserved
+from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from halocline.table.delta.merge_builder import MergeBuilder
 
 SOURCE_ALIAS: Final = "s"
 """What a source goes by whose own names do not make sense of the expressions."""
@@ -62,10 +63,35 @@ _BROADCAST_BYTES: Final = 32 * 1024 * 1024
 _BYTES_PER_VALUE: Final = 16
 
 
+@dataclass(frozen=True)
+class MergeRequest:
+    """A merge as it is asked for.
+
+    Attributes:
+        table: The table.
+        source: The rows to merge into it.
+        condition: Which row of the source goes with which row of the table.
+        target_alias: What the table is called in expressions.
+        matched: What becomes of rows of the table that a row of the source matches.
+        not_matched: What becomes of rows of the source that match none.
+        not_matched_by_source: What becomes of rows of the table that none matches.
+        evolves: Whether the table may grow by columns of the source.
+    """
+
+    table: Opened
+    source: DataFrame
+    condition: Expression
+    target_alias: str = TARGET_ALIAS
+    matched: tuple[Clause, ...] = ()
+    not_matched: tuple[Clause, ...] = ()
+    not_matched_by_source: tuple[Clause, ...] = ()
+    evolves: bool = False
+
+
 class Merge:
     """A merge under way."""
 
-    def __init__(self, asked: MergeBuilder) -> None:
+    def __init__(self, asked: MergeRequest) -> None:
         self.began = time.monotonic()
         self.asked = asked
         self.url = asked.table.url
@@ -82,7 +108,7 @@ class Merge:
 
     # ------------------------------------------------------------------ before rows are touched
 
-    def _named(self, asked: MergeBuilder) -> MergeBuilder:
+    def _named(self, asked: MergeRequest) -> MergeRequest:
         """The same, once all of its expressions make sense; a source has names of its own, or goes by ours."""
         try:
             self._check_expressions(asked)
@@ -94,7 +120,7 @@ class Merge:
             raise
         return asked
 
-    def _check_expressions(self, asked: MergeBuilder) -> None:
+    def _check_expressions(self, asked: MergeRequest) -> None:
         fields = [{**f, "metadata": {}} for f in self.snapshot.schema["fields"] if not is_void(f["type"])]
         target = self.spark.createDataFrame([], spark_schema(fields)).alias(asked.target_alias)
         both = target.crossJoin(asked.source)

@@ -13,16 +13,43 @@ from typing import TYPE_CHECKING, Any
 
 from halocline.errors import InputError
 from halocline.table.delta.clauses import TARGET_ALIAS, Clause, Expression, Kind
-from halocline.table.delta.merge import Merge
-from halocline.table.delta.row_verbs import RowsChanged
+from halocline.table.delta.merge import Merge, MergeRequest
+from halocline.table.delta.row_commit import RowsChanged
 from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+def begin_merge(
+    table: Opened,
+    source: DataFrame,
+    condition: Expression,
+    *,
+    target_alias: str = TARGET_ALIAS,
+    source_alias: str | None = None,
+) -> MergeBuilder:
+    """Begins a merge of other rows into the table; nothing happens before `execute`.
+
+    Args:
+        table: The table.
+        source: The rows, possibly under an alias of their own.
+        condition: Which row of the source goes with which row of the table: SQL text, or a Spark column.
+        target_alias: What the table is called in expressions.
+        source_alias: What the source is called in expressions. If it is not given, names that the source brings
+            along count, and `s` where those do not make sense of the expressions.
+
+    Example:
+        >>> merge = orders.merge(df, "t.id = s.id")  # doctest: +SKIP
+        >>> merge.when_matched_update_all().when_not_matched_insert_all().execute().version  # doctest: +SKIP
+        16
+    """
+    named = source if source_alias is None else source.alias(source_alias)
+    return MergeBuilder(table, named, condition, target_alias)
+
+
 @dataclass(frozen=True)
-class MergeBuilder:
+class MergeBuilder(MergeRequest):
     """A merge that is being put together; every call returns a new one, and `execute` does it.
 
     Example:
@@ -30,15 +57,6 @@ class MergeBuilder:
         >>> merge = orders.merge(changes.alias("new"), "t.id = new.id")  # doctest: +SKIP
         >>> merge.when_matched_update_all().when_not_matched_insert_all().execute()  # doctest: +SKIP
     """
-
-    table: Opened
-    source: DataFrame
-    condition: Expression
-    target_alias: str = TARGET_ALIAS
-    matched: tuple[Clause, ...] = ()
-    not_matched: tuple[Clause, ...] = ()
-    not_matched_by_source: tuple[Clause, ...] = ()
-    evolves: bool = False
 
     def when_matched_update(
         self, condition: Expression | None = None, set: Mapping[str, Any] | None = None

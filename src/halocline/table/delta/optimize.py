@@ -29,8 +29,8 @@ from halocline.table.admission import state_of
 from halocline.table.delta.bins import bins_of, records_in, spread
 from halocline.table.delta.clauses import FILE, ROW
 from halocline.table.delta.matches import is_about_partitions, matches
+from halocline.table.delta.row_commit import RowsChanged, begun
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.delta.row_verbs import RowsChanged, begun
 from halocline.table.delta.zorder import VALUE, with_z_value
 from halocline.table.opening import Opened
 
@@ -43,6 +43,16 @@ _CLUSTERING: Final = "delta.clustering"
 _KEY: Final = "__halocline_bin"
 _UNORDERED: Final = ("binary", "variant", "void", "boolean")
 _UNITS: Final = {"b": 1, "kb": 1024, "k": 1024, "mb": 1024**2, "m": 1024**2, "gb": 1024**3, "g": 1024**3}
+
+
+def begin_optimize(table: Opened) -> OptimizeBuilder:
+    """Begins a rearrangement of the table's files, which changes no row; nothing happens before it is executed.
+
+    Example:
+        >>> Table.for_path("lake/orders", spark).optimize().execute_compaction().version  # doctest: +SKIP
+        17
+    """
+    return OptimizeBuilder(table)
 
 
 @dataclass(frozen=True)

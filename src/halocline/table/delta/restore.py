@@ -43,48 +43,46 @@ class Restored:
     bytes: int
 
 
-class Restoring(Opened):
-    """The part of `Table` that goes back."""
+def restore_version(table: Opened, version: int | None = None, *, timestamp: Moment | None = None) -> Restored:
+    """Makes the table what it was at a version or time, as a new version.
 
-    def restore(self, version: int | None = None, *, timestamp: Moment | None = None) -> Restored:
-        """Makes the table what it was at a version or time, as a new version.
+    Args:
+        table: The table.
+        version: The version to go back to.
+        timestamp: A time; the version that held then.
 
-        Args:
-            version: The version to go back to.
-            timestamp: A time; the version that held then.
+    Raises:
+        NotFoundError: There is no such version, or some of its files are gone (`DATA_FILES_MISSING`).
+        InputError: Neither is given, the version is not older, or the table only takes new rows.
+        ConflictError: Somebody else changed the table meanwhile.
 
-        Raises:
-            NotFoundError: There is no such version, or some of its files are gone (`DATA_FILES_MISSING`).
-            InputError: Neither is given, the version is not older, or the table only takes new rows.
-            ConflictError: Somebody else changed the table meanwhile.
-
-        Example:
-            >>> Table.for_path("lake/orders").restore(12).restored_files  # doctest: +SKIP
-            3
-        """
-        if (version is None) == (timestamp is None):
-            raise InputError(
-                "give a version or a timestamp to go back to",
-                sides={"version": str(version), "timestamp": str(timestamp)},
-            )
-        current = self.snapshot("write")
-        target = self.snapshot(version=version, timestamp=timestamp)
-        planned = restoration(current, target, now_ms=system_clock())
-        _ask(self.url, current, planned)
-        transaction = Transaction(current)
-        transaction.read_whole_table()
-        details = parameters(version, None if timestamp is None else str(timestamp))
-        committed = transaction.commit(planned.actions, "RESTORE", details, metrics=planned.metrics)
-        figures = planned.metrics
-        return Restored(
-            version=committed,
-            restored_files=figures["numRestoredFiles"],
-            removed_files=figures["numRemovedFiles"],
-            restored_bytes=figures["restoredFilesSize"],
-            removed_bytes=figures["removedFilesSize"],
-            files=figures["numOfFilesAfterRestore"],
-            bytes=figures["tableSizeAfterRestore"],
+    Example:
+        >>> Table.for_path("lake/orders").restore(12).restored_files  # doctest: +SKIP
+        3
+    """
+    if (version is None) == (timestamp is None):
+        raise InputError(
+            "give a version or a timestamp to go back to",
+            sides={"version": str(version), "timestamp": str(timestamp)},
         )
+    current = table.snapshot("write")
+    target = table.snapshot(version=version, timestamp=timestamp)
+    planned = restoration(current, target, now_ms=system_clock())
+    _ask(table.url, current, planned)
+    transaction = Transaction(current)
+    transaction.read_whole_table()
+    details = parameters(version, None if timestamp is None else str(timestamp))
+    committed = transaction.commit(planned.actions, "RESTORE", details, metrics=planned.metrics)
+    figures = planned.metrics
+    return Restored(
+        version=committed,
+        restored_files=figures["numRestoredFiles"],
+        removed_files=figures["numRemovedFiles"],
+        restored_bytes=figures["restoredFilesSize"],
+        removed_bytes=figures["removedFilesSize"],
+        files=figures["numOfFilesAfterRestore"],
+        bytes=figures["tableSizeAfterRestore"],
+    )
 
 
 def _ask(table: str, current: Snapshot, planned: Restoration) -> None:

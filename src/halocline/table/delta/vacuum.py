@@ -9,43 +9,42 @@ from __future__ import annotations
 from typing import Final
 
 from halocline.errors import InputError
-from halocline.formats.delta.maintain.vacuum import Vacuumed, vacuum
+from halocline.formats.delta.maintain import vacuum
+from halocline.formats.delta.maintain.vacuum import Vacuumed
 from halocline.table.opening import Opened
 
 _HOUR_MS: Final = 3_600_000
 
 
-class Upkeep(Opened):
-    """The part of `Table` that keeps its folder small."""
+def vacuum_files(
+    table: Opened, retention_hours: float | None = None, dry_run: bool = True, *, enforce_retention: bool = True
+) -> Vacuumed:
+    """Finds, and if asked deletes, the files that no version within the retention needs.
 
-    def vacuum(
-        self, retention_hours: float | None = None, dry_run: bool = True, *, enforce_retention: bool = True
-    ) -> Vacuumed:
-        """Finds, and if asked deletes, the files that no version within the retention needs.
+    Args:
+        table: The table.
+        retention_hours: How long removed files are kept; the table's `delta.deletedFileRetentionDuration` if not
+            given.
+        dry_run: Only look.
+        enforce_retention: Refuse a shorter time than the table promises. Without it, readers of older versions
+            and writers under way may lose files under their feet.
 
-        Args:
-            retention_hours: How long removed files are kept; the table's `delta.deletedFileRetentionDuration` if not
-                given.
-            dry_run: Only look.
-            enforce_retention: Refuse a shorter time than the table promises. Without it, readers of older versions
-                and writers under way may lose files under their feet.
+    Raises:
+        InputError: The time is shorter than the table promises (`RETENTION_TOO_SHORT`), or negative.
+        IncompatibleError: The release that acts may not write the table, and so may not delete its files.
 
-        Raises:
-            InputError: The time is shorter than the table promises (`RETENTION_TOO_SHORT`), or negative.
-            IncompatibleError: The release that acts may not write the table, and so may not delete its files.
-
-        Example:
-            >>> Table.for_path("lake/orders").vacuum().bytes  # doctest: +SKIP
-            1048576
-        """
-        if retention_hours is not None and retention_hours < 0:
-            raise InputError(
-                "files cannot be kept for a negative time",
-                sides={"given": f"{retention_hours} hours", "possible": "0 hours or more"},
-            )
-        return vacuum(
-            self.snapshot("write.maintenance"),
-            retention_ms=None if retention_hours is None else int(retention_hours * _HOUR_MS),
-            dry_run=dry_run,
-            allow_short_retention=not enforce_retention,
+    Example:
+        >>> Table.for_path("lake/orders").vacuum().bytes  # doctest: +SKIP
+        1048576
+    """
+    if retention_hours is not None and retention_hours < 0:
+        raise InputError(
+            "files cannot be kept for a negative time",
+            sides={"given": f"{retention_hours} hours", "possible": "0 hours or more"},
         )
+    return vacuum.vacuum(
+        table.snapshot("write.maintenance"),
+        retention_ms=None if retention_hours is None else int(retention_hours * _HOUR_MS),
+        dry_run=dry_run,
+        allow_short_retention=not enforce_retention,
+    )

@@ -27,8 +27,9 @@ from halocline.formats.log.names import DELTA
 from halocline.spark.session.settings import Settings
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
-from halocline.table.delta.alter import Altering
+from halocline.table.delta.table import DeltaLakeTable
 from halocline.table.gatekeeper import Alone
+from halocline.table.opening import Opened
 
 
 class Watching(Alone):
@@ -53,14 +54,14 @@ def keeper():
     gatekeeper.install(before)
 
 
-def created(configuration=None, columns=("id", "amount"), files=0, **settings) -> Altering:
+def created(configuration=None, columns=("id", "amount"), files=0, **settings) -> DeltaLakeTable:
     store = MemoryStore()
     schema = {"type": "struct", "fields": [field(name, "long") for name in columns]}
     Transaction.create(store).commit(new_table(schema, (), configuration).actions, "CREATE TABLE")
     for number in range(files):
         stats = json.dumps({"numRecords": 10})
         Transaction(Snapshot.load(store)).commit([Add(f"{number}", {}, 9, 1, True, stats=stats)], "WRITE")
-    return Altering(store, settings=Settings(**settings))
+    return DeltaLakeTable(Opened(store, settings=Settings(**settings)))
 
 
 def header(table):
@@ -118,7 +119,7 @@ def test_a_table_beyond_this_release_is_refused_before_anybody_is_asked(change, 
     schema = {"type": "struct", "fields": [field("id", "long")]}
     store.put(DELTA.commit_path(0), encode_commit([protocol, Metadata("1", dump(schema))]))
     with pytest.raises(IncompatibleError):
-        CHANGES[change](Altering(store))
+        CHANGES[change](DeltaLakeTable(Opened(store)))
     assert (keeper.asked, [meta.path for meta in store.list()]) == ([], [DELTA.commit_path(0)])
 
 
@@ -148,7 +149,7 @@ def test_dropping_with_its_history_takes_two_calls_a_day_apart():
     table = created({"delta.checkpointPolicy": "v2"})
     with pytest.raises(NotYetError) as early:
         table.drop_feature_support("v2Checkpoint", truncate_history=True)
-    table._clock = lambda: early.value.until_ms + 1
+    table.opened.clock = lambda: early.value.until_ms + 1
     assert str(table.drop_feature_support("v2Checkpoint", truncate_history=True).after) == "(1,2)"
 
 
@@ -342,7 +343,7 @@ def ancient():
 
 def test_a_table_without_a_protocol_is_refused_unless_the_user_knows_better(ancient):
     with pytest.raises(MalformedError, match="has no protocol"):
-        Altering(ancient).set_properties({"owner": "finance"})
+        DeltaLakeTable(Opened(ancient)).set_properties({"owner": "finance"})
     assert [meta.path for meta in ancient.list()] == [DELTA.commit_path(0)]
 
 
@@ -355,14 +356,14 @@ def test_a_table_without_a_protocol_is_refused_unless_the_user_knows_better(anci
     ],
 )
 def test_a_table_without_a_protocol_reads_as_the_lowest_and_gets_one_on_the_first_write(change, protocol, ancient):
-    table = Altering(ancient, settings=Settings(allow_missing_protocol=True))
+    table = DeltaLakeTable(Opened(ancient, settings=Settings(allow_missing_protocol=True)))
     with pytest.warns(LegacyProtocolWarning, match=r"is taken as \(1,1\)"):
         assert table.snapshot().files().num_rows == 1
     with pytest.warns(LegacyProtocolWarning):
         change(table)
     assert str(header(table).protocol) == protocol
-    assert Altering(ancient).snapshot().files().num_rows == 1
+    assert DeltaLakeTable(Opened(ancient)).snapshot().files().num_rows == 1
 
 
 def test_the_clock_of_a_table_is_the_computers():
-    assert abs(created()._clock() - time.time() * 1000) < 60_000
+    assert abs(created().opened.clock() - time.time() * 1000) < 60_000

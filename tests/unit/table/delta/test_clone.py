@@ -11,7 +11,8 @@ from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
-from halocline.table.delta.clone import Cloning
+from halocline.table.delta.clone import shallow_clone
+from halocline.table.opening import Opened
 
 
 class Lake:
@@ -42,7 +43,7 @@ def test_clone_has_the_rows_of_a_version_and_a_life_of_its_own(tmp_path):
     source = Lake(tmp_path / "source", {"owner": "me", "delta.constraints.positive": "id > 0"})
     source.add("a b.parquet", [1, 2])
     source.add("c.parquet", [3])
-    clone = Cloning(source.store).shallow_clone(tmp_path / "clone", version=1, properties={"owner": "you"})
+    clone = shallow_clone(Opened(source.store), tmp_path / "clone", version=1, properties={"owner": "you"})
     assert rows(tmp_path / "clone") == [1, 2]
     found, original = clone.snapshot(), Snapshot.load(source.store)
     assert (found.version, found.metadata.name) == (0, None)
@@ -62,9 +63,9 @@ def test_clone_has_the_rows_of_a_version_and_a_life_of_its_own(tmp_path):
 def test_deletion_vectors_are_named_by_where_they_are(tmp_path):
     source = Lake(tmp_path / "a source", {"delta.enableDeletionVectors": "true"})
     source.add("a.parquet", [1, 2, 3], deleted=[0, 2])
-    clone = Cloning(source.store).shallow_clone(tmp_path / "clone")
+    clone = shallow_clone(Opened(source.store), tmp_path / "clone")
     assert rows(tmp_path / "clone") == [2]
-    again = clone.shallow_clone(tmp_path / "again")
+    again = shallow_clone(clone, tmp_path / "again")
     assert rows(tmp_path / "again") == [2]
     vector = DeletionVector(**again.snapshot().files()["deletion_vector"][0].as_py())
     assert vector.storage_type == "p"
@@ -77,7 +78,7 @@ def test_row_ids_begin_anew_and_clustering_is_taken_over(tmp_path):
     source.add("a.parquet", [1, 2])
     source.add("b.parquet", [3, 4])
     column = "delta.rowTracking.materializedRowIdColumnName"
-    clone = Cloning(source.store).shallow_clone(tmp_path / "clone").snapshot()
+    clone = shallow_clone(Opened(source.store), tmp_path / "clone").snapshot()
     assert sorted(clone.files()["base_row_id"].to_pylist()) == [0, 2]
     assert clone.domains.keys() == {"delta.clustering", "delta.rowTracking"}
     assert clone.configuration[column] != Snapshot.load(source.store).configuration.get(column)
@@ -86,7 +87,7 @@ def test_row_ids_begin_anew_and_clustering_is_taken_over(tmp_path):
 def test_place_that_is_taken_and_new_constraints_are_refused(tmp_path):
     source = Lake(tmp_path / "source")
     with pytest.raises(AlreadyExistsError):
-        Cloning(source.store).shallow_clone(tmp_path / "source")
+        shallow_clone(Opened(source.store), tmp_path / "source")
     with pytest.raises(InputError, match="constraints"):
-        Cloning(source.store).shallow_clone(tmp_path / "clone", properties={"delta.constraints.a": "id > 0"})
+        shallow_clone(Opened(source.store), tmp_path / "clone", properties={"delta.constraints.a": "id > 0"})
     assert not (tmp_path / "clone").exists()

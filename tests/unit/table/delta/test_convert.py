@@ -11,7 +11,7 @@ from halocline.errors import AlreadyExistsError, InputError, NotFoundError, Sche
 from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
-from halocline.table.delta.convert import Converting
+from halocline.table.delta.convert import convert_folder
 
 DAY = [field("day", "date"), field("code", "integer")]
 
@@ -37,7 +37,7 @@ def test_partitioned_folder_becomes_a_table_that_deltalake_reads_row_for_row(tmp
     put(tmp_path, "_temporary/half.parquet", pa.table({"id": [99]}))
     (tmp_path / "_SUCCESS").write_bytes(b"")
     (tmp_path / ".day.crc").write_bytes(b"")
-    table = Converting.convert_to_delta(tmp_path, partition_by=DAY)
+    table = convert_folder(tmp_path, partition_by=DAY)
     rows = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().sort_by("id").to_pylist()
     assert rows == [
         {"id": 1, "s": "x", "extra": None, "day": date(2024, 1, 31), "code": 7},
@@ -81,7 +81,7 @@ def test_every_type_is_what_spark_would_read(tmp_path):
         "struct": pa.array([{"a": 1}], pa.struct({"a": pa.int16()})),
     }
     put(tmp_path, "a.parquet", pa.table(columns))
-    Converting.convert_to_delta(tmp_path)
+    convert_folder(tmp_path)
     found = snapshot(tmp_path)
     types = {each["name"]: each["type"] for each in found.schema["fields"]}
     assert {name: type for name, type in types.items() if isinstance(type, str)} == {
@@ -107,7 +107,7 @@ def test_twelve_byte_timestamps_are_with_a_zone_at_any_depth(tmp_path):
     when = datetime(2024, 1, 31)
     table = pa.table({"l": pa.array([[when]], pa.list_(pa.timestamp("us"))), "t": pa.array([when], pa.timestamp("us"))})
     put(tmp_path, "a.parquet", table, use_deprecated_int96_timestamps=True)
-    Converting.convert_to_delta(tmp_path)
+    convert_folder(tmp_path)
     types = [each["type"] for each in snapshot(tmp_path).schema["fields"]]
     assert (types[0]["elementType"], types[1]) == ("timestamp", "timestamp")
 
@@ -118,13 +118,13 @@ def test_schema_that_spark_left_in_a_file_is_taken_without_ids_and_defaults(tmp_
     table = pa.table({"id": pa.array([1], pa.int32())})
     key = b"org.apache.spark.sql.parquet.row.metadata"
     put(tmp_path, "a.parquet", table.replace_schema_metadata({key: json.dumps(written)}))
-    Converting.convert_to_delta(tmp_path)
+    convert_folder(tmp_path)
     assert snapshot(tmp_path).schema["fields"] == [field("id", "integer", True, {"comment": "key"})]
 
 
 def test_mapped_table_knows_its_files_by_their_names(tmp_path):
     put(tmp_path, "a.parquet", pa.table({"id": [1, 2]}))
-    Converting.convert_to_delta(tmp_path, properties={"delta.columnMapping.mode": "name"})
+    convert_folder(tmp_path, properties={"delta.columnMapping.mode": "name"})
     assert snapshot(tmp_path).columns.columns[0].physical == ("id",)
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path)))
     assert query.execute("SELECT sum(id) AS s FROM t").read_all()["s"].to_pylist() == [3]
@@ -132,7 +132,7 @@ def test_mapped_table_knows_its_files_by_their_names(tmp_path):
 
 def test_statistics_can_be_left_out_but_row_counts_stay(tmp_path):
     put(tmp_path, "a.parquet", pa.table({"id": [1, 2]}))
-    Converting.convert_to_delta(tmp_path, collect_stats=False)
+    convert_folder(tmp_path, collect_stats=False)
     assert stats(tmp_path) == {"a.parquet": {"numRecords": 2}}
 
 
@@ -159,5 +159,5 @@ def test_folder_that_cannot_be_a_table_is_refused_and_left_alone(tmp_path, files
             (tmp_path / path).write_bytes(b"{}")
     before = sorted(path for path in tmp_path.rglob("*"))
     with pytest.raises(error, match=words):
-        Converting.convert_to_delta(tmp_path, partition_by=partition_by)
+        convert_folder(tmp_path, partition_by=partition_by)
     assert sorted(path for path in tmp_path.rglob("*")) == before

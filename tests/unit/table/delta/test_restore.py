@@ -13,7 +13,8 @@ from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
-from halocline.table.delta.restore import Restoring
+from halocline.table.delta.restore import restore_version
+from halocline.table.opening import Opened
 
 
 class Lake:
@@ -49,7 +50,7 @@ class Lake:
         return sorted(self.snapshot(version).files()["path"].to_pylist())
 
     def restore(self, *arguments, **named):
-        return Restoring(self.store).restore(*arguments, **named)
+        return restore_version(Opened(self.store), *arguments, **named)
 
 
 def test_restoring_brings_back_files_columns_and_properties():

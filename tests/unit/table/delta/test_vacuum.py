@@ -11,7 +11,8 @@ from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
-from halocline.table.delta.vacuum import Upkeep
+from halocline.table.delta.vacuum import vacuum_files
+from halocline.table.opening import Opened
 
 DAY_MS = 86_400_000
 
@@ -47,7 +48,7 @@ class Lake:
         Transaction(Snapshot.load(self.store)).commit(actions, "WRITE")
 
     def vacuum(self, *arguments, **named):
-        return Upkeep(self.store).vacuum(*arguments, **named)
+        return vacuum_files(Opened(self.store), *arguments, **named)
 
     def operations(self):
         last = Snapshot.load(self.store).version

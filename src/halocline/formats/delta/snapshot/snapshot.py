@@ -15,7 +15,7 @@ lost its first commits looks the same as one older than protocols, and only the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -139,13 +139,18 @@ class Snapshot:
         """Whether new behaviour of that level may begin: always without a fleet, which then leaves it to the table."""
         return self.level is None or level <= self.level
 
-    def check(self, operation: str) -> None:
-        """The gate once more, for another operation on the same version.
+    def reopened(self, operation: str) -> Snapshot:
+        """The same version for another operation, behind the gate once more.
 
         Raises:
             IncompatibleError: The release may not.
         """
         _columns_behind_gate(self.header, self.protocol, self.release, operation)
+        return replace(self, operation=operation)
+
+    def is_newest(self) -> bool:
+        """Whether no later version has been committed meanwhile."""
+        return not self.store.exists(DELTA.commit_path(self.version + 1))
 
     @property
     def schema(self) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ class TestGate:
         log = LogBuilder().create(protocol=ProtocolAction(1, 7, None, ["fromTheFuture"]))
         snapshot = loaded(log)
         with pytest.raises(IncompatibleError, match="fromTheFuture") as caught:
-            snapshot.check("write")
+            snapshot.reopened("write")
         assert caught.value.condition == "WRITER_TOO_OLD"
         with pytest.raises(IncompatibleError):
             loaded(log, operation="write")

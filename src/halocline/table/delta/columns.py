@@ -1,0 +1,102 @@
+"""The columns of a table: new ones, other names, wider types, descriptions for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from halocline.formats.delta.configuration import alter as change
+from halocline.formats.delta.configuration import schema_edit
+from halocline.formats.delta.configuration.schema_edit import Node, Path
+from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.features import support
+from halocline.table.delta.alter import Altered, ColumnPath, alter, path_of
+from halocline.table.opening import Opened
+
+
+def add_columns(table: Opened, columns: Sequence[Node], parent: ColumnPath = ()) -> Altered:
+    """Adds nullable columns at the end of the table or of a struct.
+
+    A column whose type needs a feature that the table lacks is refused: add the feature first, or allow writes to
+    raise the protocol with `halocline.protocol.autoUpgrade`.
+    """
+    where = path_of(parent)
+
+    def grown(state: TableState) -> TableState:
+        future = {"type": "struct", "fields": [*state.schema["fields"], *columns]}
+        ready = support.prepared_for(state, future, auto_upgrade=table.settings.auto_upgrade, table=table.url)
+        return change.add_columns(ready, columns, where)
+
+    added = [{"column": dict(each)} for each in columns]
+    asked = None if table.settings.auto_upgrade else frozenset[str]()
+    return alter(table, grown, "ADD COLUMNS", lambda _: {"columns": added}, asked=asked)
+
+
+def rename_column(table: Opened, column: ColumnPath, name: str) -> Altered:
+    """Gives a column another name; needs column mapping."""
+    path = path_of(column)
+    to = ".".join((*path[:-1], name))
+    return alter(
+        table,
+        lambda state: change.rename_column(state, path, name),
+        "RENAME COLUMN",
+        lambda _: {"oldColumnPath": ".".join(path), "newColumnPath": to},
+    )
+
+
+def drop_column(table: Opened, *columns: ColumnPath) -> Altered:
+    """Takes columns away; needs column mapping. Their data stays in the files until those are written again."""
+    paths = [path_of(each) for each in columns]
+    return alter(
+        table,
+        lambda state: change.drop_columns(state, paths),
+        "DROP COLUMNS",
+        lambda _: {"columns": [".".join(path) for path in paths]},
+    )
+
+
+def widen_column(table: Opened, column: ColumnPath, type: Any) -> Altered:
+    """Gives a column a wider type, as the log spells types; needs type widening."""
+    path = path_of(column)
+    snapshot = table.snapshot("write")
+    return alter(
+        table,
+        lambda state: change.change_type(state, path, type, version=snapshot.version + 1),
+        "CHANGE COLUMN",
+        lambda _: {"column": {"name": ".".join(path), "type": type}},
+        snapshot,
+    )
+
+
+def allow_nulls(table: Opened, column: ColumnPath) -> Altered:
+    """Takes NOT NULL from a column."""
+    path = path_of(column)
+    return alter(
+        table,
+        lambda state: change.allow_nulls(state, path),
+        "CHANGE COLUMN",
+        lambda _: {"column": {"name": ".".join(path), "nullable": True}},
+    )
+
+
+def comment_column(table: Opened, column: ColumnPath, comment: str | None) -> Altered:
+    """Describes a column for people; None takes the description away."""
+    path = path_of(column)
+    return alter(
+        table,
+        lambda state: state.evolved(schema=_commented(state, path, comment)),
+        "CHANGE COLUMN",
+        lambda _: {"column": {"name": ".".join(path), "metadata": {"comment": comment}}},
+    )
+
+
+def _commented(state: TableState, path: Path, comment: str | None) -> Any:
+    here, _ = schema_edit.find(state.schema, path)
+
+    def commented(each: Path, field: Node) -> Node:
+        if each != here:
+            return field
+        notes = {key: value for key, value in (field.get("metadata") or {}).items() if key != "comment"}
+        return {**field, "metadata": notes if comment is None else {**notes, "comment": comment}}
+
+    return schema_edit.map_fields(state.schema, commented)

@@ -1,0 +1,56 @@
+"""Deleting the rows that meet a condition, or all of them."""
+
+from __future__ import annotations
+
+from halocline.formats.delta.commit.transaction import system_clock
+from halocline.formats.delta.log.file_actions import removes_from
+from halocline.table.admission import state_of
+from halocline.table.delta.clauses import Clause, Expression, Kind
+from halocline.table.delta.matches import matches
+from halocline.table.delta.removal import remove_rows
+from halocline.table.delta.row_changes import Changed, change_rows
+from halocline.table.delta.row_commit import RowChange, RowsChanged
+from halocline.table.delta.row_files import RowFiles
+from halocline.table.opening import Opened
+
+
+def delete_rows(table: Opened, where: Expression | None = None) -> RowsChanged:
+    """Deletes the rows that meet a condition, all rows without one.
+
+    Args:
+        table: The table.
+        where: SQL text, or a Spark column. Text also tells which files need not be looked into.
+
+    Raises:
+        InputError: The condition cannot be used, or the table only takes new rows.
+        IncompatibleError: The release that acts may not write the table.
+        ConflictError: Somebody else changed the same rows first.
+
+    Example:
+        >>> Table.for_path("lake/orders", spark).delete("day < '2026-01-01'").metrics  # doctest: +SKIP
+        {'numRemovedFiles': 12, 'numDeletedRows': 48211, ...}
+    """
+    work = RowChange(table, "a delete")
+    if where is None:
+        found = work.transaction.files()
+        removes = list(removes_from(found, timestamp_ms=system_clock(), data_change=True))
+        rows = matches(work.spark, work.snapshot, found, "true").rows
+        with RowFiles(table.store, state_of(work.snapshot)) as files:
+            return work.commit(files, Changed(removes, deleted=rows), "DELETE", None)
+    is_steady = work.is_steady(where)
+    candidates = work.transaction.files(where if isinstance(where, str) else None)
+    with RowFiles(table.store, state_of(work.snapshot)) as files:
+        if is_steady and isinstance(where, str):
+            gone = remove_rows(work.spark, work.snapshot, candidates, where, files)
+            changed = Changed(
+                gone.removes,
+                gone.adds,
+                changes=gone.changes,
+                rows=gone.copied_rows,
+                deleted=gone.deleted_rows,
+            )
+        else:
+            hits = work.hits(candidates, where)
+            clauses = [Clause(Kind.DELETE, where)]
+            changed = change_rows(work.spark, work.snapshot, state_of(work.snapshot), hits, clauses, files)
+        return work.commit(files, changed, "DELETE", where)

@@ -1,0 +1,113 @@
+"""The features that a table requires of others: one more, as many as a pair of versions stands for, or one less.
+
+Some features on their way out need rows to be written again. That takes a session; see
+`halocline.table.delta.rewriting`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from halocline.compat.forecast import Client
+from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.features import drop, support
+from halocline.formats.delta.features import drop_plan as planning
+from halocline.formats.delta.features.drop import Dropped
+from halocline.formats.delta.features.drop_plan import DropPlan
+from halocline.table.delta.alter import Altered, alter, asking
+from halocline.table.delta.rewriting import SparkRewriter
+from halocline.table.opening import Opened
+
+_VERSIONS: Final = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+
+
+def upgrade(table: Opened, to: str) -> Altered:
+    """Moves the table to a feature, given by its name, or to a pair of protocol versions such as `(3,7)`.
+
+    Raises:
+        IncompatibleError: Somebody known would break, or this release cannot write such a table.
+        NotFoundError: No feature of that name is known.
+
+    Example:
+        >>> Table.for_path("lake/orders").upgrade("deletionVectors")  # doctest: +SKIP
+    """
+    versions = _VERSIONS.fullmatch(to)
+    if versions is None:
+        return add_feature_support(table, to)
+    return upgrade_table_protocol(table, int(versions[1]), int(versions[2]))
+
+
+def add_feature_support(table: Opened, name: str) -> Altered:
+    """Adds a feature, and what it requires, to the table's protocol, without switching it on.
+
+    Raises:
+        IncompatibleError: Somebody known would break, or this release cannot write such a table.
+        NotFoundError: No feature of that name is known.
+    """
+    return alter(
+        table,
+        lambda state: support.with_feature(state, name),
+        "UPGRADE PROTOCOL",
+        protocol_parameters,
+        asked=None,
+    )
+
+
+def upgrade_table_protocol(table: Opened, reader: int, writer: int) -> Altered:
+    """Raises the table's protocol to what a pair of version numbers stands for; it is never lowered.
+
+    Raises:
+        IncompatibleError: Somebody known would break, or this release cannot write such a table.
+        InputError: There is no such pair of versions.
+    """
+    return alter(
+        table,
+        lambda state: support.with_versions(state, reader, writer),
+        "UPGRADE PROTOCOL",
+        protocol_parameters,
+        asked=None,
+    )
+
+
+def downgrade(table: Opened, to: str) -> Dropped:
+    """Moves the table back to what it is without a feature, given by its name; see `drop_feature_support`."""
+    return drop_feature_support(table, to)
+
+
+def drop_feature_support(table: Opened, name: str, truncate_history: bool = False) -> Dropped:
+    """Takes a feature out of the table; see `halocline.formats.delta.features.drop`.
+
+    Args:
+        table: The table.
+        name: The feature.
+        truncate_history: Delete old versions that use it, rather than protect them. That takes two calls, a day
+            apart, and leaves nothing behind that other clients do not know.
+
+    Raises:
+        NotYetError: History must grow older first; call again at the time that the error names.
+        InputError: The table does not have the feature, or it cannot be dropped as things stand.
+    """
+    table.snapshot("write.metadata")
+    return drop.drop_feature(
+        table.store,
+        name,
+        truncate_history=truncate_history,
+        admit=asking(table),
+        rewriter=None if table.session is None else SparkRewriter(table.session),
+        release=table.release,
+        clock=table.clock,
+        legacy_protocol=table.settings.allow_missing_protocol,
+    )
+
+
+def plan_drop(table: Opened, name: str, clients: Iterable[Client] = ()) -> DropPlan:
+    """What dropping a feature takes, and whom each way leaves able to write. Nothing is changed."""
+    table.snapshot("write.metadata")
+    return planning.plan_drop(table.store, name, clients=tuple(clients))
+
+
+def protocol_parameters(state: TableState) -> Mapping[str, Any]:
+    """What the history says of a change of the protocol."""
+    return {"newProtocol": state.protocol.to_action()}

@@ -1,0 +1,104 @@
+"""Putting rows in place of others: of all, of those that meet a condition, or of whole partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from halocline.errors import ConstraintError
+from halocline.formats.delta.actions.action import Action, Add
+from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
+from halocline.spark.types import input_schema
+from halocline.spark.write.row_plan import Incoming, incoming, outside
+from halocline.spark.write.rules import Rule
+from halocline.table.delta.replacement import Replacement, SchemaMode
+from halocline.table.delta.row_changes import inserted
+from halocline.table.delta.row_commit import begun, check_removable
+from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.write_attempt import (
+    Txn,
+    check_choice,
+    committed,
+    is_done,
+    parameters_of,
+    repeated,
+    target_state,
+)
+from halocline.table.opening import Opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def overwrite_rows(
+    table: Opened,
+    df: DataFrame,
+    *,
+    where: str | None = None,
+    partitions: Literal["static", "dynamic"] = "static",
+    schema_mode: SchemaMode | None = None,
+    partition_by: Sequence[str] | None = None,
+    txn: Txn | None = None,
+    user_metadata: str | None = None,
+) -> int:
+    """Puts rows in place of others, and returns the version that has them.
+
+    Args:
+        table: The table.
+        df: The new rows.
+        where: Replace the rows that meet this condition, and no others; every new row must meet it, too. All rows
+            are replaced without one.
+        partitions: `dynamic` replaces exactly the partitions that the new rows are in.
+        schema_mode: `merge` lets the table grow; `overwrite` gives it the columns of the rows.
+        partition_by: With `schema_mode="overwrite"`, the new partition columns; they stay if left out.
+        txn: An application and its own version. If the table has that version or a later one, nothing is done.
+        user_metadata: A note for the history.
+
+    Raises:
+        SchemaError: The columns do not fit.
+        ConstraintError: A row breaks a rule of the table, or does not meet the condition; nothing was written.
+        InputError: The table only takes new rows, or the arguments contradict each other.
+        IncompatibleError: The release that acts may not write the table.
+        ConflictError: Somebody else changed what this would have replaced.
+
+    Example:
+        >>> Table.for_path("lake/orders", spark).overwrite(df, where="day = '2026-11-01'")  # doctest: +SKIP
+        14
+    """
+    input_schema.checked_frame(df)
+    check_choice("schema_mode", schema_mode, (None, "merge", "overwrite"))
+    check_choice("partitions", partitions, ("static", "dynamic"))
+    plan = Replacement.asked(where, partitions, schema_mode, partition_by)
+    return repeated(lambda: _overwrite(table, df, plan, txn, user_metadata))
+
+
+def _overwrite(table: Opened, df: DataFrame, plan: Replacement, txn: Txn | None, user_metadata: str | None) -> int:
+    snapshot = table.snapshot("write")
+    transaction = begun(df.sparkSession, snapshot)
+    if is_done(transaction, txn):
+        return snapshot.version
+    check_removable(snapshot, "an overwrite")
+    spark = df.sparkSession
+    state = target_state(table, df, snapshot, plan.schema_mode, plan.partition_by)
+    further = [plan.rule(spark, snapshot)] if plan.where is not None else []
+    rows = incoming(df, state, table=table.url, further=further)
+    with RowFiles(table.store, state) as files:
+        adds = _written(files, rows, plan)
+        removal = plan.removal(spark, snapshot, transaction, adds, files)
+        changes = inserted(spark, table.store, state, adds, files) if removal.is_recorded else []
+        parameters = {**parameters_of("Overwrite", state, plan.schema_mode), **plan.parameters}
+        metrics = plan.metrics(files.figures([*adds, *removal.adds]), removal, len(changes))
+        tags = {PRESERVED_TAG: "true"} if files.identities().names and removal.adds else None
+        actions: list[Action] = [*adds, *removal.actions, *changes]
+        if not files.actions(actions) and txn is None:
+            return snapshot.version
+        return committed(files, transaction, actions, parameters, metrics, txn, user_metadata, tags)
+
+
+def _written(files: RowFiles, rows: Incoming, plan: Replacement) -> list[Add]:
+    try:
+        return files.write(rows)
+    except ConstraintError as error:
+        if plan.where is None:
+            raise
+        raise outside(error, Rule("", plan.where), plan.where) from None

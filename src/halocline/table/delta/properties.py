@@ -1,0 +1,96 @@
+"""The properties of a table, and its description for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration import alter as change
+from halocline.formats.delta.configuration import row_tracking
+from halocline.formats.delta.configuration.properties import flag
+from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.features import row_ids, support
+from halocline.table.admission import state_of
+from halocline.table.delta.alter import Altered, ColumnPath, alter
+from halocline.table.delta.columns import comment_column
+from halocline.table.delta.features import protocol_parameters
+from halocline.table.opening import Opened
+
+
+def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
+    """Sets properties; one that switches a feature on also adds it to the protocol.
+
+    Raises:
+        InputError: A property cannot have that value, or an existing table gains the feature only by name.
+        IncompatibleError: Somebody known would break.
+    """
+    wanted = {key: str(value) for key, value in values.items()}
+    state = state_of(snapshot := table.snapshot("write"))
+    target = change.set_properties(state, wanted)
+    if flag(target.metadata.configuration, row_ids.ENABLED) and not flag(snapshot.configuration, row_ids.ENABLED):
+        return _enable_row_tracking(table, wanted)
+    return alter(
+        table,
+        lambda state: change.set_properties(state, wanted),
+        "SET TBLPROPERTIES",
+        lambda _: {"properties": wanted},
+        snapshot,
+        asked=support.asked_by(wanted, snapshot.protocol),
+    )
+
+
+def unset_properties(table: Opened, keys: Iterable[str], *, if_exists: bool = False) -> Altered:
+    """Takes properties away. Features stay in the protocol; `drop_feature_support` takes one out."""
+    names = list(keys)
+    return alter(
+        table,
+        lambda state: change.unset_properties(state, names, if_exists=if_exists),
+        "UNSET TBLPROPERTIES",
+        lambda _: {"properties": names, "ifExists": if_exists},
+    )
+
+
+def set_comment(table: Opened, comment: str | None, column: ColumnPath | None = None) -> Altered:
+    """Describes the table, or one of its columns, for people; None takes the description away."""
+    if column is None:
+        return alter(
+            table,
+            lambda state: _described(state, comment),
+            "SET TBLPROPERTIES",
+            lambda _: {"properties": {"comment": comment}},
+        )
+    return comment_column(table, column, comment)
+
+
+def _enable_row_tracking(table: Opened, wanted: Mapping[str, str]) -> Altered:
+    """Every row has an id before the table says so: the feature first, then ids for old files, then the switch."""
+    supported = alter(
+        table,
+        lambda state: support.with_feature(state, row_tracking.FEATURE),
+        "UPGRADE PROTOCOL",
+        protocol_parameters,
+        asked=frozenset({row_tracking.FEATURE}),
+    )
+    if flag(table.snapshot("write").configuration, "delta.rowTrackingSuspended"):
+        alter(
+            table,
+            lambda state: change.set_properties(state, {"delta.rowTrackingSuspended": "false"}),
+            "SET TBLPROPERTIES",
+            lambda _: {"properties": {"delta.rowTrackingSuspended": "false"}},
+        )
+    row_ids.backfill(lambda: table.snapshot("write"), lambda snapshot: Transaction(snapshot, clock=table.clock))
+    names = row_ids.materialised_columns()
+
+    def switched_on(state: TableState) -> TableState:
+        kept = {key: state.metadata.configuration.get(key, value) for key, value in names.items()}
+        return change.set_properties(state, {**kept, **wanted})
+
+    asked = support.asked_by(wanted, table.snapshot("write").protocol)
+    switched = alter(table, switched_on, "SET TBLPROPERTIES", lambda _: {"properties": dict(wanted)}, asked=asked)
+    return replace(switched, admission=supported.admission) if supported.admission.grows else switched
+
+
+def _described(state: TableState, comment: str | None) -> TableState:
+    described = replace(state.metadata, description=comment)
+    return replace(state, metadata=described, before=state.before or replace(state, reasons=()))

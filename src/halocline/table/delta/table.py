@@ -1,0 +1,149 @@
+"""A Delta table, as a user holds it: one line for every verb, which stands in the module of its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.verdict import Verdict, can
+from halocline.formats.base import TableFormat
+from halocline.formats.delta.log.header import TableHeader, read_header
+from halocline.formats.delta.snapshot.detail import detail_of
+from halocline.formats.delta.snapshot.history import HistoryEntry, history
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.table.delta import append as adding
+from halocline.table.delta import clone, columns, constraints, properties, read
+from halocline.table.delta import features as requirements
+from halocline.table.delta.convert import convert_folder
+from halocline.table.delta.create import create_table, replace_table
+from halocline.table.delta.delete import delete_rows
+from halocline.table.delta.merge_builder import begin_merge
+from halocline.table.delta.optimize import begin_optimize
+from halocline.table.delta.overwrite import overwrite_rows
+from halocline.table.delta.read import read_changes, read_rows
+from halocline.table.delta.restore import restore_version
+from halocline.table.delta.update import update_rows
+from halocline.table.delta.vacuum import vacuum_files
+from halocline.table.opening import Moment
+from halocline.table.table import Table, verb
+
+
+class DeltaLakeTable(Table, format=TableFormat.DELTA):
+    """A table in the format of Delta Lake.
+
+    Example:
+        >>> orders = Table.for_path("lake/orders", spark)  # doctest: +SKIP
+        >>> orders.merge(df, "t.id = s.id").when_matched_update_all().execute()  # doctest: +SKIP
+    """
+
+    _create = staticmethod(create_table)
+    _replace = staticmethod(replace_table)
+    _convert = staticmethod(convert_folder)
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def header(self) -> TableHeader:
+        """The newest protocol and metadata. Needs no right to read: it is how others are judged."""
+        return read_header(self.store)
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self.header.version
+
+    @property
+    def protocol(self) -> Protocol:
+        """What the table requires of those who use it."""
+        return self._protocol_in(self.header)
+
+    def features(self) -> dict[str, str]:
+        """See `Table.features`."""
+        header = self.header
+        protocol = self._protocol_in(header)
+        enabled = protocol.enabled(header.table_metadata)
+        known = {name: "enabled" if name in enabled else "supported" for name in protocol.features}
+        return dict(sorted((known | dict.fromkeys(protocol.unknown_features, "unknown")).items()))
+
+    def can(self, release: str | Release, operation: str = "read") -> Verdict:
+        """See `Table.can`."""
+        header = self.header
+        protocol = self._protocol_in(header)
+        return can(release, protocol, operation, enabled=protocol.enabled(header.table_metadata))
+
+    def _protocol_in(self, header: TableHeader) -> Protocol:
+        return header.protocol_or_legacy() if self.opened.settings.allow_missing_protocol else header.protocol
+
+    def snapshot(
+        self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None
+    ) -> Snapshot:
+        """A version of the table, behind the gate; see `halocline.table.opening`."""
+        return self.opened.snapshot(operation, version=version, timestamp=timestamp)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The newest schema, as parsed JSON; `pyspark.sql.types.StructType.fromJson` takes it."""
+        return dict(self.snapshot().schema)
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """Who did what, newest version first."""
+        return history(self.snapshot(), limit)
+
+    def detail(self) -> dict[str, Any]:
+        """What the table is, under the names that Delta's `DESCRIBE DETAIL` uses."""
+        return detail_of(self.snapshot()).to_dict()
+
+    # ------------------------------------------------------------------ rows
+
+    to_df = verb(read_rows)
+    changes = verb(read_changes)
+    register_view = verb(read.register_view)
+    append = verb(adding.append_rows)
+    append_batch = verb(adding.append_batch)
+    overwrite = verb(overwrite_rows)
+    delete = verb(delete_rows)
+    update = verb(update_rows)
+    merge = verb(begin_merge)
+
+    # ------------------------------------------------------------------ maintenance
+
+    optimize = verb(begin_optimize)
+    vacuum = verb(vacuum_files)
+    restore = verb(restore_version)
+
+    def shallow_clone(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        properties: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> DeltaLakeTable:
+        """See `halocline.table.delta.clone.shallow_clone`."""
+        made = clone.shallow_clone(
+            self.opened, path, version=version, timestamp=timestamp, properties=properties, options=options
+        )
+        return DeltaLakeTable(made)
+
+    # ------------------------------------------------------------------ what it requires, and has
+
+    upgrade = verb(requirements.upgrade)
+    downgrade = verb(requirements.downgrade)
+    add_feature_support = verb(requirements.add_feature_support)
+    upgrade_table_protocol = verb(requirements.upgrade_table_protocol)
+    drop_feature_support = verb(requirements.drop_feature_support)
+    plan_drop = verb(requirements.plan_drop)
+    set_properties = verb(properties.set_properties)
+    unset_properties = verb(properties.unset_properties)
+    set_comment = verb(properties.set_comment)
+    add_constraint = verb(constraints.add_constraint)
+    drop_constraint = verb(constraints.drop_constraint)
+    add_columns = verb(columns.add_columns)
+    rename_column = verb(columns.rename_column)
+    drop_column = verb(columns.drop_column)
+    widen_column = verb(columns.widen_column)
+    allow_nulls = verb(columns.allow_nulls)

@@ -1,0 +1,49 @@
+"""Giving columns of the rows that meet a condition, or of all rows, new values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from halocline.errors import InputError
+from halocline.table.admission import state_of
+from halocline.table.delta.clauses import Clause, Expression, Kind, check_analysed
+from halocline.table.delta.row_changes import change_rows
+from halocline.table.delta.row_commit import RowChange, RowsChanged
+from halocline.table.delta.row_edits import checked_values
+from halocline.table.delta.row_files import RowFiles
+from halocline.table.opening import Opened
+
+
+def update_rows(table: Opened, set: Mapping[str, Any], where: Expression | None = None) -> RowsChanged:
+    """Gives columns of the rows that meet a condition, or of all rows, new values.
+
+    Args:
+        table: The table.
+        set: The new value of each column: SQL text, a Spark column, or a constant that is no text. A nested field
+            is named by its path. Values may speak of the row as it was.
+        where: SQL text, or a Spark column. Text also tells which files need not be looked into.
+
+    Raises:
+        InputError: A column or an expression cannot be used, or the table only takes new rows.
+        SchemaError: A value does not fit its column.
+        ConstraintError: A changed row breaks a rule of the table; nothing was written.
+        IncompatibleError: The release that acts may not write the table.
+        ConflictError: Somebody else changed the same rows first.
+
+    Example:
+        >>> orders = Table.for_path("lake/orders", spark)  # doctest: +SKIP
+        >>> orders.update({"status": "'late'"}, "due < current_date()").version  # doctest: +SKIP
+        15
+    """
+    work = RowChange(table, "an update")
+    if not set:
+        raise InputError("no column is to be set", sides={"given": "nothing"}, next_step="update({'status': ...})")
+    values = checked_values(set, work.snapshot.schema, "target", table.url)
+    clause = Clause(Kind.UPDATE, where, values)
+    check_analysed(work.columns, [clause], f"the update of {table.url}")
+    candidates = work.transaction.files(where if isinstance(where, str) else None)
+    with RowFiles(table.store, state_of(work.snapshot)) as files:
+        hits = work.hits(candidates, where)
+        changed = change_rows(work.spark, work.snapshot, state_of(work.snapshot), hits, [clause], files)
+        return work.commit(files, changed, "UPDATE", where)

@@ -1,0 +1,124 @@
+"""One door to tables of every format: the class of the format, its verbs, and how often the log is read."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from halocline.errors import MissingVerbError, NotFoundError, UnsupportedError
+from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.storage import open_store
+from halocline.storage.memory import MemoryStore
+from halocline.table import DeltaLakeTable, Table
+
+
+@pytest.fixture
+def url(request) -> str:
+    """A table with one file."""
+    url = f"memory://{request.node.name}/orders"
+    schema = {"type": "struct", "fields": [field("id", "long")]}
+    Transaction.create(open_store(url)).commit(new_table(schema).actions, "CREATE TABLE")
+    append(url, "a.parquet")
+    return url
+
+
+def append(url: str, name: str) -> None:
+    snapshot = Snapshot.load(open_store(url))
+    Transaction(snapshot).commit([Add(name, {}, 9, 1, True)], "WRITE", {"mode": "Append"})
+
+
+@pytest.fixture
+def fetched(monkeypatch) -> list[str]:
+    """The objects that were read, one after the other."""
+    seen: list[str] = []
+    real = MemoryStore.fetch
+
+    def fetch(store, path):
+        seen.append(path)
+        return real(store, path)
+
+    monkeypatch.setattr(MemoryStore, "fetch", fetch)
+    return seen
+
+
+def test_a_path_gives_the_class_of_its_format(url):
+    table = Table.for_path(url)
+    assert isinstance(table, DeltaLakeTable)
+    assert type(DeltaLakeTable.for_path(url)) is type(table)
+    assert repr(table) == f"DeltaLakeTable('{url}')"
+
+
+def test_a_format_without_a_class_is_refused_by_name(tmp_path):
+    (tmp_path / ".hoodie").mkdir()
+    (tmp_path / ".hoodie/hoodie.properties").write_text("hoodie.table.name=orders\n")
+    with pytest.raises(UnsupportedError, match="hudi") as refused:
+        Table.for_path(tmp_path)
+    assert refused.value.sides["this release"] == "delta"
+    with pytest.raises(UnsupportedError, match="parquet"):
+        Table.create(tmp_path / "new", "id BIGINT", format="parquet")
+
+
+def test_a_verb_that_the_format_lacks_names_the_nearest_one(url):
+    table = Table.for_path(url)
+    with pytest.raises(UnsupportedError, match="delta tables have no 'optimise'") as refused:
+        table.optimise()
+    assert refused.value.next_step == "Use optimize."
+    with pytest.raises(MissingVerbError) as refused:
+        table.xyzzy()
+    assert "optimize" in refused.value.next_step
+
+
+def test_looking_for_an_attribute_that_is_missing_is_no_surprise_to_python(url):
+    table = Table.for_path(url)
+    assert not hasattr(table, "optimise")
+    assert not hasattr(table, "_repr_html_")
+    assert copy.copy(table).url == url
+
+
+def test_verbs_show_the_signature_and_the_words_of_their_function():
+    from inspect import signature
+
+    assert list(signature(DeltaLakeTable.delete).parameters) == ["table", "where"]
+    assert "Deletes the rows" in DeltaLakeTable.delete.__doc__
+
+
+def test_opening_and_the_first_verb_read_the_log_once(url, fetched):
+    table = Table.for_path(url)
+    assert fetched
+    fetched.clear()
+    assert table.snapshot("write").version == 1
+    assert [path[-6:] for path in fetched] == ["2.json"], "all that is looked for is a newer version"
+    table.snapshot()
+    assert fetched, "later calls look again"
+
+
+def test_a_version_committed_after_opening_is_seen_by_the_first_verb(url):
+    table = Table.for_path(url)
+    append(url, "b.parquet")
+    assert table.snapshot().version == 2
+    append(url, "c.parquet")
+    assert table.snapshot().version == 3
+
+
+def test_the_snapshot_of_the_opening_is_checked_again_for_the_verb(url):
+    table = Table.for_path(url, release="deltalake@1.0.2")
+    assert table.snapshot("write").operation == "write"
+
+
+@pytest.mark.parametrize("ask", [lambda t: t.can("trino@426"), lambda t: t.features(), lambda t: t.protocol])
+def test_what_is_said_of_a_table_comes_from_one_version(url, fetched, ask):
+    table = Table.for_path(url)
+    fetched.clear()
+    ask(table)
+    assert len(fetched) == len(set(fetched)), f"read twice: {fetched}"
+
+
+def test_no_table_is_not_found(tmp_path):
+    with pytest.raises(NotFoundError, match="no table"):
+        Table.for_path(tmp_path)
+    assert not Table.is_table(tmp_path)
