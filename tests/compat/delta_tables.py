@@ -1,6 +1,6 @@
 """Small Delta tables, written action by action, one for each thing a client may or may not understand.
 
-Nothing here uses Halocline or a Delta client: the tables are made of JSON, Parquet and the bytes that the
+Neither Halocline nor a Delta client writes anything here: the tables are made of JSON, Parquet and the bytes that the
 specification asks for, so that neither side of the comparison is judged by itself.
 """
 
@@ -18,6 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap
+
+from halocline.compat.protocol import Protocol
+from halocline.compat.terms import Terms
 
 ROWS = [(1, "a"), (2, "b"), (3, "c")]
 _TIME = 1_700_000_000_000
@@ -54,6 +57,11 @@ class Case:
     short_row: Mapping[str, Any] | None = None
     must_refuse: tuple[str, ...] = ()
     promised: Callable[[list[dict[str, Any]], pa.Table], str] = lambda actions, rows: ""
+
+    @property
+    def terms(self) -> Terms:
+        """What the table asks of those who use it."""
+        return Terms(Protocol.parse(self.protocol), self.enabled)
 
 
 def protocol_action(text: str) -> dict[str, Any]:

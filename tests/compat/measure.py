@@ -68,7 +68,7 @@ def measure(client: Client) -> Iterator[Outcome]:
                 observed, note = _observe(worker, case, operation)
                 if observed is None:
                     continue
-                predicted = can(client.release, case.protocol, operation, enabled=case.enabled).answer
+                predicted = can(client.release, case.terms, operation).answer
                 by_source = _by_source(client, case, operation)
                 names = (client.release, case.name, case.protocol, operation)
                 yield Outcome(*names, predicted, observed, by_source, client.unseen, note)
@@ -79,7 +79,7 @@ def measure(client: Client) -> Iterator[Outcome]:
 def _by_source(client: Client, case: Case, operation: str) -> Answer | None:
     if not (_GATES / f"{client.product}.toml").exists():
         return None
-    return can(client.release, case.protocol, operation, enabled=case.enabled, knowledge=_gates()).answer
+    return can(client.release, case.terms, operation, knowledge=_gates()).answer
 
 
 @lru_cache(maxsize=1)

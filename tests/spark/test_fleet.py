@@ -131,7 +131,7 @@ def test_a_feature_goes_on_and_off_while_emulated_releases_read_and_write(fleet,
         with hc.connect(hosting.address, name="ops") as ops:
             until(lambda: {"finance", "ingest"} <= users(admin, orders).keys() or bool(failed))
             until(lambda: ops.gate("delta", 4))
-            checked = orders.set_properties(SWITCH).admission.checked
+            checked = orders.set_properties(SWITCH).approval.checked
             assert "finance (deltalake@1.6.6)" in checked
             assert "ingest (delta-spark@4.0.0)" in checked
             until(lambda: orders.snapshot().level == 4)

@@ -13,7 +13,7 @@ from rich.text import Text
 from halocline.cli.inspect import TableArgument, age_text
 from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, columns, emit
 from halocline.compat.answer import Answer
-from halocline.compat.forecast import READING, WRITING, Client, Forecast, Outlook, forecast, next_step
+from halocline.compat.breaks import READING, WRITING, Client, Forecast, Outlook, forecast, next_step
 from halocline.compat.release import Release
 from halocline.compat.verdict import Verdict
 from halocline.errors import InputError

@@ -17,6 +17,7 @@ from halocline.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from halocline.fleet.member.admin import AdminClient
+    from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 app = typer.Typer(name="fleet", help="Who is there, at which level, and what is in the way.", no_args_is_help=True)
 downgrade = typer.Typer(name="downgrade", help="Let a level fall, phase by phase.", no_args_is_help=True)
@@ -84,16 +85,34 @@ def who_breaks(
     context: typer.Context,
     remove: Annotated[str, typer.Option(metavar="FEATURE", help="A feature that the services would lose.")] = "",
     level: Annotated[str, typer.Option("--raise", metavar="LADDER=LEVEL", help="A level that would rise.")] = "",
+    table: Annotated[str, typer.Option(metavar="TABLE", help="A table that would gain or lose features.")] = "",
+    enable: Annotated[list[str] | None, typer.Option(help="With --table: a feature to be switched on.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="With --table: a feature to be taken out.")] = None,
+    truncate_history: Annotated[bool, typer.Option(help="With --drop: old versions go rather than stay.")] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Show who would break if a feature went, or a level rose. Exits 2 if somebody would."""
+    """Show who would break if a feature went, a level rose, or a table changed. Exits 2 if somebody would."""
     pb, view = _parts()
-    if bool(remove) == bool(level):
-        raise InputError("say either --remove FEATURE or --raise LADDER=LEVEL")
+    if sum(map(bool, (remove, level, table))) != 1 or bool(table) != bool(enable or drop):
+        raise InputError("say one of --remove FEATURE, --raise LADDER=LEVEL, or --table TABLE with --enable or --drop")
     ladder, number = _level(level) if level else ("", 0)
-    request = pb.WhoBreaksRequest(remove=remove, ladder=ladder, level=number)
+    change = _table_change(table, enable or [], drop or [], truncate_history) if table else None
+    request = pb.WhoBreaksRequest(remove=remove, ladder=ladder, level=number, change=change)
     answer = _ask(context, output, "WhoBreaks", request, pb.AffectedResponse, lambda a: view.affected(a, "would break"))
     raise typer.Exit(INCOMPATIBLE if answer.affected else FINE)
+
+
+def _table_change(table: str, enable: list[str], drop: list[str], truncate_history: bool) -> pb.TableChange:
+    from halocline.fleet.usage.table_urls import canonical
+    from halocline.fleet.wire.messages import to_table_change
+    from halocline.formats.delta.features.support import propose
+    from halocline.formats.delta.log.header import read_header
+    from halocline.storage import open_store
+
+    store = open_store(table)
+    proposal = propose(read_header(store), enable=enable, drop=drop, truncate_history=truncate_history)
+    (after,) = proposal.ways.values()
+    return to_table_change(canonical(store.root), proposal.now, after)
 
 
 @app.command("raise")

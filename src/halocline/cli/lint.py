@@ -25,8 +25,7 @@ def show(
 ) -> int:
     """Find what is wrong with a table's protocol. The exit code is 2 if something is, or still is after --fix."""
     # Imported here: every command loads this module, and most open no table.
-    from halocline.compat.forecast import Client
-    from halocline.compat.protocol import Protocol
+    from halocline.compat.breaks import Client
     from halocline.compat.release import Release
     from halocline.formats.delta.maintain.lint import fix as repair
     from halocline.formats.delta.maintain.lint import lint
@@ -40,10 +39,7 @@ def show(
         emit(output, report.to_dict(), *_report(table, report))
         return FINE if report.clean else INCOMPATIBLE
 
-    def admit(before: Protocol, after: Protocol, enabled: frozenset[str]) -> str:
-        return gatekeeper.current().admit(gatekeeper.Change(store.root, before, after, enabled))
-
-    fixed = repair(store, admit, clients=clients)
+    fixed = repair(store, gatekeeper.approval_for(store.root), clients=clients)
     emit(output, {"table": store.root, **fixed.to_dict()}, *_fixed(table, fixed))
     return FINE if not fixed.left else INCOMPATIBLE
 

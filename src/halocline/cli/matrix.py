@@ -21,6 +21,7 @@ from halocline.compat.matrix import (
 )
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
 
 _STYLES = {Answer.OK: "green", Answer.REFUSED: "dim", Answer.UNKNOWN: "yellow", Answer.WRONG: "bold white on red"}
@@ -52,16 +53,20 @@ def show(
     checked_operation(operation)
     releases = [Release.parse(text) for text in release or ()]
     if protocol is not None and releases:
-        _show_verdicts(output, releases, Protocol.parse(protocol), operation, enabled)
+        _show_verdicts(output, releases, _terms(protocol, enabled), operation)
     elif protocol is not None:
-        table = Protocol.parse(protocol)
-        _show_protocol(output, products_of(table.format, product or ()), table, operation, enabled)
+        terms = _terms(protocol, enabled)
+        _show_protocol(output, products_of(terms.protocol.format, product or ()), terms, operation)
     elif releases:
         _show_releases(output, releases, format, operation, _tokens(format, operation, feature))
     else:
         _show_products(
             output, products_of(format, product or ()), format, operation, _tokens(format, operation, feature)
         )
+
+
+def _terms(protocol: str, enabled: list[str] | None) -> Terms:
+    return Terms(Protocol.parse(protocol), None if enabled is None else frozenset(enabled))
 
 
 def _tokens(format: str, operation: str, names: list[str] | None) -> tuple[str, ...]:
@@ -101,26 +106,22 @@ def _show_releases(
     emit(output, {"format": format, "operation": operation, "features": facts}, grid)
 
 
-def _show_protocol(
-    output: Format, products: tuple[Product, ...], protocol: Protocol, operation: str, enabled: list[str] | None
-) -> None:
-    judged = [each for product in products for each in protocol_stretches(product, protocol, operation, enabled)]
+def _show_protocol(output: Format, products: tuple[Product, ...], terms: Terms, operation: str) -> None:
+    judged = [each for product in products for each in protocol_stretches(product, terms, operation)]
     grid = columns("product", "releases", operation, "why")
     for at, each in enumerate(judged):
         again = at > 0 and judged[at - 1].product is each.product
         grid.add_row("" if again else each.product.name, _releases(each.product, each.stretch), *_told(each.verdict))
-    facts = {"protocol": str(protocol), "operation": operation, "releases": [each.to_dict() for each in judged]}
+    facts = {"protocol": str(terms.protocol), "operation": operation, "releases": [each.to_dict() for each in judged]}
     emit(output, facts, grid)
 
 
-def _show_verdicts(
-    output: Format, releases: list[Release], protocol: Protocol, operation: str, enabled: list[str] | None
-) -> None:
-    verdicts = [can(each, protocol, operation, enabled=enabled) for each in releases]
+def _show_verdicts(output: Format, releases: list[Release], terms: Terms, operation: str) -> None:
+    verdicts = [can(each, terms, operation) for each in releases]
     grid = columns("release", operation, "why", "fix")
     for each in verdicts:
         grid.add_row(str(each.release), *_told(each), str(each.fix or ""))
-    facts = {"protocol": str(protocol), "operation": operation, "verdicts": [each.to_dict() for each in verdicts]}
+    facts = {"protocol": str(terms.protocol), "operation": operation, "verdicts": [each.to_dict() for each in verdicts]}
     emit(output, facts, grid)
     raise typer.Exit(FINE if all(verdicts) else INCOMPATIBLE)
 

@@ -8,6 +8,7 @@ An *activation* is one condition over `TableMetadata`, written as one inline tab
     { properties = "delta.constraints." }                      any property whose key begins so
     { annotation = "delta.invariants" }                        any field carries that metadata key
     { column_type = "timestamp_ntz" }                          any column, or part of one, has that type
+    { partitioned = true }                                     the table has partition columns
     { always = true }                                          supporting it is using it
 
 A feature is enabled when it is supported and one of its activations holds. Values compare without regard to case,
@@ -61,6 +62,8 @@ class Activation(ABC):
                 return FieldAnnotation(key)
             case {"column_type": str(name)}:
                 return ColumnType(name)
+            case {"partitioned": True}:
+                return Partitioned()
             case {"always": True}:
                 return Always()
         raise MalformedError(f"{dict(record)} is no activation", condition="MALFORMED_KNOWLEDGE")
@@ -143,6 +146,18 @@ class ColumnType(Activation):
 
     def __str__(self) -> str:
         return f"a {self.name} column"
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned(Activation):
+    """The table has partition columns."""
+
+    def holds(self, metadata: TableMetadata) -> bool:
+        """True if there is a partition column."""
+        return bool(metadata.partition_columns)
+
+    def __str__(self) -> str:
+        return "partition columns"
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ class Feature:
         excludes_supported: Features that may not be supported while it is enabled.
         excludes_enabled: Features that may not be enabled while it is enabled.
         enabled_by: What switches it on; any one suffices.
+        modes: The ways to use it that clients tell apart, each with the condition under which it is used that way.
         added_by_metadata: True if switching it on also adds it to the protocol.
         upgrades_existing: True if that also happens silently to an existing table; otherwise it must be named first.
         enable_with: The properties that switch it on, key to value, where `enabled_by` leaves a choice.
@@ -114,6 +115,7 @@ class Feature:
     excludes_supported: frozenset[str] = frozenset()
     excludes_enabled: frozenset[str] = frozenset()
     enabled_by: tuple[Activation, ...] = ()
+    modes: tuple[tuple[str, Activation], ...] = ()
     added_by_metadata: bool = False
     upgrades_existing: bool = False
     enable_with: tuple[tuple[str, str], ...] = ()
@@ -174,6 +176,7 @@ class Feature:
         for key in ("requires", "requires_enabled", "excludes_supported", "excludes_enabled", "previews"):
             facts[_camel(key)] = sorted(getattr(self, key))
         facts["enabledBy"] = [str(each) for each in self.enabled_by]
+        facts["modes"] = {mode: str(condition) for mode, condition in self.modes}
         for key in ("added_by_metadata", "upgrades_existing", "create_only", "fails_others", "excludes_partitioning"):
             facts[_camel(key)] = getattr(self, key)
         if self.drop is not None:
@@ -360,7 +363,8 @@ _PLAIN = (
 
 
 def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> Feature:
-    unknown = data.keys() - {"name", "kind", "legacy", "enabled_by", "enable_with", "drop", "aliases", *_SETS, *_PLAIN}
+    structured = {"name", "kind", "legacy", "enabled_by", "modes", "enable_with", "drop", "aliases"}
+    unknown = data.keys() - {*structured, *_SETS, *_PLAIN}
     if unknown:
         raise MalformedError(
             f"the record of {format} feature {data['name']} has keys that mean nothing: {', '.join(sorted(unknown))}",
@@ -375,6 +379,7 @@ def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> F
         Kind(data["kind"]),
         None if legacy is None else (legacy[0], legacy[1]),
         enabled_by=tuple(map(Activation.from_record, data.get("enabled_by", ()))),
+        modes=tuple((mode, Activation.from_record(each)) for mode, each in data.get("modes", {}).items()),
         enable_with=tuple(data.get("enable_with", {}).items()),
         drop=_drop(data["drop"]) if "drop" in data else None,
         aliases=tuple(data.get("aliases", ())),

@@ -8,7 +8,7 @@ behind them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from halocline.compat.knowledge import Knowledge, Product, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import Support, support_of
+from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
 from halocline.versions import Version
 
@@ -113,19 +114,17 @@ class Judgement:
         return {"product": self.product.name, **self.stretch.to_dict(), "verdict": self.verdict.to_dict()}
 
 
-def protocol_stretches(
-    product: Product, protocol: Protocol, operation: str, enabled: Iterable[str] | None = None
-) -> tuple[Judgement, ...]:
-    """A product's history with a whole protocol, newest releases last.
+def protocol_stretches(product: Product, table: str | Protocol | Terms, operation: str) -> tuple[Judgement, ...]:
+    """A product's history with the terms of a table, newest releases last.
 
     Example:
         >>> product = Knowledge.load().product("delta-spark")
         >>> [f"{each.stretch}: {each.verdict}" for each in protocol_stretches(product, Protocol.delta(1, 3), "write")]
         ['[0.1.0, 0.8.0): refused: accepts writer version 3 from 0.8.0', '0.8.0: ok']
     """
-    in_use = None if enabled is None else frozenset(enabled)
-    bounds = product.boundaries(protocol.format, operation)
-    verdicts = [can(Release(product.name, bound), protocol, operation, enabled=in_use) for bound in bounds]
+    terms = Terms.read(table)
+    bounds = product.boundaries(terms.protocol.format, operation)
+    verdicts = [can(Release(product.name, bound), terms, operation) for bound in bounds]
     first_of = {verdict.release.version: verdict for verdict in verdicts}
     told = [
         Stretch(each.release.version, None, each.answer, what="; ".join(reason.text for reason in each.reasons))

@@ -50,6 +50,19 @@ class Release:
         """
         return text if isinstance(text, Release) else _parse(text)
 
+    @staticmethod
+    def reported(text: str) -> Release:
+        """The release that somebody reports; text that names none becomes an unknown version of what it says.
+
+        Example:
+            >>> str(Release.reported("trino@426")), str(Release.reported("nightly"))
+            ('trino@426', 'nightly@unknown')
+        """
+        try:
+            return _parse(text)
+        except InputError:
+            return Release(" ".join(text.split()) or "unnamed", Version.parse("unknown"))
+
     def __hash__(self) -> int:
         return self._hash
 

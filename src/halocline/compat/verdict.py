@@ -1,7 +1,7 @@
-"""Verdicts: may this release do this to a table with this protocol?
+"""Verdicts: may this release do this to a table with these terms?
 
-`can` answers for any release, `check` is the gate for the one that is about to act: it raises unless the answer is
-`ok`. Every part of Halocline that asks "may X do Y?" asks here.
+`can` answers for any release, `check` stops the one that is about to act: it raises unless the answer is `ok`. Every
+part of Halocline that asks "may X do Y?" asks here.
 
 How the answers to single tokens become one:
 
@@ -13,16 +13,15 @@ How the answers to single tokens become one:
 Two rules keep danger from being assumed away. A coarse question covers finer operations: if `read` is ok but the
 release has another way to read that returns wrong rows (`read.arrow`), the answer to `read` is `wrong`; ask for
 `read.query` or `read.arrow` to tell them apart. A finer operation that refuses is harmless and does not count.
-And without `enabled`, a feature that the numbers only imply counts as possibly in use where its use leads to wrong
-data, though not where it leads to a refusal.
+And where only the protocol is known, a feature that its numbers only imply counts as possibly in use where its use
+leads to wrong data, though not where it leads to a refusal.
 
-A mode of a feature may be given in `enabled` as `columnMapping:id`; products that make no difference answer as for
-the feature.
+Products that make no difference between the modes of a feature answer as for the feature.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,6 +33,7 @@ from halocline.compat.knowledge import Knowledge, checked_operation, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import Answered, Support, support_of
+from halocline.compat.terms import Terms, base
 from halocline.errors import IncompatibleError
 
 _NOTHING: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class Need:
         required: The tokens that must be provided.
         plain: Those of them that are no modes of features.
         possible: Features that may be in use without being required by name.
-        enabled: The features known to be in use; None if that is not known.
+        in_use: What is known to be in use; None if that is not known.
         table: What is true of the table, as conditions of facts name it.
         format: The table format.
     """
@@ -56,13 +56,13 @@ class Need:
     required: frozenset[str]
     plain: frozenset[str]
     possible: frozenset[str]
-    enabled: frozenset[str] | None
+    in_use: frozenset[str] | None
     table: frozenset[str]
     format: str
 
     def uses(self, token: str) -> bool:
         """Whether the token counts as in use. Where nothing is known about use, what is required counts."""
-        return self.enabled is None or token in self.enabled or feature(self.format, token).name in self.enabled
+        return self.in_use is None or token in self.in_use or feature(self.format, token).name in self.in_use
 
 
 class Verdict:
@@ -76,13 +76,13 @@ class Verdict:
         refused: reads deletionVectors from 1.3.2 / upgrade to deltalake 1.3.2 or later, or drop deletionVectors
     """
 
-    __slots__ = ("_fix", "_knowledge", "_need", "_reasons", "_support", "answer", "operation", "protocol", "release")
+    __slots__ = ("_fix", "_knowledge", "_need", "_reasons", "_support", "answer", "operation", "release", "terms")
 
     def __init__(
         self,
         answer: Answer,
         release: Release,
-        protocol: Protocol,
+        terms: Terms,
         operation: str,
         support: Support,
         need: Need,
@@ -90,11 +90,16 @@ class Verdict:
     ) -> None:
         self.answer = answer
         self.release = release
-        self.protocol = protocol
+        self.terms = terms
         self.operation = operation
         self._support = support
         self._need = need
         self._knowledge = knowledge
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol that was judged."""
+        return self.terms.protocol
 
     @property
     def ok(self) -> bool:
@@ -131,11 +136,11 @@ class Verdict:
         return self._fix
 
     def _nearest_fix(self) -> Fix | None:
-        product, enabled = self._support.product, self._need.enabled
+        product, in_use = self._support.product, self.terms.in_use
 
         def judge(release: Release, protocol: Protocol, dropped: Sequence[str]) -> Verdict:
-            left = None if enabled is None else enabled.difference(dropped)
-            return can(release, protocol, self.operation, enabled=left, knowledge=self._knowledge)
+            left = None if in_use is None else frozenset(name for name in in_use if base(name) not in dropped)
+            return can(release, Terms(protocol, left), self.operation, knowledge=self._knowledge)
 
         if product is None:
             return nearest_fix(self.release, self.protocol, (), judge)
@@ -169,11 +174,11 @@ class Verdict:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Verdict):
             return NotImplemented
-        mine = (self.answer, self.release, self.protocol, self.operation, self._need.enabled)
-        return mine == (other.answer, other.release, other.protocol, other.operation, other._need.enabled)
+        mine = (self.answer, self.release, self.terms, self.operation)
+        return mine == (other.answer, other.release, other.terms, other.operation)
 
     def __hash__(self) -> int:
-        return hash((self.answer, self.release, self.protocol, self.operation))
+        return hash((self.answer, self.release, self.terms, self.operation))
 
     def __str__(self) -> str:
         return str(self.answer) if self.ok else f"{self.answer}: {'; '.join(reason.text for reason in self.reasons)}"
@@ -184,19 +189,18 @@ class Verdict:
 
 def can(
     release: str | Release,
-    protocol: str | Protocol,
+    table: str | Protocol | Terms,
     operation: str = "read",
     *,
-    enabled: Iterable[str] | None = None,
     knowledge: Knowledge | None = None,
 ) -> Verdict:
-    """Whether a release may do an operation to a table with this protocol.
+    """Whether a release may do an operation to a table with these terms.
 
     Args:
         release: `deltalake@1.6.6` or a `Release`. One that nobody knows gets the answer `unknown`.
-        protocol: `(3,7|R: deletionVectors|W: deletionVectors)` or a `Protocol`.
+        table: Its terms; or a `Protocol`, or the text of one such as `(3,7|R: deletionVectors|W: deletionVectors)`,
+            where it is not known what is in use.
         operation: `read`, `write` or a finer one such as `read.arrow`.
-        enabled: The features in use, if known, e.g. from `Protocol.enabled(metadata)`.
         knowledge: What is known about products; what ships with Halocline if left out.
 
     Example:
@@ -204,28 +208,25 @@ def can(
         (<Answer.OK: 'ok'>, <Answer.WRONG: 'wrong'>)
     """
     who = release if isinstance(release, Release) else Release.parse(release)
-    table = protocol if isinstance(protocol, Protocol) else _protocol(protocol)
-    if enabled is not None and not isinstance(enabled, frozenset):
-        enabled = frozenset(enabled)
-    support = support_of(who, table.format, operation, knowledge)
-    need = _need(table, operation, enabled)
+    terms = table if isinstance(table, Terms) else _terms(table)
+    support = support_of(who, terms.protocol.format, operation, knowledge)
+    need = _need(terms, operation)
     if need.required <= support.provided and support.dangers.isdisjoint(need.possible) and not support.finer:
         answer = Answer.OK
     else:
         answer = _decide(support, need)
-    return Verdict(answer, who, table, operation, support, need, knowledge)
+    return Verdict(answer, who, terms, operation, support, need, knowledge)
 
 
 def check(
     release: str | Release,
-    protocol: str | Protocol,
+    table: str | Protocol | Terms,
     operation: str = "read",
     *,
-    enabled: Iterable[str] | None = None,
     subject: str = "the table",
     knowledge: Knowledge | None = None,
 ) -> None:
-    """The gate: returns if the release may act, raises otherwise. What is unknown does not pass.
+    """Returns if the release may act, raises otherwise. What is unknown does not pass.
 
     Raises:
         IncompatibleError: With the condition `READER_TOO_OLD`, `WRITER_TOO_OLD` or `RELEASE_UNKNOWN`, both sides and
@@ -234,26 +235,24 @@ def check(
     Example:
         >>> check("deltalake@1.6.6", "(1,2)", "write", subject="lake/orders")
     """
-    verdict = can(release, protocol, operation, enabled=enabled, knowledge=knowledge)
+    verdict = can(release, table, operation, knowledge=knowledge)
     if not verdict.ok:
         raise _refusal(verdict, subject)
 
 
 @lru_cache(maxsize=16384)
-def _protocol(text: str) -> Protocol:
-    return Protocol.parse(text)
+def _terms(text: str | Protocol) -> Terms:
+    return Terms.read(text)
 
 
 @lru_cache(maxsize=16384)
-def _need(protocol: Protocol, operation: str, enabled: frozenset[str] | None) -> Need:
-    required = protocol.requires(checked_operation(operation), enabled)
-    everything = protocol.requires("write", enabled)
-    in_use = everything if enabled is None else enabled
-    table = everything | {f"using {name}" for name in in_use}
-    if enabled is None:
-        return Need(required, required, protocol.implied - required, None, table, protocol.format)
-    modes = frozenset(each for each in enabled if ":" in each and each.partition(":")[0] in required)
-    return Need(required | modes, required, _NOTHING, enabled, table, protocol.format)
+def _need(terms: Terms, operation: str) -> Need:
+    protocol, in_use = terms.protocol, terms.in_use
+    plain = protocol.requires(checked_operation(operation), in_use)
+    everything = protocol.requires("write", in_use)
+    table = everything | {f"using {name}" for name in (everything if in_use is None else in_use)}
+    possible = protocol.implied - plain if in_use is None else _NOTHING
+    return Need(terms.requires(operation), plain, possible, in_use, table, protocol.format)
 
 
 def _decide(support: Support, need: Need) -> Answer:

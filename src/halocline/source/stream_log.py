@@ -215,7 +215,7 @@ class StreamLog:
         metadata = commit.metadata or self.columns.metadata
         store = self.columns.store
         if commit.protocol is not None:
-            access.admit(self.columns.release, protocol_of(commit.protocol), metadata, OPERATION, store.root)
+            access.check_access(self.columns.release, protocol_of(commit.protocol), metadata, OPERATION, store.root)
         if commit.metadata is not None:
             self._check_columns(commit.metadata, version)
         if self.asked.change_feed:

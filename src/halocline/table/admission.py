@@ -1,20 +1,11 @@
-"""Asking before a table requires more of others.
-
-Every commit that changes a protocol goes through `admit` first. It asks the gatekeeper of the process, which knows who
-else uses the table; alone, without a fleet, it agrees to everything.
-"""
+"""Asking before a table asks more of others: the gatekeeper of the process is asked for every change of a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.features.approval import Approval, approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.table import gatekeeper
-from halocline.table.gatekeeper import Change
-
-if TYPE_CHECKING:
-    from halocline.compat.protocol import Protocol
 
 
 def state_of(snapshot: Snapshot) -> TableState:
@@ -22,21 +13,21 @@ def state_of(snapshot: Snapshot) -> TableState:
     return TableState(snapshot.metadata, snapshot.protocol)
 
 
-def admit(table: str, before: Protocol | None, after: TableState) -> str:
-    """Asks whether a table may become what it is going to be; nobody is asked if its protocol stays.
+def approved(
+    table: str, before: Snapshot | None, after: TableState, *, asked: frozenset[str] | None = frozenset()
+) -> Approval:
+    """Asks whether a table may become what it is going to be.
 
     Args:
         table: The table's URL.
-        before: The protocol so far; None for a table that is being created.
+        before: The table so far; None for a table that is being created.
         after: What the table is going to be.
-
-    Returns:
-        Who was checked, for people; empty if nobody had to be.
+        asked: The features that the user asked for; None if the change is about the protocol itself.
 
     Raises:
+        InputError: The table would gain a feature that was not asked for.
         IncompatibleError: Somebody known would break.
         UnavailableError: Nobody can be asked right now.
     """
-    if before == after.protocol:
-        return ""
-    return gatekeeper.current().admit(Change(table, before, after.protocol, after.enabled))
+    state = None if before is None else state_of(before)
+    return approve_change(state, after, gatekeeper.approval_for(table), asked=asked)

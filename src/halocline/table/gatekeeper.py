@@ -13,15 +13,15 @@ it knows. Who never joined, was never declared and never left a trace in a table
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from halocline.compat.protocol import Protocol
+from halocline.compat.terms import Terms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,32 +30,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ProtocolChange:
     """A change of what one table requires.
 
     Args:
         table: The table's URL.
-        before: The protocol it has; None for a table that is being created.
-        after: The protocol it would have.
-        enabled: The features that would be switched on and in use afterwards.
+        before: The terms it has; None for a table that is being created.
+        after: The terms it would have.
     """
 
     table: str
-    before: Protocol | None
-    after: Protocol
-    enabled: frozenset[str] = field(default=frozenset())
+    before: Terms | None
+    after: Terms
 
     @property
     def gained(self) -> frozenset[str]:
-        """The features that the table would require anew."""
-        return self.after.features - (self.before.features if self.before else frozenset())
+        """The features that the table would newly support or use."""
+        if self.before is None:
+            return self.after.protocol.features
+        supported = self.after.protocol.features - self.before.protocol.features
+        return supported | (self.after.features_in_use - self.before.features_in_use)
 
 
 class Gatekeeper(ABC):
     """Decides whether a table may change what it requires, on behalf of everybody else who uses it."""
 
     @abstractmethod
-    def admit(self, change: Change) -> str:
+    def approve_change(self, change: ProtocolChange) -> str:
         """Agrees to a change and says who was checked.
 
         Raises:
@@ -90,12 +91,11 @@ class Alone(Gatekeeper):
     """The gatekeeper of a process that belongs to no fleet.
 
     Example:
-        >>> from halocline.compat.protocol import Protocol
-        >>> ALONE.admit(Change("lake/orders", Protocol.delta(1, 2), Protocol.delta(1, 4)))
+        >>> ALONE.approve_change(ProtocolChange("lake/orders", None, Terms.using("delta", ["changeDataFeed"])))
         'nobody was asked: this process belongs to no fleet'
     """
 
-    def admit(self, change: Change) -> str:
+    def approve_change(self, change: ProtocolChange) -> str:
         """Agrees, since nobody else is known."""
         return "nobody was asked: this process belongs to no fleet"
 
@@ -119,6 +119,11 @@ _acting: ContextVar[Gatekeeper | None] = ContextVar("halocline_gatekeeper", defa
 def current() -> Gatekeeper:
     """The gatekeeper in front of this thread's tables, or else of this process's."""
     return _acting.get() or _installed
+
+
+def approval_for(table: str) -> Callable[[Terms | None, Terms], str]:
+    """Asks the gatekeeper that is current whenever this table would ask more of others."""
+    return lambda before, after: current().approve_change(ProtocolChange(table, before, after))
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, T
 
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
-from halocline.compat.verdict import Verdict
+from halocline.compat.terms import Terms
+from halocline.compat.verdict import Verdict, can
 from halocline.errors import MissingVerbError, UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.storage import open_store
@@ -205,10 +206,17 @@ class Table(ABC):
 
     @property
     @abstractmethod
+    def terms(self) -> Terms:
+        """What the newest version asks of those who use it: its protocol, and what is in use under it.
+
+        Needs no right to read: it is how others are judged.
+        """
+
+    @property
     def protocol(self) -> Protocol:
         """What the newest version requires of those who use it."""
+        return self.terms.protocol
 
-    @abstractmethod
     def features(self) -> dict[str, str]:
         """Every feature that the protocol supports, and whether it is `enabled`, only `supported`, or `unknown`.
 
@@ -216,8 +224,11 @@ class Table(ABC):
             >>> Table.for_path("lake/orders").features()  # doctest: +SKIP
             {'appendOnly': 'supported', 'changeDataFeed': 'enabled', 'invariants': 'supported'}
         """
+        terms = self.terms
+        protocol, in_use = terms.protocol, terms.features_in_use
+        known = {name: "enabled" if name in in_use else "supported" for name in protocol.features}
+        return dict(sorted((known | dict.fromkeys(protocol.unknown_features, "unknown")).items()))
 
-    @abstractmethod
     def can(self, release: str | Release, operation: str = "read") -> Verdict:
         """May this release do this to the table as it is now?
 
@@ -225,6 +236,7 @@ class Table(ABC):
             >>> Table.for_path("lake/orders").can("trino@426", "read").ok  # doctest: +SKIP
             True
         """
+        return can(release, self.terms, operation)
 
     @abstractmethod
     def history(self, limit: int | None = None) -> Sequence[Any]:

@@ -117,7 +117,7 @@ def test_place_that_is_taken_is_refused_or_opened(spark, tmp_path):
 
 def test_gatekeeper_is_asked_before_a_table_exists(spark, tmp_path):
     class Strict(gatekeeper.Alone):
-        def admit(self, change):
+        def approve_change(self, change):
             if "deletionVectors" in change.gained:
                 raise IncompatibleError("deltalake@1.0.2 cannot read deletionVectors")
             return "everybody"

@@ -11,10 +11,15 @@ from halocline.compat.knowledge import Knowledge
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import support_of
+from halocline.compat.terms import Terms
 from halocline.compat.verdict import can, check
 from halocline.errors import IncompatibleError, InputError
 
 VECTORS = "(3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants)"
+
+
+def using(protocol, names) -> Terms:
+    return Terms(Terms.read(protocol).protocol, frozenset(names))
 
 
 def made(folder, *facts, unlisted="refused", name="thing", separate=()):
@@ -79,26 +84,26 @@ def test_real_releases_get_the_answer_that_was_measured_or_read(release, protoco
 def test_use_decides_where_a_release_looks_at_use():
     kernel = "delta-kernel-java@4.1.0"
     listed = "(1,7|W: checkConstraints)"
-    assert can(kernel, listed, "write", enabled=[]).ok
-    assert can(kernel, listed, "write", enabled=["checkConstraints"]).refused
+    assert can(kernel, using(listed, []), "write").ok
+    assert can(kernel, using(listed, ["checkConstraints"]), "write").refused
     assert can(kernel, listed, "write").refused
 
 
 def test_a_legacy_feature_that_may_be_in_use_counts_where_its_use_would_be_wrong():
     release = "delta-spark@2.2.0"
     assert can(release, "(1,6)", "write").wrong
-    assert can(release, "(1,6)", "write", enabled=["identityColumns"]).wrong
-    assert can(release, "(1,6)", "write", enabled=[]).ok
+    assert can(release, using("(1,6)", ["identityColumns"]), "write").wrong
+    assert can(release, using("(1,6)", []), "write").ok
     # A refusal would be harmless, so it is not assumed.
     assert can("delta-spark@1.2.0", "(1,4)", "write").ok
-    assert can("delta-spark@1.2.0", "(1,4)", "write", enabled=["changeDataFeed"]).refused
+    assert can("delta-spark@1.2.0", using("(1,4)", ["changeDataFeed"]), "write").refused
 
 
 def test_a_mode_of_a_feature_counts_where_a_product_tells_modes_apart():
     mapped = ["columnMapping", "columnMapping:id"]
-    assert can("delta-spark@2.0.0", "(2,5)", "read", enabled=mapped).refused
-    assert can("delta-spark@2.2.0", "(2,5)", "read", enabled=mapped).ok
-    assert can("delta-kernel-rs@0.20.0", "(2,7|W: columnMapping)", "read", enabled=mapped).ok
+    assert can("delta-spark@2.0.0", using("(2,5)", mapped), "read").refused
+    assert can("delta-spark@2.2.0", using("(2,5)", mapped), "read").ok
+    assert can("delta-kernel-rs@0.20.0", using("(2,7|W: columnMapping)", mapped), "read").ok
 
 
 def test_a_coarse_question_covers_finer_operations_that_go_wrong():
@@ -146,8 +151,8 @@ def test_a_conditional_fact_counts_before_a_plain_one_and_a_finer_one_before_its
         ("read", ["deletionVectors"], ["1.0"], 'when = "used"', 'answer = "refused"'),
         ("read.stream", ["reader 1"], ["1.0"], 'answer = "refused"'),
     )
-    assert can("thing@2.0", VECTORS, "read", enabled=[], knowledge=knowledge).ok
-    assert can("thing@2.0", VECTORS, "read", enabled=["deletionVectors"], knowledge=knowledge).refused
+    assert can("thing@2.0", using(VECTORS, []), "read", knowledge=knowledge).ok
+    assert can("thing@2.0", using(VECTORS, ["deletionVectors"]), "read", knowledge=knowledge).refused
     assert can("thing@2.0", "(1,1)", "read", knowledge=knowledge).ok
     assert can("thing@2.0", "(1,1)", "read.stream", knowledge=knowledge).refused
     assert can("thing@2.0", "(1,1)", "read.changes", knowledge=knowledge).ok
@@ -173,8 +178,8 @@ def test_conditions_can_name_what_else_the_table_has(tmp_path):
         ),
     )
     assert can("thing@2.0", "(1,2)", knowledge=knowledge).ok
-    assert can("thing@2.0", "(1,6)", enabled=[], knowledge=knowledge).refused
-    assert can("thing@2.0", "(1,6)", enabled=["identityColumns"], knowledge=knowledge).ok
+    assert can("thing@2.0", using("(1,6)", []), knowledge=knowledge).refused
+    assert can("thing@2.0", using("(1,6)", ["identityColumns"]), knowledge=knowledge).ok
 
 
 def test_a_separate_operation_has_only_its_own_facts(tmp_path):
@@ -203,7 +208,7 @@ def test_the_quick_answer_and_the_answer_token_by_token_agree():
         table = protocol.requires("write", in_use) | {f"using {name}" for name in in_use}
         found = {support.answer(token, token in in_use, table).answer for token in required}
         slow = Answer.REFUSED if Answer.REFUSED in found else Answer.loudest(found)
-        quick = can(release, protocol, operation, enabled=in_use)
+        quick = can(release, using(protocol, in_use), operation)
         if quick.wrong and slow is not Answer.WRONG:
             assert support.finer, f"{quick!r} is wrong although no token and no finer operation is"
         else:

@@ -30,9 +30,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final
 
-from halocline.compat.forecast import next_step
+from halocline.compat.breaks import Break, breaks, next_step
 from halocline.compat.protocol import Protocol
-from halocline.compat.verdict import Verdict
 from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
 from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import Provenance
@@ -40,11 +39,10 @@ from halocline.fleet.member.client import FleetClient
 from halocline.fleet.usage import observers
 from halocline.fleet.usage.table_urls import canonical
 from halocline.fleet.usage.traces import UsageTrace
-from halocline.fleet.usage.users import Broken, User, known_users, would_break
+from halocline.fleet.usage.users import User, known_users
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.base import Store
-from halocline.table.gatekeeper import Change, Gatekeeper
-from halocline.versions import Version
+from halocline.table.gatekeeper import Gatekeeper, ProtocolChange
 
 _log = logging.getLogger(__name__)
 _MOST_TABLES: Final = 512
@@ -75,13 +73,13 @@ class FleetGatekeeper(Gatekeeper):
 
     # What tables ask.
 
-    def admit(self, change: Change) -> str:
+    def approve_change(self, change: ProtocolChange) -> str:
         """Agrees to a change if nobody would break and the gate is open; see the module."""
-        table, ladder = canonical(change.table), change.after.format
+        table, ladder = canonical(change.table), change.after.protocol.format
         gained = ", ".join(sorted(change.gained)) or "no feature"
         open_up_to = self._heard(ladder, table, gained)
         users = self._users(table)
-        broken = would_break(users, change.before, change.after, change.enabled)
+        broken = breaks(change.before, change.after, [each.client for each in users])
         if broken:
             raise _would_break(change.table, gained, users, broken)
         needed = level_of(ladder, change.gained)
@@ -249,30 +247,22 @@ def table_level(protocol: Protocol) -> int:
     return level_of(protocol.format, protocol.features)
 
 
-def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple[Broken, ...]) -> IncompatibleError:
+def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple[Break, ...]) -> IncompatibleError:
+    known = {each.name: each for each in users}
     sides = {
-        each.user.name: f"{each.user.release} {each.user.verbs} it ({each.user.provenance}): {each.why}"
+        user.name: f"{user.release} {user.verbs} it ({user.provenance}): {each.verdict}"
         for each in broken[:_MOST_SHOWN]
+        if (user := known[each.client.name])
     }
     if len(broken) > _MOST_SHOWN:
         sides["and"] = f"{len(broken) - _MOST_SHOWN} more"
-    # Of two releases that a product would need, the later one is named.
-    verdicts = sorted((each.verdict for each in broken if each.verdict is not None), key=_upgrade)
-    steps = [next_step(verdicts)]
-    steps += [f"find out what {each.user.name} runs" for each in broken if each.verdict is None][:_MOST_SHOWN]
-    advice = "; ".join(step for step in steps if step)
+    advice = next_step(each.verdict for each in broken)
     return IncompatibleError(
         f"{table} cannot gain {gained}: {len(broken)} of {len(users)} who use it would break",
         condition="WOULD_BREAK_USERS",
         sides=sides,
         next_step=f"{advice[:1].upper()}{advice[1:]}, then try again.",
     )
-
-
-def _upgrade(verdict: Verdict) -> tuple[bool, Version]:
-    fix = verdict.fix
-    known = fix is not None and fix.upgrade is not None
-    return known, fix.upgrade.version if fix is not None and fix.upgrade is not None else verdict.release.version
 
 
 def _listed(users: tuple[User, ...]) -> str:

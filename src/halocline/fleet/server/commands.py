@@ -108,14 +108,20 @@ class Commands:
         return questions.who_blocks(self._service.state(), feature, self._service.clock.now())
 
     async def WhoBreaks(self, request: pb.WhoBreaksRequest, _: Claims) -> pb.AffectedResponse:
-        """Who would break if a feature went or a level rose."""
+        """Who would break if a feature went, a level rose or a table changed."""
         now = self._service.clock.now()
-        if request.remove and not request.ladder:
+        if sum(map(bool, (request.remove, request.ladder, request.HasField("change")))) != 1:
+            raise InputError("ask for one of these: a feature to be removed, a ladder and its level, a table's change")
+        if request.remove:
             feature = messages.bounded("feature", request.remove, 128)
             seen = await self._seen()
             return questions.who_breaks_by_removal(self._service.state(), feature, now, seen)
-        if request.remove or not request.ladder:
-            raise InputError("ask either for a feature to be removed or for a ladder and its level")
+        if request.HasField("change"):
+            change = request.change
+            table = messages.bounded("table", change.table, messages.LONGEST_TABLE)
+            before = messages.table_terms(change.before) if change.HasField("before") else None
+            after = messages.table_terms(change.after)
+            return questions.who_breaks_by_change(self._service.state(), table, before, after, now)
         state, ladder = self._service.state(), messages.ladder_name(request.ladder)
         self._known_level(ladder, request.level)
         return questions.who_breaks_by_raise(state, ladder, request.level, now)

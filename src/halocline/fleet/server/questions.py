@@ -1,7 +1,8 @@
 """What people ask a fleet: where it stands, who is there, who is in the way, who would break.
 
-Every answer is worked out from one state and changes nothing. Whether a member provides a feature is known from its own
-report if it speaks, and otherwise from what is known about its release; if nothing is known, it counts as in the way.
+Every answer is worked out from one state and changes nothing. Who breaks when a table changes, and who keeps a feature
+of tables from being used, is decided by `halocline.compat.breaks`; whether a member provides a feature of a ladder is
+known from its own report. If nothing is known of a member, it counts as in the way.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from halocline.compat.breaks import breaks
 from halocline.compat.features import FORMATS, features
-from halocline.compat.protocol import Protocol
-from halocline.compat.verdict import can
+from halocline.compat.terms import Terms, base
+from halocline.compat.verdict import Verdict
 from halocline.errors import NotFoundError
 from halocline.fleet.core.downgrade import plan_downgrade
 from halocline.fleet.core.ladder_state import Hold
 from halocline.fleet.core.level import Blocker, BlockerKind, effective_policy, holds_on, plan_raise
 from halocline.fleet.core.members import who_needs, who_uses
-from halocline.fleet.core.state import Member, MemberKey, State, TableLevel, TableUse, known_release
+from halocline.fleet.core.state import Member, MemberKey, State, TableLevel, TableUse
 from halocline.fleet.store import Seen
+from halocline.fleet.usage.users import client_of
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
@@ -228,68 +231,59 @@ def who_breaks_by_removal(state: State, feature: str, at: int, seen: Iterable[Se
     return pb.AffectedResponse(affected=found, checked=sum(1 for _ in state.fleet.live(at)))
 
 
+def who_breaks_by_change(state: State, table: str, before: Terms | None, after: Terms, at: int) -> pb.AffectedResponse:
+    """The live members that use a table and break when its terms change."""
+    users = {str(each.report.key): each for each in who_uses(state, table, at)}
+    broken = breaks(before, after, [client_of(each, table=table) for each in users.values()])
+    found = [_affected_by(users[each.client.name], each.verdict, at, state) for each in broken]
+    return pb.AffectedResponse(affected=found, checked=len(users))
+
+
 def who_blocks(state: State, feature: str, at: int) -> pb.AffectedResponse:
     """The live members that keep a feature from being used.
+
+    Args:
+        state: The fleet.
+        feature: A feature of a ladder or of a table format, there also in one of its modes: `columnMapping:id`.
+        at: When.
 
     Raises:
         NotFoundError: Nobody has ever heard of the feature.
     """
-    formats = [name for name in FORMATS if feature in features(name)]
-    rungs = [
-        (name, rung.level)
+    formats = [name for name in FORMATS if base(feature) in features(name)]
+    rungs = {
+        name: rung
         for name, ladder in sorted(state.fleet.ladders.items())
         for rung in ladder.rungs
         if feature in rung.features
-    ]
-    concerned = {*formats, *(name for name, _ in rungs)}
-    live = list(state.fleet.live(at))
-    if not concerned and not any(feature in each.report.features for each in live):
+    }
+    live = sorted(state.fleet.live(at), key=lambda each: each.report.key)
+    if not formats and not rungs and not any(feature in each.report.features for each in live):
         raise NotFoundError(
             f"neither a ladder nor a table format nor a member knows the feature {feature[:100]!r}",
             sides={"ladders": ", ".join(sorted(state.fleet.ladders)) or "none", "formats": ", ".join(FORMATS)},
         )
-    checked, found = 0, []
-    for each in sorted(live, key=lambda one: one.report.key):
-        if concerned and not any(each.uses(name) for name in concerned):
-            continue
-        checked += 1
-        lacks = _lacks(each, feature, formats, rungs, state)
-        if lacks is not None:
-            found.append(_affected(each, *lacks, at, state))
-    return pb.AffectedResponse(affected=found, checked=checked)
-
-
-def _lacks(
-    of: Member, feature: str, formats: list[str], rungs: list[tuple[str, int]], state: State
-) -> tuple[str, str] | None:
-    """Why a member does not have a feature and what would, or None if it has it."""
-    report = of.report
-    if feature in report.features:
-        return None
-    if known_release(report.release) is None:
-        return f"{report.release or 'its release'} cannot be judged", "find out what it runs, or remove it"
+    concerned = [each for each in live if (not formats and not rungs) or any(map(each.uses, (*formats, *rungs)))]
+    by_table: dict[str, Verdict] = {}
     for name in formats:
-        if not of.uses(name):
-            continue
-        verdicts = [can(report.release, Protocol.of(name, [feature]), each) for each in _operations(of, name)]
-        bad = [each for each in verdicts if not each.ok]
-        if not bad:
-            return None
-        fix = bad[0].fix
-        return str(bad[0]), str(fix) if fix else "no release that does is known"
-    for name, level in rungs:
-        ladder = state.fleet.ladders[name]
-        rung = ladder.rung(level)
-        if of.uses(name) and rung is not None:
-            release = rung.release_for(report.product)
-            return f"{report.release} does not provide {feature}", release or f"a release with {feature}"
-    return f"{report.release} does not provide {feature}", f"a release with {feature}"
+        clients = [client_of(each, ladder=name) for each in concerned if each.uses(name)]
+        by_table |= {each.client.name: each.verdict for each in breaks(None, Terms.using(name, [feature]), clients)}
+    found = []
+    for each in concerned:
+        verdict = by_table.get(str(each.report.key))
+        if verdict is not None:
+            found.append(_affected_by(each, verdict, at, state))
+        elif not any(map(each.uses, formats)) and feature not in each.report.features:
+            rung = next((rung for name, rung in rungs.items() if each.uses(name)), None)
+            release = rung.release_for(each.report.product) if rung is not None else None
+            text = f"{each.report.release} does not provide {feature}"
+            found.append(_affected(each, text, release or f"a release with {feature}", at, state))
+    return pb.AffectedResponse(affected=found, checked=len(concerned))
 
 
-def _operations(of: Member, ladder: str) -> list[str]:
-    used = {use.operation for use in of.report.tables if use.ladder == ladder}
-    asked = {each.partition(".")[0] for each in used} & {"read", "write"}
-    return sorted(asked) or ["write" if of.report.role == "writer" else "read"]
+def _affected_by(of: Member, verdict: Verdict, at: int, state: State) -> pb.Affected:
+    fix = "find out what it runs, or remove it" if verdict.unknown else "no release that does is known"
+    return _affected(of, str(verdict), str(verdict.fix or fix), at, state)
 
 
 def _affected(of: Member, text: str, fix: str, at: int, state: State, ladder: str = "") -> pb.Affected:

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from google.protobuf.message import Message as ProtoMessage
 
+from halocline.compat.protocol import Protocol
+from halocline.compat.terms import Terms
 from halocline.errors import InputError
 from halocline.fleet.core.effects import Admit, Refusal, Renew
 from halocline.fleet.core.events import Heartbeat
@@ -28,6 +30,7 @@ MOST_LADDERS: Final = 64
 MOST_RUNGS: Final = 256
 LONGEST_RELEASE: Final = 200
 LONGEST_TABLE: Final = 1024
+LONGEST_PROTOCOL: Final = 10_000
 LONGEST_REASON: Final = 2000
 HIGHEST_LEVEL: Final = 1_000_000
 
@@ -119,6 +122,13 @@ def table_uses(items: Iterable[pb.TableUse]) -> frozenset[TableUse]:
     )
 
 
+def table_terms(message: pb.TableTerms) -> Terms:
+    """What a table asks of those who use it."""
+    protocol = Protocol.parse(bounded("protocol", message.protocol, LONGEST_PROTOCOL))
+    in_use = counted("features", message.in_use, MOST_FEATURES)
+    return Terms(protocol, frozenset(matched("feature", name, _FEATURE) for name in in_use))
+
+
 def report(identity: str, role: str, member: pb.Membership) -> Report:
     """What a member says about itself."""
     return Report(
@@ -202,6 +212,17 @@ def to_membership(of: Report) -> pb.Membership:
 def to_ranges(supported: Mapping[str, LevelRange]) -> dict[str, pb.LevelRange]:
     """Ranges for the wire."""
     return {name: pb.LevelRange(lo=each.lo, hi=each.hi) for name, each in supported.items()}
+
+
+def to_table_change(table: str, before: Terms | None, after: Terms) -> pb.TableChange:
+    """A change of what a table asks of those who use it, for the wire."""
+    return pb.TableChange(
+        table=table, before=None if before is None else _to_table_terms(before), after=_to_table_terms(after)
+    )
+
+
+def _to_table_terms(terms: Terms) -> pb.TableTerms:
+    return pb.TableTerms(protocol=str(terms.protocol), in_use=sorted(terms.in_use or ()))
 
 
 def to_table_uses(uses: Iterable[TableUse]) -> list[pb.TableUse]:

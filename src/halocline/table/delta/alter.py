@@ -13,15 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from halocline.compat.protocol import Protocol
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.schema_edit import Path
 from halocline.formats.delta.configuration.table_state import TableState
-from halocline.formats.delta.features import support
-from halocline.formats.delta.features.support import Admission
+from halocline.formats.delta.features.approval import Approval
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.table.admission import state_of
-from halocline.table.gatekeeper import Change
+from halocline.table.admission import approved, state_of
 from halocline.table.opening import Opened
 
 ColumnPath = str | Sequence[str]
@@ -35,17 +32,17 @@ class Altered:
     Attributes:
         version: The version that holds it; the one that was read if there was nothing to change.
         committed: Whether there was anything to change.
-        admission: What became of the protocol, and who was checked.
+        approval: What became of the protocol, and who was checked.
     """
 
     version: int
     committed: bool
-    admission: Admission
+    approval: Approval
 
     def __str__(self) -> str:
         if not self.committed:
             return f"nothing to change in version {self.version}"
-        return f"version {self.version}: {self.admission}"
+        return f"version {self.version}: {self.approval}"
 
 
 def alter(
@@ -70,21 +67,15 @@ def alter(
         depends_on_rows: Whether rows that come in meanwhile would make a difference.
     """
     newest = snapshot or table.snapshot("write")
-    before = state_of(newest)
-    after = change(before)
-    admission = support.admitted(before, after, asking(table), asked=asked)
+    after = change(state_of(newest))
+    approval = approved(table.url, newest, after, asked=asked)
     if not after.actions:
-        return Altered(newest.version, False, admission)
+        return Altered(newest.version, False, approval)
     transaction = Transaction(newest, clock=table.clock)
     if depends_on_rows:
         transaction.read_whole_table()
     version = transaction.commit(after.actions, operation, parameters(after))
-    return Altered(version, True, admission)
-
-
-def asking(table: Opened) -> Callable[[Protocol, Protocol, frozenset[str]], str]:
-    """What asks the gatekeeper whether the table may go from one protocol to another."""
-    return lambda before, after, enabled: table.gatekeeper.admit(Change(table.url, before, after, enabled))
+    return Altered(version, True, approval)
 
 
 def path_of(column: ColumnPath) -> Path:

@@ -30,7 +30,7 @@ from halocline.formats.delta.log.file_actions import adds_from, encoded_path
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.storage.base import Store
-from halocline.table.admission import admit
+from halocline.table.admission import approved
 from halocline.table.delta.new_table import CLUSTERING
 from halocline.table.opening import Moment, Opened
 
@@ -75,7 +75,7 @@ def shallow_clone(
             next_step="Choose another place.",
         )
     state = _state(source, dict(properties or {}))
-    admit(clone.url, None, state)
+    approved(clone.url, None, state)
     files = source.files()
     actions: list[Action] = [*state.actions, *_domains(source), *_adds(source, files)]
     size = pc.sum(files["size"]).as_py() or 0

@@ -36,7 +36,7 @@ def add_constraint(table: Opened, name: str, expression: str, *, validator: Vali
         InputError: The table has files, and nobody can look at their rows.
     """
     snapshot = table.snapshot("write")
-    change.add_constraint(state_of(snapshot), name, expression)
+    target = change.add_constraint(state_of(snapshot), name, expression)
     if snapshot.totals[0]:
         check = validator or (None if table.session is None else partial(check_existing_rows, table.session))
         if check is None:
@@ -48,7 +48,7 @@ def add_constraint(table: Opened, name: str, expression: str, *, validator: Vali
         check(snapshot, name, expression)
     return alter(
         table,
-        lambda state: change.add_constraint(state, name, expression),
+        lambda _: target,
         "ADD CONSTRAINT",
         lambda _: {"name": name, "expr": expression},
         snapshot,

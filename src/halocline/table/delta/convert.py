@@ -38,7 +38,7 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.storage.base import ObjectMeta, Store
-from halocline.table.admission import admit
+from halocline.table.admission import approved
 from halocline.table.delta.new_table import Declaration, with_names_as_physical
 from halocline.table.delta.parquet_schema import columns_in, merged
 from halocline.table.opening import Opened
@@ -84,7 +84,7 @@ def convert_folder(
     asked = {key: str(value) for key, value in (properties or {}).items()}
     adds, declaration = _converted(store, _partition_fields(partition_by), asked, collect_stats)
     state = declaration.state(spark, store.root)
-    admit(table.url, None, state)
+    approved(table.url, None, state)
     parameters = {
         "numFiles": len(adds),
         "partitionedBy": list(state.metadata.partition_columns),

@@ -28,7 +28,7 @@ from halocline.spark.scan.frames import session_zone
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.storage.base import Store
-from halocline.table.admission import admit, state_of
+from halocline.table.admission import approved, state_of
 from halocline.table.delta.new_table import CLUSTERING, Declaration
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.opening import Opened
@@ -91,7 +91,7 @@ def create_table(
         )
     declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
     state = declaration.state(session, store.root)
-    admit(table.url, None, state)
+    approved(table.url, None, state)
     transaction = Transaction.create(store, release=table.release, engine=_engine(session))
     _commit(store, what, state, declaration, transaction, "CREATE TABLE", ())
     return table
@@ -160,7 +160,7 @@ def replace_table(
     before = table.snapshot("write")
     declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
     state = _replacing(before, declaration.state(session, store.root))
-    admit(table.url, before.protocol, state)
+    approved(table.url, before, state, asked=None)
     zone = None if session is None else session_zone(session)
     transaction = Transaction(before, engine=_engine(session), timezone=zone)
     gone = list(removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True))

@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from halocline.compat.forecast import Client
+from halocline.compat.breaks import Client
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import drop, support
 from halocline.formats.delta.features import drop_plan as planning
 from halocline.formats.delta.features.drop import Dropped
 from halocline.formats.delta.features.drop_plan import DropPlan
-from halocline.table.delta.alter import Altered, alter, asking
+from halocline.table import gatekeeper
+from halocline.table.delta.alter import Altered, alter
 from halocline.table.delta.rewriting import SparkRewriter
 from halocline.table.opening import Opened
 
@@ -94,7 +95,7 @@ def drop_feature_support(table: Opened, name: str, truncate_history: bool = Fals
         table.store,
         name,
         truncate_history=truncate_history,
-        admit=asking(table),
+        approve=gatekeeper.approval_for(table.url),
         rewriter=None if table.session is None else SparkRewriter(table.session),
         release=table.release,
         clock=table.clock,

@@ -30,7 +30,7 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.columns import is_void, quoted, spark_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.spark.write.rules import GENERATION
-from halocline.table.admission import admit, state_of
+from halocline.table.admission import approved, state_of
 from halocline.table.delta import schema_merge
 from halocline.table.delta.clauses import (
     CLAUSE,
@@ -143,7 +143,7 @@ class Merge:
         state = schema_merge.grown(
             state, rows, version=self.snapshot.version + 1, auto_upgrade=settings.auto_upgrade, table=self.url
         )
-        admit(self.url, self.snapshot.protocol, state)
+        approved(self.url, self.snapshot, state, asked=None if settings.auto_upgrade else frozenset())
         return state
 
     def _complete(self, clause: Clause) -> Clause:

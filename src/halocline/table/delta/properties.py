@@ -11,6 +11,7 @@ from halocline.formats.delta.configuration import row_tracking
 from halocline.formats.delta.configuration.properties import flag
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids, support
+from halocline.formats.delta.features.approval import asked_by
 from halocline.table.admission import state_of
 from halocline.table.delta.alter import Altered, ColumnPath, alter
 from halocline.table.delta.columns import comment_column
@@ -26,17 +27,17 @@ def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
         IncompatibleError: Somebody known would break.
     """
     wanted = {key: str(value) for key, value in values.items()}
-    state = state_of(snapshot := table.snapshot("write"))
-    target = change.set_properties(state, wanted)
+    snapshot = table.snapshot("write")
+    target = change.set_properties(state_of(snapshot), wanted)
     if flag(target.metadata.configuration, row_ids.ENABLED) and not flag(snapshot.configuration, row_ids.ENABLED):
         return _enable_row_tracking(table, wanted)
     return alter(
         table,
-        lambda state: change.set_properties(state, wanted),
+        lambda _: target,
         "SET TBLPROPERTIES",
         lambda _: {"properties": wanted},
         snapshot,
-        asked=support.asked_by(wanted, snapshot.protocol),
+        asked=asked_by(wanted, snapshot.protocol),
     )
 
 
@@ -86,9 +87,9 @@ def _enable_row_tracking(table: Opened, wanted: Mapping[str, str]) -> Altered:
         kept = {key: state.metadata.configuration.get(key, value) for key, value in names.items()}
         return change.set_properties(state, {**kept, **wanted})
 
-    asked = support.asked_by(wanted, table.snapshot("write").protocol)
+    asked = asked_by(wanted, table.snapshot("write").protocol)
     switched = alter(table, switched_on, "SET TBLPROPERTIES", lambda _: {"properties": dict(wanted)}, asked=asked)
-    return replace(switched, admission=supported.admission) if supported.admission.grows else switched
+    return replace(switched, approval=supported.approval) if supported.approval.grows else switched
 
 
 def _described(state: TableState, comment: str | None) -> TableState:

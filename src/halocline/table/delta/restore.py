@@ -16,7 +16,7 @@ from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.maintain.restore import Restoration, parameters, restoration
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.table.admission import admit
+from halocline.table.admission import approved
 from halocline.table.opening import Moment, Opened
 
 
@@ -90,4 +90,4 @@ def _ask(table: str, current: Snapshot, planned: Restoration) -> None:
     protocols = [each for each in planned.actions if isinstance(each, ProtocolAction)]
     metadata = next((each for each in planned.actions if isinstance(each, Metadata)), current.metadata)
     after: Protocol = protocol_of(protocols[0]) if protocols else current.protocol
-    admit(table, current.protocol, TableState(metadata, after))
+    approved(table, current, TableState(metadata, after), asked=None)

@@ -6,9 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from halocline.compat.protocol import Protocol
-from halocline.compat.release import Release
-from halocline.compat.verdict import Verdict, can
+from halocline.compat.terms import Terms
 from halocline.formats.base import TableFormat
 from halocline.formats.delta.log.header import TableHeader, read_header
 from halocline.formats.delta.snapshot.detail import detail_of
@@ -56,26 +54,11 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
         return self.header.version
 
     @property
-    def protocol(self) -> Protocol:
-        """What the table requires of those who use it."""
-        return self._protocol_in(self.header)
-
-    def features(self) -> dict[str, str]:
-        """See `Table.features`."""
+    def terms(self) -> Terms:
+        """See `Table.terms`."""
         header = self.header
-        protocol = self._protocol_in(header)
-        enabled = protocol.enabled(header.table_metadata)
-        known = {name: "enabled" if name in enabled else "supported" for name in protocol.features}
-        return dict(sorted((known | dict.fromkeys(protocol.unknown_features, "unknown")).items()))
-
-    def can(self, release: str | Release, operation: str = "read") -> Verdict:
-        """See `Table.can`."""
-        header = self.header
-        protocol = self._protocol_in(header)
-        return can(release, protocol, operation, enabled=protocol.enabled(header.table_metadata))
-
-    def _protocol_in(self, header: TableHeader) -> Protocol:
-        return header.protocol_or_legacy() if self.opened.settings.allow_missing_protocol else header.protocol
+        protocol = header.protocol_or_legacy() if self.opened.settings.allow_missing_protocol else header.protocol
+        return Terms.of(protocol, header.table_metadata)
 
     def snapshot(
         self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None

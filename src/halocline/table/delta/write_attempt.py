@@ -24,7 +24,7 @@ from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import support
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.types import input_schema
-from halocline.table.admission import admit, state_of
+from halocline.table.admission import approved, state_of
 from halocline.table.delta import schema_merge
 from halocline.table.delta.new_table import CLUSTERING, check_clustering_kept, check_reserved, spelt
 from halocline.table.delta.replacement import SchemaMode
@@ -62,7 +62,7 @@ def target_state(
         check_clustering_kept(state.schema, snapshot.domains.get(CLUSTERING), table.url)
     if schema_mode is not None:
         check_reserved(state.schema, state.metadata.configuration)
-    admit(table.url, snapshot.protocol, state)
+    approved(table.url, snapshot, state, asked=None if upgrade else frozenset())
     return state
 
 

@@ -39,8 +39,9 @@ class Watching(Alone):
         self.asked: list[tuple[str, frozenset[str]]] = []
         self.objection: HaloclineError | None = None
 
-    def admit(self, change) -> str:
-        self.asked.append((f"{change.before} to {change.after}", change.enabled))
+    def approve_change(self, change) -> str:
+        before = change.before and change.before.protocol
+        self.asked.append((f"{before} to {change.after.protocol}", change.after.in_use))
         if self.objection is not None:
             raise self.objection
         return "3 members and 2 observed clients"
@@ -158,12 +159,12 @@ def test_dropping_with_its_history_takes_two_calls_a_day_apart():
 
 def test_a_property_that_enables_nothing_is_only_set(keeper):
     table = created()
-    done = table.set_properties({"delta.appendOnly": "true", "owner": "finance"})
+    done = table.set_properties({"delta.checkpointInterval": "20", "owner": "finance"})
     assert str(done) == "version 1: the protocol stays (1,2)"
-    assert dict(header(table).metadata.configuration) == {"delta.appendOnly": "true", "owner": "finance"}
+    assert dict(header(table).metadata.configuration) == {"delta.checkpointInterval": "20", "owner": "finance"}
     assert keeper.asked == []
     table.unset_properties(["owner"])
-    assert dict(header(table).metadata.configuration) == {"delta.appendOnly": "true"}
+    assert dict(header(table).metadata.configuration) == {"delta.checkpointInterval": "20"}
     assert told(table)["operationParameters"] == {"properties": '["owner"]', "ifExists": False}
 
 
@@ -171,7 +172,13 @@ def test_a_property_that_enables_a_feature_adds_it_with_what_it_requires(keeper)
     table = created()
     table.set_properties({"delta.columnMapping.mode": "name"})
     assert str(header(table).protocol) == "(2,7|W: appendOnly,columnMapping,invariants)"
-    assert keeper.asked[0][1] == {"columnMapping"}
+    assert keeper.asked[0][1] == {"columnMapping", "columnMapping:name"}
+
+
+def test_others_are_asked_about_a_feature_that_was_supported_and_comes_into_use(keeper):
+    done = created().set_properties({"delta.appendOnly": "true"})
+    assert keeper.asked == [("(1,2) to (1,2)", {"appendOnly"})]
+    assert str(done) == "version 1: the protocol stays (1,2). Checked: 3 members and 2 observed clients"
 
 
 def test_requests_are_used_up_and_never_stored():
@@ -224,7 +231,7 @@ def test_row_tracking_is_enabled_only_once_every_file_has_ids(keeper):
     ]
     assert operations == ["UPGRADE PROTOCOL", "ROW TRACKING BACKFILL", "SET TBLPROPERTIES"]
     assert "rowTracking" in str(done)
-    assert len(keeper.asked) == 1
+    assert [sorted(in_use) for _, in_use in keeper.asked] == [["domainMetadata"], ["domainMetadata", "rowTracking"]]
 
 
 def test_row_tracking_that_was_cut_short_goes_on():
@@ -305,11 +312,11 @@ def test_columns_that_need_a_feature_wait_for_it_unless_writes_may_raise_the_pro
     assert refused.value.condition == "FEATURE_NEEDS_MANUAL_ENABLEMENT"
     table.add_feature_support("timestampNtz")
     table.add_columns(at)
-    assert len(keeper.asked) == 1
+    assert [sorted(in_use) for _, in_use in keeper.asked] == [[], ["timestampNtz"]]
     allowed = created(auto_upgrade=True)
     allowed.add_columns(at)
     assert header(allowed).protocol.supports("timestampNtz")
-    assert len(keeper.asked) == 2, "also an allowed upgrade is asked for"
+    assert len(keeper.asked) == 3, "also an allowed upgrade is asked for"
 
 
 @pytest.mark.parametrize(

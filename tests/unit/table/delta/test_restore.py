@@ -118,7 +118,7 @@ def test_version_that_is_missing_not_given_or_not_older_is_refused(arguments, er
 
 def test_features_that_come_back_are_asked_for_first():
     class Strict(gatekeeper.Alone):
-        def admit(self, change):
+        def approve_change(self, change):
             raise IncompatibleError(f"somebody cannot read {sorted(change.gained)}")
 
     lake = Lake({"delta.feature.vacuumProtocolCheck": "supported"})

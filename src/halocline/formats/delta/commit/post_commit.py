@@ -97,7 +97,7 @@ def after_commit(store: Store, done: Done, now_ms: int) -> Upkeep:
 
 def _checkpoint(store: Store, version: int, release: Release, now_ms: int) -> WrittenCheckpoint:
     def admit(protocol: Protocol, metadata: Metadata) -> None:
-        access.admit(release, protocol, metadata, access.MAINTENANCE, store.root)
+        access.check_access(release, protocol, metadata, access.MAINTENANCE, store.root)
 
     return write_checkpoint(store, version, now_ms=now_ms, admit=admit)
 

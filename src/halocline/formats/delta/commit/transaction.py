@@ -299,12 +299,12 @@ class Transaction:
         if before is None:
             commit_rules.check_first(actions)
         else:
-            access.admit(self._release, before.protocol, before.metadata, self._asked_for(actions), table)
+            access.check_access(self._release, before.protocol, before.metadata, self._asked_for(actions), table)
             commit_rules.check_appendable(actions, before.protocol, before.metadata, table)
         protocol = protocol_of(new_protocol) if new_protocol is not None else _given(before).protocol
         metadata = new_metadata if new_metadata is not None else _given(before).metadata
         if new_protocol is not None or new_metadata is not None:
-            access.admit(self._release, protocol, metadata, self._asked_for(actions), table)
+            access.check_access(self._release, protocol, metadata, self._asked_for(actions), table)
         if before is not None and new_protocol is not None:
             access.check_transition(before.protocol, protocol, dropped_feature, table)
         if new_metadata is not None:
@@ -340,7 +340,7 @@ class Transaction:
         before = self.snapshot
 
         def admit(protocol: Protocol, metadata: Metadata) -> None:
-            access.admit(self._release, protocol, metadata, self._asked_for(intent.actions), self.store.root)
+            access.check_access(self._release, protocol, metadata, self._asked_for(intent.actions), self.store.root)
 
         return conflicts.Ground(
             table=self.store.root,

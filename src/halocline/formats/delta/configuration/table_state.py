@@ -10,12 +10,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from halocline.compat.evolution import Change, alter, for_new_table
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.request import is_request
+from halocline.compat.terms import Terms
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
@@ -48,10 +50,10 @@ class TableState:
         """The schema, parsed."""
         return schema_edit.parse(self.metadata.schema_string)
 
-    @property
-    def enabled(self) -> frozenset[str]:
-        """The features that are switched on."""
-        return self.protocol.enabled(table_metadata(self.metadata))
+    @cached_property
+    def terms(self) -> Terms:
+        """What the table asks of those who use it."""
+        return Terms.of(self.protocol, table_metadata(self.metadata))
 
     @property
     def actions(self) -> tuple[Action, ...]:

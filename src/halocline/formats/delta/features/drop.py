@@ -26,12 +26,14 @@ from halocline.compat.dropping import check_droppable
 from halocline.compat.features import Feature, find_feature
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.terms import Terms
 from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
+from halocline.formats.delta.features.approval import Approve
 from halocline.formats.delta.features.drop_steps import domain_tombstones, edited, pending_steps, run_steps
 from halocline.formats.delta.features.drop_work import DropWork, Rewriter
 from halocline.formats.delta.features.history_barrier import (
@@ -42,7 +44,6 @@ from halocline.formats.delta.features.history_barrier import (
     raise_barrier,
     truncate,
 )
-from halocline.formats.delta.features.support import Admit
 from halocline.formats.delta.features.usage import history_traces
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot.inspection import lenient_protocol
@@ -86,7 +87,7 @@ def drop_feature(
     name: str,
     *,
     truncate_history: bool = False,
-    admit: Admit,
+    approve: Approve,
     rewriter: Rewriter | None = None,
     release: Release | None = None,
     clock: Clock = system_clock,
@@ -99,7 +100,7 @@ def drop_feature(
         store: Where the table lies.
         name: The feature, in any case.
         truncate_history: Whether to delete old versions that use the feature, rather than to protect them.
-        admit: Asked before the protocol changes.
+        approve: Asked before the protocol changes.
         rewriter: Writes rows again, for the features that need it.
         release: Who acts; this release of Halocline if not given.
         clock: Tells the present.
@@ -121,10 +122,11 @@ def drop_feature(
         finished = _finished_before(work)
         if finished is not None:
             return finished
-    before = work.snapshot().protocol
-    after = protocol_without(work.record, before, truncate_history=truncate_history)
-    enabled = after.enabled(table_metadata(work.snapshot().metadata)) - {work.record.name}
-    checked = admit(before, after, enabled)
+    snapshot = work.snapshot()
+    before = snapshot.protocol
+    protocol_without(work.record, before, truncate_history=truncate_history)
+    now = Terms.of(before, table_metadata(snapshot.metadata))
+    checked = approve(now, now.without(work.record.name, protect_history=not truncate_history))
     run_steps(work)
     if has_barrier(work.record):
         if truncate_history:

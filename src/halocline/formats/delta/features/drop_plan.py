@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from halocline.compat.breaks import Client, Forecast, forecast, newest_known
 from halocline.compat.features import find_feature
-from halocline.compat.forecast import Client, Forecast, Terms, forecast, newest_known
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.release import Release
+from halocline.compat.terms import Terms
 from halocline.formats.delta.features.history_barrier import retention_ms
 from halocline.formats.delta.features.support import HISTORY_TRUNCATED, propose
 from halocline.formats.delta.log.header import read_header

@@ -1,38 +1,30 @@
 """How a table gains features: asked for by name, by version numbers, by a property, or by what its data needs.
 
-Three rules hold for each of them. What the table supports already stays supported, also what its numbers only imply.
-Nothing grows as a side effect: a write whose columns need a feature is refused unless the user has allowed it. And
-before a table requires more, somebody is asked on behalf of everybody else: `admitted` asks, and gives back who was
-checked.
+What the table supports already stays supported, also what its numbers only imply; and a write whose columns need a
+feature is refused unless the user has allowed it.
 
-Pure but for the asking: the functions turn one `TableState` into the next, and a *proposal* shows what a change would
-make of the terms of a table without changing anything.
+Pure: the functions turn one `TableState` into the next, and a *proposal* shows what a change would make of the terms of
+a table without changing anything. Whether the change may be made is asked in `approval`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from halocline.compat.agreement import added_by, enabling_clause
-from halocline.compat.dropping import CHECKPOINT_PROTECTION
 from halocline.compat.evolution import Change, alter
 from halocline.compat.features import Feature, feature, find_feature
-from halocline.compat.forecast import Terms
 from halocline.compat.metadata import TableMetadata
-from halocline.compat.normal_form import required_closure
-from halocline.compat.protocol import Protocol
-from halocline.compat.request import MIN_READER_VERSION, MIN_WRITER_VERSION, Request
+from halocline.compat.request import MIN_READER_VERSION, MIN_WRITER_VERSION
+from halocline.compat.terms import Terms
 from halocline.errors import InputError
 from halocline.formats.delta.configuration import alter as edits
 from halocline.formats.delta.configuration.schema_edit import Node
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.log.header import TableHeader
 from halocline.formats.delta.snapshot.inspection import lenient_protocol
-
-Admit = Callable[[Protocol, Protocol, frozenset[str]], str]
-"""Asked with the protocol before, the one after and the features then in use; says who was checked, or raises."""
 
 AFTER: Final = "after"
 HISTORY_KEPT: Final = "history kept"
@@ -99,77 +91,6 @@ def prepared_for(state: TableState, schema: Node, *, auto_upgrade: bool, table: 
     return state.evolved(named=needed)
 
 
-@dataclass(frozen=True)
-class Admission:
-    """Permission for a table to become what it is going to be.
-
-    Attributes:
-        before: The protocol so far.
-        after: The protocol that follows.
-        reasons: Why features come in.
-        checked: Who was asked, for people; empty if nobody had to be.
-    """
-
-    before: Protocol
-    after: Protocol
-    reasons: tuple[Change, ...] = ()
-    checked: str = ""
-
-    @property
-    def grows(self) -> bool:
-        """Whether the table will require more than it did."""
-        return self.before != self.after
-
-    def __str__(self) -> str:
-        if not self.grows:
-            return f"the protocol stays {self.before}"
-        why = "; ".join(map(str, self.reasons))
-        return f"{self.before} becomes {self.after}" + (f" ({why})" if why else "") + f". Checked: {self.checked}"
-
-
-def admitted(before: TableState, after: TableState, admit: Admit, *, asked: frozenset[str] | None = None) -> Admission:
-    """Asks whether a table may become what it is going to be; nobody is asked if its protocol stays.
-
-    Args:
-        before: The table so far.
-        after: The table as it is going to be.
-        admit: Asked if the protocol changes.
-        asked: The features that the user asked for; None if the change is about the protocol itself.
-
-    Raises:
-        InputError: The table would gain a feature that nobody asked for, because it lacks what it uses already.
-        IncompatibleError: Somebody known would break.
-        UnavailableError: Nobody can be asked right now.
-    """
-    if before.protocol == after.protocol:
-        return Admission(before.protocol, after.protocol)
-    gained = after.protocol.features - before.protocol.features
-    unasked = frozenset() if asked is None else gained - required_closure("delta", asked)
-    if unasked:
-        names = ", ".join(sorted(unasked))
-        raise InputError(
-            f"the table uses {names} without supporting it, and nothing is upgraded as a side effect",
-            condition="FEATURE_NEEDS_MANUAL_ENABLEMENT",
-            sides={"table": str(before.protocol), "needed": str(after.protocol)},
-            next_step="Repair the protocol first: halocline lint TABLE --fix",
-        )
-    checked = admit(before.protocol, after.protocol, after.enabled)
-    return Admission(before.protocol, after.protocol, after.reasons, checked)
-
-
-def asked_by(values: Mapping[str, str], protocol: Protocol) -> frozenset[str] | None:
-    """The features that properties ask for, by name or by switching them on; None if they ask for version numbers.
-
-    Example:
-        >>> asked_by({"delta.enableChangeDataFeed": "true", "owner": "finance"}, Protocol.delta(1, 2))
-        frozenset({'changeDataFeed'})
-    """
-    request = Request.read(values)
-    if request.reader is not None or request.writer is not None:
-        return None
-    return added_by(TableMetadata(values), protocol) | frozenset(request.named)
-
-
 # ---------------------------------------------------------------------- proposals
 
 
@@ -232,18 +153,14 @@ def propose(
 def _enabled(now: Terms, metadata: TableMetadata, records: Sequence[Feature]) -> tuple[Terms, tuple[Change, ...]]:
     configuration = dict(metadata.configuration)
     for record in records:
-        if record.name not in now.in_use:
+        if record.name not in now.features_in_use:
             configuration |= record.enabling_properties
     evolution = alter(now.protocol, metadata.with_configuration(configuration), named=[each.name for each in records])
     terms = Terms.of(evolution.protocol, evolution.metadata)
-    return Terms(terms.protocol, terms.in_use | {each.name for each in records}), evolution.reasons
+    return terms.with_use_of(each.name for each in records), evolution.reasons
 
 
 def _dropped(terms: Terms, records: Iterable[Feature], protect_history: bool) -> Terms:
-    protocol, in_use = terms.protocol, terms.in_use
     for record in records:
-        had = protocol.features
-        protocol = protocol.without_feature(record.name, protect_history=protect_history)
-        in_use = frozenset(each for each in in_use if each.partition(":")[0] != record.name)
-        in_use |= (protocol.features - had) & {CHECKPOINT_PROTECTION}
-    return Terms(protocol, in_use)
+        terms = terms.without(record.name, protect_history=protect_history)
+    return terms

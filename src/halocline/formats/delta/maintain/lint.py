@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from halocline.compat.breaks import Client, breaks
 from halocline.compat.evolution import alter
 from halocline.compat.features import feature
-from halocline.compat.forecast import Client, Terms, forecast
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.request import is_request
+from halocline.compat.terms import Terms
 from halocline.compat.verdict import can
 from halocline.errors import HaloclineError
 from halocline.formats.delta.actions.action import Action, Metadata
@@ -30,7 +31,7 @@ from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.formats.delta.features.support import Admit
+from halocline.formats.delta.features.approval import Approve
 from halocline.formats.delta.log.header import TableHeader, header_of, read_header
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.maintain.lint_rules import HURTS, Problem, Repair, problems
@@ -179,7 +180,7 @@ def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport:
 
 def fix(
     store: Store,
-    admit: Admit,
+    approve: Approve,
     *,
     clients: Sequence[Client] = (),
     clock: Clock = system_clock,
@@ -189,7 +190,7 @@ def fix(
 
     Args:
         store: Where the table lies.
-        admit: Asked before the table requires anything new.
+        approve: Asked before the table requires anything new.
         clients: Who uses it besides those that its log names.
         clock: Tells the present.
         engine: What to call ourselves in the provenance.
@@ -208,7 +209,8 @@ def fix(
     protocol, metadata = _target(header, repair, everyone)
     checked = ""
     if protocol != report.protocol:
-        checked = admit(report.protocol, protocol, protocol.enabled(table_metadata(metadata)))
+        now = Terms.of(report.protocol, header.table_metadata)
+        checked = approve(now, Terms.of(protocol, table_metadata(metadata)))
     meant = Snapshot(
         store=store,
         version=header.version,
@@ -247,7 +249,7 @@ def _why_unsafe(header: TableHeader, repair: Repair, clients: Sequence[Client]) 
     except HaloclineError as error:
         return error.message
     terms = Terms.of(protocol, table_metadata(metadata))
-    own = can(own_release(), protocol, "write", enabled=terms.in_use)
+    own = can(own_release(), terms, "write")
     if not own.ok:
         return f"this release may not write the result: {own}"
     if broken := _broken(header, terms, clients):
@@ -257,7 +259,7 @@ def _why_unsafe(header: TableHeader, repair: Repair, clients: Sequence[Client]) 
 
 def _broken(header: TableHeader, after: Terms, clients: Sequence[Client]) -> tuple[Release, ...]:
     now = Terms.of(lenient_protocol(header), header.table_metadata)
-    return tuple(each.client.release for each in forecast(clients, now, after).broken())
+    return tuple(dict.fromkeys(each.client.release for each in breaks(now, after, clients)))
 
 
 def _target(header: TableHeader, repair: Repair, clients: Sequence[Client]) -> tuple[Protocol, Metadata]:

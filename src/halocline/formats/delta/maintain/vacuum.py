@@ -82,7 +82,7 @@ def vacuum(
         UnsupportedError: A catalog decides about the table's files.
     """
     table = snapshot.store.root
-    access.admit(snapshot.release, snapshot.protocol, snapshot.metadata, access.MAINTENANCE, table)
+    access.check_access(snapshot.release, snapshot.protocol, snapshot.metadata, access.MAINTENANCE, table)
     if snapshot.protocol.supports("catalogManaged"):
         raise UnsupportedError(
             f"{table} is managed by a catalog, which alone knows what may be deleted",

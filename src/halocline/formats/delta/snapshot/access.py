@@ -1,7 +1,6 @@
 """The gate in front of every snapshot and every commit, for the protocol before it and the protocol after it.
 
-The question is asked of `halocline.compat.verdict` and answered for the features that the metadata switches on,
-including the mode of column mapping, which some releases tell apart.
+The question is asked of `halocline.compat.verdict` and answered for the terms of the table.
 
 Who looks into a broken table may act as `UNCHECKED`. The gate then lets everything through with a warning, and what is
 read may be wrong.
@@ -14,11 +13,11 @@ from typing import Final
 
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.terms import Terms
 from halocline.compat.verdict import check
 from halocline.errors import IncompatibleError
 from halocline.formats.delta.actions.action import Metadata
-from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.metadata_rules import MODE, table_metadata
+from halocline.formats.delta.configuration.metadata_rules import table_metadata
 
 WRITE: Final = "write"
 MAINTENANCE: Final = "write.maintenance"
@@ -31,7 +30,7 @@ class UncheckedWarning(UserWarning):
     """A table is used without checking whether this release understands it."""
 
 
-def admit(release: Release, protocol: Protocol, metadata: Metadata, operation: str, table: str) -> None:
+def check_access(release: Release, protocol: Protocol, metadata: Metadata, operation: str, table: str) -> None:
     """Returns if the release may do the operation to the table.
 
     Raises:
@@ -40,10 +39,7 @@ def admit(release: Release, protocol: Protocol, metadata: Metadata, operation: s
     if release == UNCHECKED:
         warnings.warn(f"{table} with {protocol} is used unchecked; rows may be wrong", UncheckedWarning, stacklevel=3)
         return
-    enabled = set(protocol.enabled(table_metadata(metadata)))
-    if "columnMapping" in enabled:
-        enabled.add(f"columnMapping:{properties.choice(metadata.configuration, MODE)}")
-    check(release, protocol, operation, enabled=enabled, subject=table)
+    check(release, Terms.of(protocol, table_metadata(metadata)), operation, subject=table)
 
 
 def check_transition(before: Protocol, after: Protocol, dropped: str | None, table: str) -> None:

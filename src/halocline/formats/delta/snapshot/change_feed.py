@@ -118,7 +118,7 @@ class _Walk:
             yield from self._of_commit(commit, version)
 
     def _admit(self, protocol: Protocol, metadata: Metadata, version: int) -> None:
-        access.admit(self._end.release, protocol, metadata, OPERATION, self._end.store.root)
+        access.check_access(self._end.release, protocol, metadata, OPERATION, self._end.store.root)
         if not any(metadata.configuration.get(name, "").lower() == "true" for name in _ENABLED):
             raise InputError(
                 f"the change feed of {self._end.store.root} is off at version {version}",

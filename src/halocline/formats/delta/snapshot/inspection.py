@@ -15,10 +15,11 @@ from typing import Any
 
 import msgspec
 
+from halocline.compat.breaks import WRITING, Client
 from halocline.compat.findings import Finding
-from halocline.compat.forecast import WRITING, Client, Terms
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release, releases_in_commit
+from halocline.compat.terms import Terms
 from halocline.errors import HaloclineError, NotFoundError
 from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.actions.commit_info import CommitInfo
@@ -115,7 +116,7 @@ class Inspection:
     @property
     def enabled(self) -> tuple[str, ...]:
         """The enabled features in order of name."""
-        return tuple(sorted(name for name in self.terms.in_use if ":" not in name))
+        return tuple(sorted(self.terms.features_in_use))
 
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs."""

@@ -255,7 +255,7 @@ def _columns_behind_gate(header: TableHeader, protocol: Protocol, release: Relea
     """Passes the gate, and gives the schema as this protocol means it."""
     metadata = header.metadata
     mode = metadata.configuration.get(MAPPING_MODE, "none").strip().lower()
-    access.admit(release, protocol, metadata, operation, header.root)
+    access.check_access(release, protocol, metadata, operation, header.root)
     for finding in disagreements(protocol, header.table_metadata):
         concerns = operation.startswith("write") or feature(protocol.format, finding.feature).kind is Kind.READER_WRITER
         if finding.code == "ENABLED_NOT_SUPPORTED" and finding.fatal and concerns:

@@ -49,13 +49,13 @@ class Clock:
         return time.time_ns() // 1_000_000 + self.ahead_ms
 
 
-def nobody_objects(before, after, enabled) -> str:
+def nobody_objects(before, after) -> str:
     return "nobody objects"
 
 
 def drop(store, name, *, truncate_history=False, clock=None, **more):
-    admit = more.pop("admit", nobody_objects)
-    return drop_feature(store, name, truncate_history=truncate_history, admit=admit, clock=clock or Clock(), **more)
+    more.setdefault("approve", nobody_objects)
+    return drop_feature(store, name, truncate_history=truncate_history, clock=clock or Clock(), **more)
 
 
 def created(store, configuration=None, columns=("id",), *, named=()) -> None:
@@ -303,15 +303,15 @@ def test_who_would_break_is_asked_before_anything_is_written():
     store = table("v2Checkpoint")
     version, asked = read_header(store).version, []
 
-    def object_to(before, after, enabled):
-        asked.append((str(before), str(after), enabled))
+    def object_to(before, after):
+        asked.append((str(before.protocol), str(after.protocol), after.in_use))
         raise IncompatibleError("etl-nightly would break")
 
     with pytest.raises(IncompatibleError, match="etl-nightly"):
-        drop(store, "v2Checkpoint", admit=object_to)
+        drop(store, "v2Checkpoint", approve=object_to)
     assert read_header(store).version == version
     now, then = "(3,7|R: v2Checkpoint|W: appendOnly,invariants,v2Checkpoint)", KEPT["v2Checkpoint"]
-    assert asked == [(now, then, frozenset())]
+    assert asked == [(now, then, {"checkpointProtection"})]
 
 
 # ---------------------------------------------------------------------- protection

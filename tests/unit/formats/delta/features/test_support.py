@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.commit_builders import metadata, schema
 
-from halocline.errors import IncompatibleError, InputError, MalformedError, NotFoundError
+from halocline.errors import InputError, MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import ProtocolAction
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
@@ -13,7 +13,6 @@ from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.features.drop_plan import plan_drop
 from halocline.formats.delta.features.support import (
-    admitted,
     prepared_for,
     propose,
     with_feature,
@@ -94,36 +93,6 @@ def test_a_property_that_needs_a_name_says_which():
         alter.add_columns(table(), [field("at", "timestamp_ntz")])
     assert refused.value.condition == "FEATURE_NEEDS_MANUAL_ENABLEMENT"
     assert "delta.feature.timestampNtz=supported" in refused.value.next_step
-
-
-# ---------------------------------------------------------------------- admission
-
-
-def test_nobody_is_asked_if_the_protocol_stays():
-    def never(before, after, enabled):
-        raise AssertionError("asked")
-
-    state = table()
-    same = admitted(state, alter.set_properties(state, {"delta.appendOnly": "true"}), never)
-    assert (same.grows, str(same)) == (False, "the protocol stays (1,2)")
-
-
-def test_who_was_checked_is_told_with_the_reasons():
-    state = table()
-    after = alter.set_properties(state, {"delta.enableDeletionVectors": "true"})
-    admission = admitted(state, after, lambda before, after, enabled: f"3 members, {sorted(enabled)}")
-    assert str(admission) == (
-        "(1,2) becomes (3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants) "
-        "(deletionVectors: delta.enableDeletionVectors=true is set). Checked: 3 members, ['deletionVectors']"
-    )
-
-
-def test_an_objection_is_not_swallowed():
-    def object_to(before, after, enabled):
-        raise IncompatibleError("etl-nightly would break")
-
-    with pytest.raises(IncompatibleError, match="etl-nightly"):
-        admitted(table(), with_feature(table(), "v2Checkpoint"), object_to)
 
 
 # ---------------------------------------------------------------------- proposals

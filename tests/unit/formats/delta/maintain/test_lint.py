@@ -9,8 +9,8 @@ import pytest
 from tests.support.commit_builders import add, schema
 from tests.support.log_builder import parquet_of
 
+from halocline.compat.breaks import WRITING, Client
 from halocline.compat.features import features
-from halocline.compat.forecast import WRITING, Client
 from halocline.compat.release import Release
 from halocline.errors import ConflictError, IncompatibleError
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
@@ -25,7 +25,7 @@ from halocline.storage.faulty import FaultyStore
 from halocline.storage.memory import MemoryStore
 
 
-def nobody_objects(before, after, enabled) -> str:
+def nobody_objects(before, after) -> str:
     return "nobody objects"
 
 
@@ -294,8 +294,8 @@ def test_a_client_that_leaves_no_trace_can_be_named():
 def test_nothing_is_repaired_if_somebody_objects():
     store = table(*FOUND_AND_REPAIRED["features lost in an upgrade"][0])
 
-    def object_to(before, after, enabled):
-        raise IncompatibleError(f"etl-nightly cannot follow from {before} to {after}")
+    def object_to(before, after):
+        raise IncompatibleError(f"etl-nightly cannot follow from {before.protocol} to {after.protocol}")
 
     with pytest.raises(IncompatibleError, match=r"from \(1,7\|W: changeDataFeed\) to"):
         fix(store, object_to)

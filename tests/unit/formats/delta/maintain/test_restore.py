@@ -150,7 +150,7 @@ def test_domains_go_back_but_for_row_ids():
 def test_rows_that_lost_their_ids_are_not_tracked_again():
     store = created(configuration={"delta.enableRowTracking": "true"})
     commit(store, add("a", rows=5))
-    drop_feature(store, "rowTracking", truncate_history=False, admit=lambda *_: None)
+    drop_feature(store, "rowTracking", truncate_history=False, approve=lambda *_: "")
     last = Snapshot.load(store).version
     commit(store, add("b", rows=5))
     with pytest.raises(UnsupportedError, match="version 1 tracked its rows") as refused:

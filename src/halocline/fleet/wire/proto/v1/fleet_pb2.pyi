@@ -1113,21 +1113,76 @@ class WhoBreaksRequest(google.protobuf.message.Message):
     REMOVE_FIELD_NUMBER: builtins.int
     LADDER_FIELD_NUMBER: builtins.int
     LEVEL_FIELD_NUMBER: builtins.int
+    CHANGE_FIELD_NUMBER: builtins.int
     remove: builtins.str
     """Either the feature that the services would stop providing …"""
     ladder: builtins.str
-    """… or the level that a ladder would rise to."""
+    """… or the level that a ladder would rise to …"""
     level: builtins.int
+    @property
+    def change(self) -> Global___TableChange:
+        """… or what a table would ask of those who use it."""
+
     def __init__(
         self,
         *,
         remove: builtins.str = ...,
         ladder: builtins.str = ...,
         level: builtins.int = ...,
+        change: Global___TableChange | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["ladder", b"ladder", "level", b"level", "remove", b"remove"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["change", b"change"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["change", b"change", "ladder", b"ladder", "level", b"level", "remove", b"remove"]) -> None: ...
 
 Global___WhoBreaksRequest: typing_extensions.TypeAlias = WhoBreaksRequest
+
+@typing.final
+class TableChange(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: builtins.int
+    BEFORE_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    table: builtins.str
+    @property
+    def before(self) -> Global___TableTerms:
+        """Absent for a table that is being created."""
+
+    @property
+    def after(self) -> Global___TableTerms: ...
+    def __init__(
+        self,
+        *,
+        table: builtins.str = ...,
+        before: Global___TableTerms | None = ...,
+        after: Global___TableTerms | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["after", b"after", "before", b"before"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "before", b"before", "table", b"table"]) -> None: ...
+
+Global___TableChange: typing_extensions.TypeAlias = TableChange
+
+@typing.final
+class TableTerms(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PROTOCOL_FIELD_NUMBER: builtins.int
+    IN_USE_FIELD_NUMBER: builtins.int
+    protocol: builtins.str
+    """As text: (3,7|R: deletionVectors|W: deletionVectors)."""
+    @property
+    def in_use(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """The features in use, and their modes: deletionVectors, deletionVectors:partitioned."""
+
+    def __init__(
+        self,
+        *,
+        protocol: builtins.str = ...,
+        in_use: collections.abc.Iterable[builtins.str] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["in_use", b"in_use", "protocol", b"protocol"]) -> None: ...
+
+Global___TableTerms: typing_extensions.TypeAlias = TableTerms
 
 @typing.final
 class Affected(google.protobuf.message.Message):

@@ -1,14 +1,16 @@
-"""Forecasts: who breaks, who only stays broken, and what would help."""
+"""Who breaks when the terms of a table change, who only stays broken, and what would help."""
 
 from __future__ import annotations
 
 import pytest
 
-from halocline.compat.forecast import READING, WRITING, Client, Terms, forecast, newest_known
+from halocline.compat.breaks import READING, WRITING, Client, breaks, forecast, newest_known
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.terms import Terms
+from halocline.errors import NotFoundError
 
 POWERBI = """
 product = "powerbi"
@@ -117,3 +119,69 @@ def test_the_newest_known_release_of_every_product_is_listed():
 def test_nobody_breaks_where_nobody_is_known():
     found = forecast([], PLAIN, VECTORS)
     assert (found.outlooks, found.broken(), found.next_step()) == ((), (), "")
+
+
+def broken(before, after, *clients, **more) -> dict[str, str]:
+    return {str(each.client.release): str(each.verdict.answer) for each in breaks(before, after, clients, **more)}
+
+
+def mapped(mode) -> Terms:
+    return Terms.of(Protocol.delta(2, 5), TableMetadata({"delta.columnMapping.mode": mode}))
+
+
+def test_mode_that_a_release_does_not_know_breaks_it():
+    """Column mapping by id came with 2.2.0."""
+    old = Client(Release.parse("delta-spark@2.0.0"))
+    assert broken(PLAIN, mapped("name"), old) == {}
+    assert broken(PLAIN, mapped("id"), old) == {"delta-spark@2.0.0": "refused"}
+
+
+def test_mode_that_comes_with_use_breaks_who_works_wrongly_in_it_even_if_the_protocol_stays():
+    unused = Terms(VECTORS.protocol, frozenset())
+    used = Terms(VECTORS.protocol, frozenset({"deletionVectors", "deletionVectors:partitioned"}))
+    assert broken(unused, used, client("trino@430"), client("trino@446")) == {"trino@430": "wrong"}
+
+
+def test_losing_one_of_two_operations_is_breaking_even_if_the_other_was_lost_before():
+    """It could read and not write; now it can do neither."""
+    now = Terms(Protocol.delta(1, 2).upgraded("rowTracking"), frozenset())
+    later = Terms(now.protocol.upgraded("deletionVectors"), frozenset({"deletionVectors"}))
+    assert broken(now, later, client("delta-spark@2.2.0", WRITING)) == {"delta-spark@2.2.0": "refused"}
+
+
+def test_who_was_refused_and_would_then_work_with_wrong_data_breaks_although_less_is_required(knowledge):
+    both = Terms(VECTORS.protocol.upgraded("v2Checkpoint"), frozenset({"deletionVectors"}))
+    assert broken(both, VECTORS, client("powerbi@2.131"), knowledge=knowledge) == {"powerbi@2.131": "wrong"}
+
+
+def test_table_that_is_being_created_is_judged_by_what_it_requires():
+    assert broken(None, VECTORS, client("deltalake@1.0.2"), client("deltalake@1.6.6")) == {"deltalake@1.0.2": "refused"}
+
+
+@pytest.mark.parametrize(
+    ("says", "breaks_now"), [(set(), True), ({"v2Checkpoint"}, True), ({"deletionVectors"}, False)]
+)
+def test_word_of_a_client_counts_where_nothing_is_known_about_its_release(says, breaks_now):
+    own = Client(Release.parse("in-house@7.1"), provides=frozenset(says))
+    assert bool(broken(PLAIN, VECTORS, own)) is breaks_now
+
+
+def test_word_of_a_client_does_not_outweigh_what_is_known():
+    boasting = Client(Release.parse("trino@426"), provides=frozenset({"deletionVectors"}))
+    assert broken(PLAIN, VECTORS, boasting) == {"trino@426": "refused"}
+
+
+def test_text_that_names_no_release_is_one_that_nothing_is_known_about():
+    assert broken(PLAIN, VECTORS, Client(Release.reported("nightly"))) == {"nightly@unknown": "unknown"}
+    assert broken(VECTORS, PLAIN, Client(Release.reported("?"))) == {}, "lower versions are nothing new"
+
+
+def test_latest_release_that_a_product_needs_is_named():
+    clients = [client("deltalake@1.0.2"), Client(Release.parse("deltalake@1.3.2"), WRITING)]
+    assert forecast(clients, PLAIN, VECTORS).next_step() == "upgrade deltalake to 1.4.0"
+
+
+def test_mode_that_nobody_tells_apart_is_not_known():
+    with pytest.raises(NotFoundError) as caught:
+        Terms.using("delta", ["columnMapping:shape"])
+    assert caught.value.sides["known"] == "columnMapping:name, columnMapping:id"
