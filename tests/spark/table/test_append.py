@@ -19,7 +19,8 @@ from tests.support.tables import (
 
 from halocline.errors import ConflictError, ConstraintError, HaloclineError, InputError, SchemaError, UnavailableError
 from halocline.storage.faulty import Fault, FaultKind, FaultyStore
-from halocline.table import Table
+from halocline.table import DeltaLakeTable, Table
+from halocline.table.opening import Opened
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +244,7 @@ def test_files_of_a_refused_commit_are_deleted_and_of_an_unknown_one_kept(spark,
     assert data_files(path) == files
     silent = FaultyStore(table.store, [Fault(FaultKind.TRANSIENT, 1, times=9, on=frozenset({"put_if_absent"}))])
     with pytest.raises(UnavailableError):
-        Table(silent, spark).append(spark.range(3))
+        DeltaLakeTable(Opened(silent, spark)).append(spark.range(3))
     assert data_files(path) > files, "nobody knows whether that commit took effect, so its files must stay"
 
 

@@ -15,9 +15,10 @@ from halocline.formats.delta.actions.action import decode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.storage.faulty import CrashError, FaultyStore
-from halocline.table import Table
+from halocline.table import DeltaLakeTable, Table
 from halocline.table.delta.bins import bins_of
 from halocline.table.delta.zorder import interleaved
+from halocline.table.opening import Opened
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -148,7 +149,7 @@ def test_a_crash_at_any_step_leaves_the_table_as_before_or_after(tmp_path, spark
     crashed = 0
     for step in itertools.count(1):
         path = shutil.copytree(tmp_path / "t", tmp_path / str(step))
-        broken = Table(FaultyStore(open_store(path)).crash_after(step), spark)
+        broken = DeltaLakeTable(Opened(FaultyStore(open_store(path)).crash_after(step), spark))
         with contextlib.suppress(CrashError):
             broken.optimize().execute_compaction()
             break
