@@ -21,6 +21,7 @@ import pyspark.sql.datasource as spark_source
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, InputPartition, WriterCommitMessage
 
 from halocline.errors import HaloclineError, InputError, UnsupportedError
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.source.data_source import FilePartition, FilesMessage, files_of, first_version_from
 from halocline.source.options import LATEST, SourceOptions
@@ -167,7 +168,7 @@ class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
             return
         parameters = {"outputMode": "Append", "queryId": app_id, "epochId": str(batchId)}
         try:
-            self._sink.commit(files, "STREAMING UPDATE", parameters, txn=(app_id, batchId))
+            self._sink.commit(files, CommitDescription("STREAMING UPDATE", parameters, txn=(app_id, batchId)))
         except HaloclineError:
             self._sink.discard([file.path for file in files])
             raise

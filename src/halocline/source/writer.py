@@ -20,7 +20,7 @@ import contextlib
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from halocline.errors import (
 )
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Action, Add, Remove
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import identity, properties
 from halocline.formats.delta.configuration.commit_rules import check_appendable
@@ -150,16 +151,9 @@ class RowSink:
             "partitionBy": list(self.state.metadata.partition_columns),
         }
         operation = "CREATE TABLE AS SELECT" if self.state.is_new else "WRITE"
-        return self.commit(files, operation, parameters, txn=txn)
+        return self.commit(files, CommitDescription(operation, parameters, txn=txn))
 
-    def commit(
-        self,
-        files: Sequence[WrittenFile],
-        operation: str,
-        parameters: Mapping[str, Any],
-        *,
-        txn: tuple[str, int] | None = None,
-    ) -> int:
+    def commit(self, files: Sequence[WrittenFile], said: CommitDescription) -> int:
         """Makes files part of the table; they are deleted if the transaction is in the table already.
 
         Raises:
@@ -181,9 +175,7 @@ class RowSink:
             "numOutputRows": sum(file.num_records for file in files),
             "numOutputBytes": sum(file.size for file in files),
         }
-        version = transaction.commit(
-            actions, operation, parameters, metrics=metrics, user_metadata=self.asked.user_metadata, txn=txn
-        )
+        version = transaction.commit(actions, replace(said, metrics=metrics, user_metadata=self.asked.user_metadata))
         if transaction.outcome is not None and not transaction.outcome.committed:
             self._delete([file.path for file in files])
         return version

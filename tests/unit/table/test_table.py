@@ -29,7 +29,7 @@ def url(request) -> str:
 
 def append(url: str, name: str) -> None:
     snapshot = Snapshot.load(open_store(url))
-    Transaction(snapshot).commit([Add(name, {}, 9, 1, True)], "WRITE", {"mode": "Append"})
+    Transaction(snapshot).commit([Add(name, {}, 9, 1, True)], "WRITE")
 
 
 @pytest.fixture

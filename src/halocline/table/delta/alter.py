@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.schema_edit import Path
 from halocline.formats.delta.configuration.table_state import TableState
@@ -74,7 +75,7 @@ def alter(
     transaction = Transaction(newest, clock=table.clock)
     if depends_on_rows:
         transaction.read_whole_table()
-    version = transaction.commit(after.actions, operation, parameters(after))
+    version = transaction.commit(after.actions, CommitDescription(operation, parameters(after)))
     return Altered(version, True, approval)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from halocline.errors import InputError
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types import input_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.table.delta.replacement import SchemaMode
@@ -14,6 +16,7 @@ from halocline.table.delta.write_attempt import (
     Txn,
     check_choice,
     committed,
+    description,
     is_done,
     parameters_of,
     repeated,
@@ -54,7 +57,8 @@ def append_rows(
     """
     input_schema.checked_frame(df)
     check_choice("schema_mode", schema_mode, (None, "merge"))
-    return repeated(lambda: _append(table, df, schema_mode, txn, user_metadata))
+    said = description(txn, user_metadata)
+    return repeated(lambda: _append(table, df, schema_mode, said))
 
 
 def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) -> int:
@@ -86,18 +90,17 @@ def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) ->
     return append_rows(table, df, txn=(app_id, batch_id))
 
 
-def _append(
-    table: Opened, df: DataFrame, schema_mode: SchemaMode | None, txn: Txn | None, user_metadata: str | None
-) -> int:
+def _append(table: Opened, df: DataFrame, schema_mode: SchemaMode | None, said: CommitDescription) -> int:
     snapshot = table.snapshot("write.append")
     transaction = begun(df.sparkSession, snapshot)
-    if is_done(transaction, txn):
+    if is_done(transaction, said):
         return snapshot.version
     state = target_state(table, df, snapshot, schema_mode)
     rows = incoming(df, state, table=table.url)
     with RowFiles(table.store, state) as files:
         adds = files.write(rows)
-        if not files.actions(adds) and txn is None:
+        if not files.actions(adds) and said.txn is None:
             return snapshot.version
         parameters = parameters_of("Append", state, schema_mode)
-        return committed(files, transaction, adds, parameters, files.figures(adds), txn, user_metadata)
+        said = replace(said, parameters=parameters, metrics=files.figures(adds))
+        return committed(files, transaction, adds, said)

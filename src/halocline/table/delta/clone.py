@@ -22,6 +22,7 @@ from halocline.formats.base import formats_at
 from halocline.formats.delta.actions.action import Action, Add, DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import alter, properties
 from halocline.formats.delta.configuration.table_state import TableState
@@ -88,7 +89,7 @@ def shallow_clone(
         "copiedFilesSize": 0,
     }
     parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
-    Transaction.create(store, release=clone.release).commit(actions, "CLONE", parameters, metrics=metrics)
+    Transaction.create(store, release=clone.release).commit(actions, CommitDescription("CLONE", parameters, metrics))
     return clone
 
 

@@ -27,6 +27,7 @@ from halocline.errors import (
 )
 from halocline.formats.base import formats_at
 from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.metadata_rules import MODE
@@ -92,7 +93,8 @@ def convert_folder(
         "sourceFormat": "parquet",
     }
     transaction = Transaction.create(store, release=table.release)
-    transaction.commit([*state.actions, *adds], "CONVERT", parameters, metrics={"numConvertedFiles": len(adds)})
+    said = CommitDescription("CONVERT", parameters, {"numConvertedFiles": len(adds)})
+    transaction.commit([*state.actions, *adds], said)
     return table
 
 

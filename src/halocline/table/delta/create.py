@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Action, DomainMetadata
-from halocline.formats.delta.commit.provenance import engine_info
+from halocline.formats.delta.commit.provenance import CommitDescription, engine_info
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import column_mapping
 from halocline.formats.delta.configuration.metadata_rules import MAX_ID, MODE
@@ -208,12 +208,12 @@ def _commit(
     }
     with RowFiles(store, state) as files:
         if not input_schema.is_frame(what):
-            files.commit(transaction, [*domains, *gone], operation, parameters, metrics={})
+            files.commit(transaction, [*domains, *gone], CommitDescription(operation, parameters, {}))
             return
         adds = files.write(incoming(what, state, table=store.root))
         metrics = {**files.figures(adds), **(removed if transaction.snapshot else {})}
         actions: list[Action] = [*domains, *gone, *adds]
-        files.commit(transaction, actions, f"{operation} AS SELECT", parameters, metrics=metrics)
+        files.commit(transaction, actions, CommitDescription(f"{operation} AS SELECT", parameters, metrics))
 
 
 def _domains(declaration: Declaration, state: TableState, before: Snapshot | None) -> list[DomainMetadata]:

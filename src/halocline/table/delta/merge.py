@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.actions.action import Action, Add
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration.identity import identity_columns
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -47,7 +48,7 @@ from halocline.table.delta.clauses import (
 )
 from halocline.table.delta.merge_plan import parts_of, pruning
 from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, change_rows, hits_in, inserted
-from halocline.table.delta.row_commit import RowsChanged, begun, check_removable, preserved
+from halocline.table.delta.row_commit import RowsChanged, begun, check_removable
 from halocline.table.delta.row_edits import checked_values
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.opening import Opened
@@ -329,8 +330,7 @@ class Merge:
             "notMatchedPredicates": [clause.describe() for clause in asked.not_matched],
             "notMatchedBySourcePredicates": [clause.describe() for clause in asked.not_matched_by_source],
         }
-        tags = preserved(files, changed)
-        version = files.commit(self.transaction, actions, "MERGE", parameters, metrics=metrics, tags=tags)
+        version = files.commit(self.transaction, actions, CommitDescription("MERGE", parameters, metrics))
         return RowsChanged(version, True, metrics)
 
     def _metrics(

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Action, Add
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
@@ -243,8 +243,7 @@ class _Rearranging:
                 "clusterBy": [],
                 "auto": False,
             }
-            tags = {PRESERVED_TAG: "true"} if files.identities().names else None
-            version = files.commit(transaction, actions, "OPTIMIZE", parameters, metrics=metrics, tags=tags)
+            version = files.commit(transaction, actions, CommitDescription("OPTIMIZE", parameters, metrics))
         return RowsChanged(version, True, metrics)
 
     def _metrics(self, adds: Sequence[Add], old: pa.Table) -> Mapping[str, int]:

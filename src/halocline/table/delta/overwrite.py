@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from halocline.errors import ConstraintError
 from halocline.formats.delta.actions.action import Action, Add
-from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types import input_schema
 from halocline.spark.write.row_plan import Incoming, incoming, outside
 from halocline.spark.write.rules import Rule
@@ -19,6 +20,7 @@ from halocline.table.delta.write_attempt import (
     Txn,
     check_choice,
     committed,
+    description,
     is_done,
     parameters_of,
     repeated,
@@ -69,13 +71,14 @@ def overwrite_rows(
     check_choice("schema_mode", schema_mode, (None, "merge", "overwrite"))
     check_choice("partitions", partitions, ("static", "dynamic"))
     plan = Replacement.asked(where, partitions, schema_mode, partition_by)
-    return repeated(lambda: _overwrite(table, df, plan, txn, user_metadata))
+    said = description(txn, user_metadata)
+    return repeated(lambda: _overwrite(table, df, plan, said))
 
 
-def _overwrite(table: Opened, df: DataFrame, plan: Replacement, txn: Txn | None, user_metadata: str | None) -> int:
+def _overwrite(table: Opened, df: DataFrame, plan: Replacement, said: CommitDescription) -> int:
     snapshot = table.snapshot("write")
     transaction = begun(df.sparkSession, snapshot)
-    if is_done(transaction, txn):
+    if is_done(transaction, said):
         return snapshot.version
     check_removable(snapshot, "an overwrite")
     spark = df.sparkSession
@@ -88,11 +91,10 @@ def _overwrite(table: Opened, df: DataFrame, plan: Replacement, txn: Txn | None,
         changes = inserted(spark, table.store, state, adds, files) if removal.is_recorded else []
         parameters = {**parameters_of("Overwrite", state, plan.schema_mode), **plan.parameters}
         metrics = plan.metrics(files.figures([*adds, *removal.adds]), removal, len(changes))
-        tags = {PRESERVED_TAG: "true"} if files.identities().names and removal.adds else None
         actions: list[Action] = [*adds, *removal.actions, *changes]
-        if not files.actions(actions) and txn is None:
+        if not files.actions(actions) and said.txn is None:
             return snapshot.version
-        return committed(files, transaction, actions, parameters, metrics, txn, user_metadata, tags)
+        return committed(files, transaction, actions, replace(said, parameters=parameters, metrics=metrics))
 
 
 def _written(files: RowFiles, rows: Incoming, plan: Replacement) -> list[Add]:

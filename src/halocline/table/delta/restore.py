@@ -12,6 +12,7 @@ from halocline.compat.protocol import Protocol
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction
 from halocline.formats.delta.actions.protocol import protocol_of
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.maintain.restore import Restoration, parameters, restoration
@@ -72,7 +73,7 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     transaction = Transaction(current)
     transaction.read_whole_table()
     details = parameters(version, None if timestamp is None else str(timestamp))
-    committed = transaction.commit(planned.actions, "RESTORE", details, metrics=planned.metrics)
+    committed = transaction.commit(planned.actions, CommitDescription("RESTORE", details, planned.metrics))
     figures = planned.metrics
     return Restored(
         version=committed,

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from halocline.errors import InputError
-from halocline.formats.delta.commit.provenance import engine_info
+from halocline.formats.delta.commit.provenance import CommitDescription, engine_info
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
@@ -114,14 +113,9 @@ class RowChange:
         metrics = self._metrics(changed, operation)
         if not changed.actions:
             return RowsChanged(self.snapshot.version, False, metrics)
-        version = files.commit(
-            self.transaction,
-            changed.actions,
-            operation,
-            {"predicate": [] if where is None else [f"({text_of(where)})"]},
-            metrics=metrics,
-            tags=preserved(files, changed),
-        )
+        parameters = {"predicate": [] if where is None else [f"({text_of(where)})"]}
+        said = CommitDescription(operation, parameters, metrics)
+        version = files.commit(self.transaction, changed.actions, said)
         return RowsChanged(version, True, metrics)
 
     def _metrics(self, changed: Changed, operation: str) -> dict[str, int]:
@@ -146,11 +140,6 @@ class RowChange:
 def begun(spark: SparkSession, snapshot: Snapshot) -> Transaction:
     """A transaction on a version, in the name of a session."""
     return Transaction(snapshot, engine=engine_info(spark.version), timezone=session_zone(spark))
-
-
-def preserved(files: RowFiles, changed: Changed) -> dict[str, str] | None:
-    """The tag that says that rows kept their ids, if there are any to keep."""
-    return {PRESERVED_TAG: "true"} if files.identities().names and changed.adds else None
 
 
 def check_removable(snapshot: Snapshot, what: str) -> None:

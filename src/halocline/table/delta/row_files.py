@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -23,10 +24,12 @@ from pyroaring import BitMap64
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.formats.delta.actions import deletion_vectors
 from halocline.formats.delta.actions.action import Action, Add, Cdc, DeletionVector, Metadata
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import identity, properties
 from halocline.formats.delta.configuration.identity import IdentityColumn
 from halocline.formats.delta.configuration.metadata_rules import ID, MODE, PHYSICAL_NAME
+from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
@@ -72,6 +75,7 @@ class RowFiles:
         self._others: list[str] = []
         self._marks: dict[str, int] = {}
         self._kept = False
+        self._rewritten = False
 
     def __enter__(self) -> Self:
         return self
@@ -111,6 +115,7 @@ class RowFiles:
         names = [name for name, _ in hidden]
         added = [_hidden(name, "long", number) for name, number in hidden]
         files = self._save(self._grown(rows, schema, names), _with_fields(self._schema, added))
+        self._rewritten = self._rewritten or bool(files)
         return [_add(_without_stats(file, names), data_change=data_change) for file in files]
 
     def write_changes(self, rows: DataFrame, schema: Mapping[str, Any]) -> list[Cdc]:
@@ -123,6 +128,7 @@ class RowFiles:
     def write_vectors(self, bitmaps: Sequence[BitMap64]) -> list[DeletionVector]:
         """Writes deletion vectors into one file and describes each."""
         vectors = deletion_vectors.write_file(self._store, bitmaps)
+        self._rewritten = self._rewritten or bool(vectors)
         self._others += [deletion_vectors.file_path(self._store, vector) for vector in vectors[:1]]
         return vectors
 
@@ -151,29 +157,11 @@ class RowFiles:
             state = [*(each for each in state if not isinstance(each, Metadata)), moved]
         return [*state, *files]
 
-    def commit(
-        self,
-        transaction: Transaction,
-        files: Iterable[Action],
-        operation: str,
-        parameters: Mapping[str, Any],
-        *,
-        metrics: Mapping[str, Any],
-        user_metadata: str | None = None,
-        txn: tuple[str, int] | None = None,
-        tags: Mapping[str, str] | None = None,
-    ) -> int:
-        """Commits the files; see `Transaction.commit`."""
+    def commit(self, transaction: Transaction, files: Iterable[Action], said: CommitDescription) -> int:
+        """Commits the files; see `Transaction.commit`. Where rows are tracked, it says that those kept their ids."""
+        kept = {PRESERVED_TAG: "true"} if self._rewritten and self.identities().names else {}
         try:
-            version = transaction.commit(
-                self.actions(files),
-                operation,
-                parameters,
-                metrics=metrics,
-                user_metadata=user_metadata,
-                txn=txn,
-                tags=tags,
-            )
+            version = transaction.commit(self.actions(files), replace(said, tags={**said.tags, **kept}))
         except UnavailableError:
             self._kept = True
             raise

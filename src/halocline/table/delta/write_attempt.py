@@ -13,11 +13,12 @@ else does so first, they are done again on top of it, so the rows are computed o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Action
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.table_state import TableState
@@ -84,53 +85,42 @@ def repeated(attempt: Callable[[], int]) -> int:
     raise last
 
 
-def committed(
-    files: RowFiles,
-    transaction: Transaction,
-    actions: Sequence[Action],
-    parameters: Mapping[str, Any],
-    metrics: Mapping[str, int],
-    txn: Txn | None,
-    user_metadata: str | None,
-    tags: Mapping[str, str] | None = None,
-) -> int:
+def committed(files: RowFiles, transaction: Transaction, actions: Sequence[Action], said: CommitDescription) -> int:
     """Commits a write.
 
     Raises:
         ConflictError: Others came first, and the rows no longer fit.
     """
     try:
-        return files.commit(
-            transaction,
-            actions,
-            "WRITE",
-            parameters,
-            metrics=metrics,
-            user_metadata=user_metadata,
-            txn=txn,
-            tags=tags,
-        )
+        return files.commit(transaction, actions, said)
     except ConflictError as error:
-        if error.condition in _TO_REPEAT and (files.changes_metadata or txn is not None):
+        if error.condition in _TO_REPEAT and (files.changes_metadata or said.txn is not None):
             raise _Again(error) from error
         raise
 
 
-def is_done(transaction: Transaction, txn: Txn | None) -> bool:
-    """Whether the table has what an application would write.
+def description(txn: Txn | None, user_metadata: str | None) -> CommitDescription:
+    """What a write says about itself before anything is known of its rows.
 
     Raises:
-        InputError: It is no transaction of an application.
+        InputError: What is given is no transaction of an application.
     """
-    if txn is None:
+    if txn is None or (
+        isinstance(txn, tuple) and len(txn) == 2 and isinstance(txn[0], str) and isinstance(txn[1], int)
+    ):
+        return CommitDescription("WRITE", txn=txn, user_metadata=user_metadata)
+    raise InputError(
+        "a transaction is an application and its version",
+        sides={"given": repr(txn)[:80], "expected": "('nightly-load', 42)"},
+    )
+
+
+def is_done(transaction: Transaction, said: CommitDescription) -> bool:
+    """Whether the table has what an application would write."""
+    if said.txn is None:
         return False
-    if not (isinstance(txn, tuple) and len(txn) == 2 and isinstance(txn[0], str) and isinstance(txn[1], int)):
-        raise InputError(
-            "a transaction is an application and its version",
-            sides={"given": repr(txn)[:80], "expected": "('nightly-load', 42)"},
-        )
-    seen = transaction.txn_version(txn[0])
-    return seen is not None and seen >= txn[1]
+    seen = transaction.txn_version(said.txn[0])
+    return seen is not None and seen >= said.txn[1]
 
 
 def parameters_of(mode: str, state: TableState, schema_mode: SchemaMode | None) -> dict[str, Any]:

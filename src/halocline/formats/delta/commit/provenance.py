@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from halocline.formats.delta.snapshot.snapshot import own_release
@@ -41,33 +42,51 @@ def parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class CommitDescription:
+    """What a commit says about itself.
+
+    Attributes:
+        operation: The word for what is done, as Delta's writers use it.
+        parameters: Details of the operation.
+        metrics: Figures of the operation; None if it has none.
+        txn: An application and its own version. What the table has of it already is not committed again.
+        user_metadata: A note of the user's.
+        tags: Tags for programs.
+    """
+
+    operation: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] | None = None
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
 def provenance(
+    said: CommitDescription,
     *,
     timestamp_ms: int,
-    operation: str,
-    operation_parameters: Mapping[str, Any],
     read_version: int,
     isolation: str,
     is_blind_append: bool,
     engine: str,
     txn_id: str,
-    metrics: Mapping[str, Any] | None = None,
-    user_metadata: str | None = None,
-    tags: Mapping[str, str] | None = None,
     in_commit_timestamp: int | None = None,
 ) -> dict[str, Any]:
     """The entries of a commit's provenance, absent ones left out."""
+    metrics = None if said.metrics is None else {key: _text(value) for key, value in said.metrics.items()}
     entries: dict[str, Any] = {
         "inCommitTimestamp": in_commit_timestamp,
         "timestamp": timestamp_ms,
-        "operation": operation,
-        "operationParameters": parameters(operation_parameters),
+        "operation": said.operation,
+        "operationParameters": parameters(said.parameters),
         "readVersion": read_version if read_version >= 0 else None,
         "isolationLevel": isolation,
         "isBlindAppend": is_blind_append,
-        "operationMetrics": None if metrics is None else {key: _text(value) for key, value in metrics.items()},
-        "userMetadata": user_metadata,
-        "tags": dict(tags) if tags else None,
+        "operationMetrics": metrics,
+        "userMetadata": said.user_metadata,
+        "tags": dict(said.tags) or None,
         "engineInfo": engine,
         "txnId": txn_id,
     }

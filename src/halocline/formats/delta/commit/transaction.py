@@ -21,9 +21,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -37,7 +36,7 @@ from halocline.formats.delta.actions.protocol import action_of, protocol_of
 from halocline.formats.delta.commit import conflicts
 from halocline.formats.delta.commit.intent import Intent, Reads, is_blind_append, isolation_for
 from halocline.formats.delta.commit.post_commit import Done, Upkeep, after_commit
-from halocline.formats.delta.commit.provenance import engine_info, provenance
+from halocline.formats.delta.commit.provenance import CommitDescription, engine_info, provenance
 from halocline.formats.delta.configuration import commit_rules, identity, in_commit_timestamps, row_tracking
 from halocline.formats.delta.configuration.metadata_rules import check_metadata
 from halocline.formats.delta.configuration.schema import Schema
@@ -99,7 +98,7 @@ class Transaction:
         >>> state = new_table({"type": "struct", "fields": [field("id", "long")]})
         >>> Transaction.create(store).commit(state.actions, "CREATE TABLE")
         0
-        >>> Transaction(Snapshot.load(store)).commit([Add("a.parquet", {}, 9, 1, True)], "WRITE", {"mode": "Append"})
+        >>> Transaction(Snapshot.load(store)).commit([Add("a.parquet", {}, 9, 1, True)], "WRITE")
         1
     """
 
@@ -193,13 +192,8 @@ class Transaction:
     def commit(
         self,
         actions: Iterable[Action],
-        operation: str,
-        parameters: Mapping[str, Any] | None = None,
+        said: CommitDescription | str,
         *,
-        metrics: Mapping[str, Any] | None = None,
-        user_metadata: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        txn: tuple[str, int] | None = None,
         dropped_feature: str | None = None,
         revalidate: Callable[[int], None] | None = None,
     ) -> int:
@@ -207,13 +201,9 @@ class Transaction:
 
         Args:
             actions: What to commit: files, metadata, protocol, domains. Provenance is made here.
-            operation: The word for what is done, as Delta's writers use it.
-            parameters: Details of the operation.
-            metrics: Figures of the operation.
-            user_metadata: A note of the user's.
-            tags: Tags for the provenance.
-            txn: An application and its own version. If the table has that version or a later one already, nothing is
-                committed and the version that was read is returned; `outcome.committed` tells.
+            said: What the commit says about itself; the word for the operation alone if there is nothing else to say.
+                If the table has its application's transaction or a later one already, nothing is committed and the
+                version that was read is returned; `outcome.committed` tells.
             dropped_feature: The one feature that this commit takes out of the protocol.
             revalidate: With a dropped feature: raises if it cannot be dropped after a version that came first.
 
@@ -225,15 +215,14 @@ class Transaction:
         """
         if self.outcome is not None:
             raise InternalError(f"the transaction has committed version {self.outcome.version} already")
-        if txn is not None:
-            seen = self.txn_version(txn[0])
-            if seen is not None and seen >= txn[1]:
+        said = CommitDescription(said) if isinstance(said, str) else said
+        if said.txn is not None:
+            seen = self.txn_version(said.txn[0])
+            if seen is not None and seen >= said.txn[1]:
                 self.outcome = Outcome(self.read_version, committed=False)
                 return self.read_version
-            actions = [*actions, Txn(txn[0], txn[1], self._clock())]
-        intent = self._prepared(
-            tuple(actions), operation, parameters or {}, metrics, user_metadata, tags, dropped_feature
-        )
+            actions = [*actions, Txn(said.txn[0], said.txn[1], self._clock())]
+        intent = self._prepared(tuple(actions), said, dropped_feature)
         proposal = _Proposal(intent, self._ground(intent, revalidate), self._txn_id)
         landed = land(self.store, proposal, self.read_version + 1, path=DELTA.commit_path)
         before = None if self.snapshot is None else (self.snapshot.protocol, self.snapshot.metadata)
@@ -243,19 +232,10 @@ class Transaction:
         self.outcome = replace(self.outcome, upkeep=upkeep)
         return landed.version
 
-    def _prepared(
-        self,
-        actions: tuple[Action, ...],
-        operation: str,
-        parameters: Mapping[str, Any],
-        metrics: Mapping[str, Any] | None,
-        user_metadata: str | None,
-        tags: Mapping[str, str] | None,
-        dropped_feature: str | None,
-    ) -> Intent:
+    def _prepared(self, actions: tuple[Action, ...], said: CommitDescription, dropped_feature: str | None) -> Intent:
         actions = self._with_protocol(commit_rules.without_repeated_transactions(actions))
         commit_rules.check_no_duplicates(actions)
-        protocol, metadata = self._checked_state(actions, operation, dropped_feature)
+        protocol, metadata = self._checked_state(actions, said.operation, dropped_feature)
         version, now_ms, mark = self.read_version + 1, self._clock(), self._row_id_mark()
         actions = row_tracking.assigned(actions, protocol, metadata.configuration, mark, version)
         timestamp = self._in_commit_timestamp(metadata, now_ms)
@@ -263,22 +243,20 @@ class Transaction:
             before = None if self.snapshot is None else self.snapshot.configuration
             metadata = in_commit_timestamps.with_enablement(metadata, before, version, timestamp)
             actions = tuple(metadata if isinstance(each, Metadata) else each for each in actions)
-        isolation = isolation_for(actions, operation, metadata.configuration)
+        isolation = isolation_for(actions, said.operation, metadata.configuration)
         info = provenance(
+            replace(said, tags={**self._tags_for(metadata), **said.tags}),
             timestamp_ms=now_ms,
-            operation=operation,
-            operation_parameters=parameters,
             read_version=self.read_version,
             isolation=isolation.value,
             is_blind_append=is_blind_append(actions, self._reads),
             engine=self._engine,
             txn_id=self._txn_id,
-            metrics=metrics,
-            user_metadata=user_metadata,
-            tags={**self._tags_for(metadata), **(tags or {})},
             in_commit_timestamp=timestamp,
         )
-        return Intent(self.read_version, operation, actions, info, protocol, metadata, self._reads, isolation, mark)
+        return Intent(
+            self.read_version, said.operation, actions, info, protocol, metadata, self._reads, isolation, mark
+        )
 
     def _with_protocol(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
         """A table older than protocols gets one with its next commit."""

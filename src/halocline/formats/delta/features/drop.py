@@ -31,6 +31,7 @@ from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.features.approval import Approve
@@ -215,8 +216,7 @@ def _commit(work: DropWork, truncate_history: bool) -> int:
         actions.append(metadata)
     return work.begin(snapshot).commit(
         actions,
-        DROP_FEATURE,
-        {"featureName": record.name, "truncateHistory": truncate_history},
+        CommitDescription(DROP_FEATURE, {"featureName": record.name, "truncateHistory": truncate_history}),
         dropped_feature=record.name,
         revalidate=_revalidation(work),
     )

@@ -23,6 +23,7 @@ from halocline.compat.features import DropStep
 from halocline.errors import ConflictError, InputError, UnsupportedError
 from halocline.formats.delta.actions.action import Action, Add, DomainMetadata, Metadata, Remove
 from halocline.formats.delta.actions.domains import SYSTEM_PREFIX
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import properties, schema_edit
 from halocline.formats.delta.configuration.metadata_rules import check_metadata, table_metadata
 from halocline.formats.delta.features import row_ids
@@ -149,7 +150,7 @@ def _commit_edits(work: DropWork, steps: Sequence[DropStep]) -> None:
         operation, parameters = "SET TBLPROPERTIES", {"properties": changed}
     else:
         operation, parameters = "CHANGE COLUMNS", {"columns": [], "reason": f"drop feature {work.record.name}"}
-    work.begin(snapshot).commit([metadata], operation, parameters)
+    work.begin(snapshot).commit([metadata], CommitDescription(operation, parameters))
 
 
 # ---------------------------------------------------------------------- files
@@ -227,7 +228,7 @@ def _rewrite_once(work: DropWork, snapshot: Snapshot, steps: Sequence[DropStep])
     if metadata != snapshot.metadata:
         transaction.commit([metadata, *actions], _UNMAP)
     else:
-        transaction.commit(actions, "REORG", {"predicate": [], "applyPurge": True})
+        transaction.commit(actions, CommitDescription("REORG", {"predicate": [], "applyPurge": True}))
 
 
 def _rewritten(work: DropWork, snapshot: Snapshot, files: pa.Table, metadata: Metadata) -> Sequence[Add]:
@@ -284,7 +285,7 @@ def _remove_domains(work: DropWork, step: DropStep) -> None:
             next_step=f"Remove the domain {own[0]} first.",
         )
     gone = domain_tombstones(snapshot, sorted(snapshot.domains))
-    work.begin(snapshot).commit(gone, "DOMAIN METADATA CLEANUP", {"metadataRemoved": len(gone)})
+    work.begin(snapshot).commit(gone, CommitDescription("DOMAIN METADATA CLEANUP", {"metadataRemoved": len(gone)}))
 
 
 def domain_tombstones(snapshot: Snapshot, names: Iterable[str]) -> list[DomainMetadata]:

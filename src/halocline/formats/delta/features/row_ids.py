@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.operations import ROW_TRACKING_BACKFILL, ROW_TRACKING_UNBACKFILL
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -82,7 +83,7 @@ def _in_batches(
         transaction = begin(newest)
         batch = files.slice(0, BATCH)
         transaction.read_files(batch["path"].to_pylist())
-        transaction.commit(_changed(batch, change), operation, {"batchId": commits})
+        transaction.commit(_changed(batch, change), CommitDescription(operation, {"batchId": commits}))
         commits += 1
     return commits
 

@@ -28,6 +28,7 @@ from halocline.compat.verdict import can
 from halocline.errors import HaloclineError
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.configuration.schema import Schema
@@ -230,7 +231,7 @@ def fix(
         actions.append(metadata)
     codes = tuple(dict.fromkeys(each.code for each in report.fixable))
     transaction = Transaction(meant, clock=clock, engine=engine)
-    version = transaction.commit(actions, REPAIR_PROTOCOL, {"findings": list(codes)})
+    version = transaction.commit(actions, CommitDescription(REPAIR_PROTOCOL, {"findings": list(codes)}))
     unset = tuple(sorted(header.metadata.configuration.keys() - metadata.configuration.keys()))
     left = lint(store, clients=clients).findings
     return Fixed(version, report.protocol, protocol, unset, codes, checked, left)

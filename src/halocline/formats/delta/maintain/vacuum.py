@@ -26,6 +26,7 @@ from halocline.errors import InputError, UnsupportedError
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
 from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.log.live_files import vectors_in
@@ -145,7 +146,7 @@ def _newest(snapshot: Snapshot) -> Snapshot:
 def _note(
     snapshot: Snapshot, operation: str, parameters: dict[str, Any], metrics: dict[str, int] | None, clock: Clock
 ) -> None:
-    Transaction(_newest(snapshot), clock=clock).commit([], operation, parameters, metrics=metrics)
+    Transaction(_newest(snapshot), clock=clock).commit([], CommitDescription(operation, parameters, metrics))
 
 
 # ---------------------------------------------------------------------- what is needed

@@ -31,7 +31,7 @@ def append_with_halocline(folder: str, name: str, commits: int) -> dict:
         stats = {"numRecords": 1, "minValues": {"number": number}, "maxValues": {"number": number}}
         file = Add(path, {}, len(data), 1, True, stats=json.dumps(stats | {"nullCount": {"number": 0}}))
         transaction = Transaction(Snapshot.load(store, operation="write"))
-        transaction.commit([file], "WRITE", {"mode": "Append"})
+        transaction.commit([file], "WRITE")
         losses += transaction.outcome.losses
         problems += transaction.outcome.upkeep.problems
     return {"losses": losses, "problems": problems}

@@ -26,6 +26,7 @@ from halocline.formats.delta.actions.action import (
     encode_commit,
 )
 from halocline.formats.delta.actions.protocol import action_of
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.identity import with_marks
@@ -74,11 +75,13 @@ def test_provenance_is_what_spark_writes_and_stands_first():
     store = created()
     begin(store, engine="Apache-Spark/4.0.0 Halocline/1").commit(
         [add("a")],
-        "WRITE",
-        {"mode": "Append", "partitionBy": []},
-        metrics={"numFiles": 1, "numOutputRows": 10},
-        user_metadata="nightly",
-        tags={"team": "etl"},
+        CommitDescription(
+            "WRITE",
+            {"mode": "Append", "partitionBy": []},
+            {"numFiles": 1, "numOutputRows": 10},
+            user_metadata="nightly",
+            tags={"team": "etl"},
+        ),
     )
     line = json.loads(store.get(DELTA.commit_path(1)).splitlines()[0])
     assert list(line["commitInfo"]) == [
@@ -354,14 +357,14 @@ def test_identity_marks_are_a_metadata_change_with_its_tag():
 def test_batch_of_an_application_is_committed_once():
     store = created()
     first = begin(store)
-    assert first.commit([add("a")], "STREAMING UPDATE", txn=("stream", 4)) == 1
+    assert first.commit([add("a")], CommitDescription("STREAMING UPDATE", txn=("stream", 4))) == 1
     assert first.outcome.committed
     assert commit_at(store, 1).txns == [Txn("stream", 4, NOW)]
     for version in (4, 3):
         again = begin(store)
-        assert again.commit([add("b")], "STREAMING UPDATE", txn=("stream", version)) == 1
+        assert again.commit([add("b")], CommitDescription("STREAMING UPDATE", txn=("stream", version))) == 1
         assert not again.outcome.committed
-    assert begin(store).commit([add("b")], "STREAMING UPDATE", txn=("stream", 5)) == 2
+    assert begin(store).commit([add("b")], CommitDescription("STREAMING UPDATE", txn=("stream", 5))) == 2
 
 
 # ---------------------------------------------------------------------- others were first

@@ -526,7 +526,7 @@ def test_deltalake_reads_the_table_through_our_checkpoint_alone(local, configura
             stats=json.dumps(stats),
         )
         transaction = Transaction(Snapshot.load(local))
-        transaction.commit([file], "WRITE", {"mode": "Append"})
+        transaction.commit([file], "WRITE")
         assert transaction.outcome.upkeep.problems == ()
     without_commits(local, 2)
     table = deltalake.DeltaTable(local.folder)

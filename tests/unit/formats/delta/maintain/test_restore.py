@@ -8,6 +8,7 @@ from tests.support.commit_builders import add, remove, schema, vector
 from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Add, DomainMetadata
 from halocline.formats.delta.actions.deletion_vectors import write_file
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.identity import identity_columns, with_marks
@@ -41,7 +42,7 @@ def restore(store, version: int, **options) -> dict[str, int]:
     back = restoration(current, target, now_ms=NOW, **options)
     transaction = Transaction(current)
     transaction.read_whole_table()
-    transaction.commit(back.actions, "RESTORE", parameters(version, None), metrics=back.metrics)
+    transaction.commit(back.actions, CommitDescription("RESTORE", parameters(version, None), back.metrics))
     return back.metrics
 
 
@@ -175,4 +176,4 @@ def test_any_change_in_between_is_a_conflict():
     transaction = Transaction(current)
     transaction.read_whole_table()
     with pytest.raises(ConflictError):
-        transaction.commit(back.actions, "RESTORE", parameters(1, None))
+        transaction.commit(back.actions, CommitDescription("RESTORE", parameters(1, None)))
