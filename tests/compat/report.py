@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from textwrap import fill
 
 from halocline.compat.answer import Answer
 
@@ -21,8 +22,24 @@ _TITLES = {
     "read.arrow": "Reading through Arrow (`to_pyarrow_table`, `to_pandas`)",
     "write.append": "Appending with the writer in Rust (from 0.14)",
     "write.arrow": "Appending with the Arrow writer (up to 0.25)",
-    "read": "hudi-rs: reading",
+    "read": "Reading",
 }
+_WIDTH = 116
+_METHOD = """What Halocline says about a release is compared with what that release does. `make compat` installs real
+    old releases into throw-away environments, writes one small table per number and feature by hand (no Delta or Hudi
+    client takes part in that), and lets every release read and append to every table. Rows are compared, appended
+    files and commits are looked at from outside, and rows that break a table's rule are offered as well, so silently
+    wrong outcomes show."""
+_SECOND_AND_THIRD = """Refusing is by far the most common outcome, hence the second line: a score means something only
+    above it. The third line is what deltalake's own gates promise, read from its source
+    ([tests/compat/gates](../tests/compat/gates/deltalake.toml)): it is off where a way into a table does not ask the
+    gate, or where the gate passes and the code behind it gets it wrong, and it foresees none of the wrong outcomes."""
+_LAST_TWO = """The shipped knowledge was corrected by this measurement, so its own score shows only that nothing has
+    slipped since. The last two lines say more: releases that knowledge was not made from (they lie between measured
+    ones, and all were right at first sight), and tables that mix features while knowledge is about single ones (2,394
+    of 2,400 were right at first sight; the other six had one cause and are corrected)."""
+_HOW_TO_READ = """Tables with the same outcome in every release are one group; what is in a group is listed below.
+    A dash is a refusal. The last column names each release, shown or not, at which the outcome becomes another."""
 _SIGNS = {Answer.OK: "ok", Answer.REFUSED: "–", Answer.WRONG: "**WRONG**", Answer.UNKNOWN: "?"}
 
 
@@ -44,28 +61,19 @@ def page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
     parts = [
         "# Predicted against observed",
         "<!-- Written by `python -m tests.compat --write-docs`. Do not edit. -->",
-        "What Halocline says about a release is compared with what that release does. `make compat` installs real "
-        "old releases into throw-away environments, writes one small table per number and feature by hand (no Delta "
-        "or Hudi client takes part in that), and lets every release read and append to every table. Rows are "
-        "compared, appended files and commits are looked at from outside, and rows that break a table's rule are "
-        "offered as well, so silently wrong outcomes show.",
+        _filled(_METHOD),
         f"{len(releases)} releases, {cases} tables, {len(outcomes):,} outcomes.",
         *_scores(outcomes),
-        "Refusing is by far the most common outcome, hence the second line: a score means something only above it. "
-        "The third line is what deltalake's own gates promise, read from its source "
-        "([tests/compat/gates](../tests/compat/gates/deltalake.toml)): it is off where a way into a table does not "
-        "ask the gate, or where the gate passes and the code behind it gets it wrong, and it foresees none of the "
-        "wrong outcomes.",
-        "The shipped knowledge was corrected by this measurement, so its own score shows only that nothing has "
-        "slipped since. The last two lines say more: releases that knowledge was not made from (they lie between "
-        "measured ones, and all were right at first sight), and tables that mix features while knowledge is about "
-        "single ones (2,394 of 2,400 were right at first sight; the other six had one cause and are corrected).",
+        _filled(_SECOND_AND_THIRD),
+        _filled(_LAST_TWO),
     ]
     if missing:
-        parts.append("Not installed here: " + ", ".join(f"{name} ({why})" for name, why in missing.items()) + ".")
+        names = ", ".join(f"{name} ({why})" for name, why in missing.items())
+        parts.append(_filled(f"Not installed here: {names}."))
     parts += _disagreements(outcomes)
     parts += _wrong(outcomes)
     for product, operations in OPERATIONS.items():
+        parts += [f"## {product}", _filled(_HOW_TO_READ)]
         for operation in operations:
             chosen = [
                 each for each in outcomes if each.operation == operation and each.release.startswith(product + "@")
@@ -78,6 +86,8 @@ def page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
 def _scores(outcomes: Sequence[Outcome]) -> list[str]:
     def line(title: str, chosen: Iterable[Outcome], says: Callable[[Outcome], Answer | None]) -> str:
         told = [each for each in chosen if says(each) is not None]
+        if not told:
+            return f"| {title} | nothing measured | | |"
         wrong = [each for each in told if each.observed is Answer.WRONG]
         foreseen = sum(says(each) is each.observed for each in wrong)
         right = sum(says(each) is each.observed for each in told)
@@ -118,13 +128,15 @@ def _wrong(outcomes: Sequence[Outcome]) -> list[str]:
         if each.observed is Answer.WRONG:
             at = releases.index(each.release)
             found.setdefault((each.operation, each.case, _cell(each.note)), []).append(at)
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = {}
     for (operation, case, note), places in found.items():
-        rows.setdefault((_runs(releases, places), operation, note), []).append(case)
-    lines = [f"| {who} | {operation} | {'; '.join(cases)} | {note} |" for (who, operation, note), cases in rows.items()]
-    head = "| releases | operation | tables | what happens |\n|---|---|---|---|\n"
+        groups.setdefault((_runs(releases, places), operation, note), []).append(case)
+    items = [
+        _item(f"**{who}**, `{operation}`: {note}. Tables: {'; '.join(cases)}.")
+        for (who, operation, note), cases in groups.items()
+    ]
     intro = "No error, no warning, and the wrong result. Refusing would have been safe."
-    return ["## Silently wrong", intro, head + "\n".join(lines)]
+    return ["## Silently wrong", intro, "\n".join(items)]
 
 
 def _runs(releases: Sequence[str], places: Sequence[int]) -> str:
@@ -141,7 +153,7 @@ def _runs(releases: Sequence[str], places: Sequence[int]) -> str:
 
 
 def _table(outcomes: Sequence[Outcome], operation: str, shown: Sequence[str]) -> list[str]:
-    """Tables with the same outcome everywhere share a row."""
+    """One row for every group of tables with the same outcome everywhere, and what is in the groups below."""
     found = {(each.release.split("@")[1], each.case): each for each in outcomes}
     releases = list(dict.fromkeys(version for version, _ in found))
     columns = [version for version in shown if version in releases]
@@ -149,12 +161,20 @@ def _table(outcomes: Sequence[Outcome], operation: str, shown: Sequence[str]) ->
     for case in dict.fromkeys(case for _, case in found):
         pattern = tuple(each.observed if (each := found.get((version, case))) else None for version in releases)
         groups.setdefault(pattern, []).append(case)
-    lines = []
-    for cases in groups.values():
-        cells = [_sign(found.get((version, cases[0]))) for version in columns]
-        lines.append(f"| {_changes(found, releases, cases[0])} | {' | '.join(cells)} | {'; '.join(cases)} |")
-    head = f"| changes at | {' | '.join(columns)} | tables |\n|---|{'---|' * len(columns)}---|\n"
-    return [f"## {_TITLES[operation]}", head + "\n".join(lines)]
+    rows = [
+        ([_sign(found.get((version, cases[0]))) for version in columns], _changes(found, releases, cases[0]), cases)
+        for cases in groups.values()
+    ]
+    return _matrix(_TITLES[operation], columns, rows)
+
+
+def _matrix(title: str, columns: Sequence[str], rows: Sequence[tuple[Sequence[str], str, Sequence[str]]]) -> list[str]:
+    lines, items = [], []
+    for number, (cells, changes, cases) in enumerate(rows, start=1):
+        lines.append(f"| {number} | {' | '.join(cells)} | {changes} |")
+        items.append(_item(f"**{number}** ({len(cases)}): {'; '.join(cases)}"))
+    head = f"| group | {' | '.join(columns)} | changes at |\n|---|{'---|' * len(columns)}---|\n"
+    return [f"### {title}", head + "\n".join(lines), "\n".join(items)]
 
 
 def _changes(found: Mapping[tuple[str, str], Outcome], releases: Sequence[str], case: str) -> str:
@@ -171,6 +191,17 @@ def _sign(outcome: Outcome | None) -> str:
     if outcome is None:
         return ""
     return _SIGNS[outcome.observed] + ("" if outcome.agrees else " ≠ predicted")
+
+
+def _filled(text: str) -> str:
+    return fill(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _item(text: str) -> str:
+    """One item of a list, in lines that can be read."""
+    return fill(
+        text, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _cell(text: str) -> str:
