@@ -13,6 +13,10 @@ from halocline.fleet.core.state import FleetTerms, LevelRange, Report, TableUse
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.server.hosting import Config, embedded
 from halocline.fleet.server.service import ServiceSettings
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.table_state import new_table
+from halocline.storage import open_store
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +76,38 @@ def test_who_blocks_exits_with_two_if_somebody_does(fleet):
     assert "etl-nightly" in lines[1]
     code, lines, _ = fleet("who-breaks", "--raise", "hudi=8")
     assert (code, lines) == (0, ["nobody of 1 would break"])
+
+
+def test_who_breaks_by_a_change_of_a_table_is_asked_with_the_terms_of_the_table(fleet, tmp_path):
+    store = open_store(str(tmp_path / "orders"))
+    columns = {"type": "struct", "fields": [field("id", "long"), field("day", "date")]}
+    Transaction.create(store).commit(new_table(columns).actions, "CREATE TABLE")
+    url = store.root
+    assert fleet("member", "declare", "newer", "trino@430", "--reads", url)[0] == 0
+    assert fleet("who-breaks", "--table", url, "--enable", "deletionVectors")[:2] == (0, ["nobody of 1 would break"])
+    assert fleet("who-breaks", "--table", url, "--enable", "rowTracking")[0] == 0
+    assert fleet("member", "declare", "older", "trino@426", "--reads", url)[0] == 0
+    code, lines, _ = fleet("who-breaks", "--table", url, "--enable", "deletionVectors")
+    assert (code, lines[-1]) == (2, "1 of 2")
+    assert re.search(r"older +trino@426 .*reads deletionVectors from 427", lines[1])
+    for name in ("newer", "older"):
+        assert fleet("member", "remove", name, "--reason", "the test is over")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--table", "t"), ("--enable", "x"), ("--remove", "x", "--raise", "delta=4")]
+)
+def test_who_breaks_wants_one_question(fleet, arguments):
+    code, _, complaint = fleet("who-breaks", *arguments)
+    assert code != 0
+    assert "say one of" in complaint
+
+
+def test_who_blocks_can_be_asked_for_a_mode_of_a_feature(fleet):
+    assert "etl-nightly" in fleet("who-blocks", "columnMapping:id")[1][1]
+    code, _, complaint = fleet("who-blocks", "columnMapping:shape")
+    assert code != 0
+    assert "columnMapping:name, columnMapping:id" in complaint
 
 
 def test_a_dry_run_shows_what_is_in_the_way_and_changes_nothing(fleet):
