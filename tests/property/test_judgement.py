@@ -13,6 +13,7 @@ import tempfile
 from types import SimpleNamespace
 
 import pytest
+from halocline.fleet.usage.table_urls import canonical
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,6 @@ from halocline.fleet.core.state import Fleet, Provenance, TableUse
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.member.gatekeeper import FleetGatekeeper
 from halocline.fleet.server import questions
-from halocline.fleet.usage.table_urls import canonical
 from halocline.fleet.usage.users import client_of
 from halocline.fleet.wire import messages
 from halocline.formats.delta.commit.transaction import Transaction

@@ -103,16 +103,16 @@ def who_breaks(
 
 
 def _table_change(table: str, enable: list[str], drop: list[str], truncate_history: bool) -> pb.TableChange:
-    from halocline.fleet.usage.table_urls import canonical
     from halocline.fleet.wire.messages import to_table_change
     from halocline.formats.delta.features.support import propose
     from halocline.formats.delta.log.header import read_header
     from halocline.storage import open_store
+    from halocline.storage.location import Location
 
     store = open_store(table)
     proposal = propose(read_header(store), enable=enable, drop=drop, truncate_history=truncate_history)
     (after,) = proposal.ways.values()
-    return to_table_change(canonical(store.root), proposal.now, after)
+    return to_table_change(Location.parse(store.root).url, proposal.now, after)
 
 
 @app.command("raise")
@@ -288,12 +288,12 @@ def declare_member(
     """Note somebody who never calls. What its release supports is looked up."""
     pb, _ = _parts()
     from halocline.fleet.core.ladders import supported_by
-    from halocline.fleet.usage.table_urls import canonical
+    from halocline.storage.location import Location
 
     operations = [op for op, tables in (("read", reads or not writes), ("write", writes)) if tables]
     supported = supported_by(release, operations)
     uses = [
-        pb.TableUse(table=canonical(table), ladder=ladder, operation=operation)
+        pb.TableUse(table=Location.parse(table).url, ladder=ladder, operation=operation)
         for operation, tables in (("read", reads), ("write", writes))
         for table in tables or ()
     ]

@@ -36,9 +36,9 @@ def show(
     try:
         from halocline.fleet.member.admin import AdminClient
         from halocline.fleet.usage.observers import observed
-        from halocline.fleet.usage.table_urls import canonical
         from halocline.fleet.usage.users import known_users
         from halocline.fleet.wire.endpoint import Endpoint
+        from halocline.storage.location import Location
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
     from halocline.storage import open_store
@@ -46,7 +46,7 @@ def show(
     if report and not fleet:
         raise InputError("--report tells a fleet, and none was named", next_step="Name it with --fleet.")
     store = open_store(table)
-    place = canonical(store.root)
+    place = Location.parse(store.root).url
     history = observed(store)
     members, levels = [], {}
     if fleet:

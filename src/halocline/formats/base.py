@@ -8,13 +8,13 @@ of moving, and the caller must say which side is meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from enum import StrEnum
 from itertools import islice
 from typing import Final
 
 from halocline.errors import InputError, NotFoundError
 from halocline.formats.hudi import properties
+from halocline.formats.log.names import LOG_FOLDERS
 from halocline.storage.base import Store
 
 
@@ -27,11 +27,6 @@ class TableFormat(StrEnum):
 
 
 _VERSIONED: Final = re.compile(r"\d{20}\.(?:json|checkpoint\..+)|state-v\d{20}/.+")
-_LOGS: Final[Mapping[TableFormat, str]] = {
-    TableFormat.DELTA: "_delta_log",
-    TableFormat.HUDI: properties.FOLDER,
-    TableFormat.INDEX: "_transaction_log",
-}
 _ENOUGH: Final = 10_000
 
 
@@ -58,7 +53,7 @@ def detect_format(store: Store) -> TableFormat:
     found = formats_at(store)
     if len(found) == 1:
         return found[0]
-    expected = ", ".join(f"{folder}/ ({each})" for each, folder in _LOGS.items())
+    expected = ", ".join(f"{folder}/ ({each})" for each, folder in LOG_FOLDERS.items())
     if not found:
         raise NotFoundError(
             f"no table at {store.root}",
@@ -74,7 +69,7 @@ def detect_format(store: Store) -> TableFormat:
 
 
 def _has_log(store: Store, format: TableFormat) -> bool:
-    folder = _LOGS[format]
+    folder = LOG_FOLDERS[format]
     if format is TableFormat.HUDI:
         return any(store.exists(f"{folder}/{name}") for name in properties.FILES)
     names = (meta.path.removeprefix(f"{folder}/") for meta in islice(store.list(folder), _ENOUGH))

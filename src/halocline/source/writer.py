@@ -35,13 +35,14 @@ from halocline.errors import (
 )
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Action, Add, Remove
+from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import identity, properties
 from halocline.formats.delta.configuration.commit_rules import check_appendable
 from halocline.formats.delta.configuration.metadata_rules import MODE
 from halocline.formats.delta.configuration.table_state import TableState, new_table
-from halocline.formats.delta.log.file_actions import encoded_path, removes_from
+from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.source.options import SourceOptions
 from halocline.spark.types import input_schema

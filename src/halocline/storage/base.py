@@ -40,12 +40,14 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False):
         size: Length in bytes.
         modified_ms: When it was last written, in milliseconds since the epoch.
         etag: Its state, for `Store.put_if_match`. None only in listings of stores that do not tell it there.
+        is_link: Whether it is a symbolic link, listed in place of what it leads to.
     """
 
     path: str
     size: int
     modified_ms: int
     etag: str | None = None
+    is_link: bool = False
 
 
 class Store(ABC):
@@ -91,13 +93,17 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(
+        self, prefix: str = "", *, start_after: str | None = None, follow_links: bool = True
+    ) -> Iterator[ObjectMeta]:
         """Every object in the folder `prefix` and the folders below it, sorted by path.
 
         Args:
             prefix: A folder, with or without the final slash; the root if empty. A folder that does not exist is
                 empty. `a` does not list `ab/c`.
             start_after: A path from the root, or the beginning of one; only greater ones are listed.
+            follow_links: Whether symbolic links, where a store has any, lead on to what is behind them; otherwise
+                each is listed itself.
         """
 
     @abstractmethod

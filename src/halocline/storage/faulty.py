@@ -170,9 +170,11 @@ class FaultyStore(Store):
         """See `Store.exists`."""
         return self._do("exists", path, lambda: self.inner.exists(path))
 
-    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(
+        self, prefix: str = "", *, start_after: str | None = None, follow_links: bool = True
+    ) -> Iterator[ObjectMeta]:
         """See `Store.list`; one operation, when it is called."""
-        return self._do("list", prefix, lambda: self._list(prefix, start_after))
+        return self._do("list", prefix, lambda: self._list(prefix, start_after, follow_links))
 
     def put(self, path: str, data: bytes) -> str:
         """See `Store.put`."""
@@ -200,10 +202,10 @@ class FaultyStore(Store):
         """See `Store.sweep`."""
         return self._do("sweep", prefix, lambda: self.inner.sweep(prefix, older_than_s=older_than_s))
 
-    def _list(self, prefix: str, start_after: str | None) -> Iterator[ObjectMeta]:
+    def _list(self, prefix: str, start_after: str | None, follow_links: bool) -> Iterator[ObjectMeta]:
         stale = next((fault for fault in self._plan if self._is_stale(fault)), None)
         if stale is None:
-            return self.inner.list(prefix, start_after=start_after)
+            return self.inner.list(prefix, start_after=start_after, follow_links=follow_links)
         return _listed(stale.listing, prefix, start_after)
 
     def _is_stale(self, fault: Fault) -> bool:

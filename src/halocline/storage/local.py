@@ -23,6 +23,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 
+from msgspec.structs import replace
+
 from halocline.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -97,10 +99,12 @@ class LocalStore(Store):
                 raise IsADirectoryError(target)
             return _meta(path, status)
 
-    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(
+        self, prefix: str = "", *, start_after: str | None = None, follow_links: bool = True
+    ) -> Iterator[ObjectMeta]:
         """See `Store.list`."""
         folder = checked_folder(prefix)
-        return self._walk(self._target(folder), f"{folder}/" if folder else "", start_after)
+        return self._walk(self._target(folder), f"{folder}/" if folder else "", start_after, follow_links)
 
     def put(self, path: str, data: bytes) -> str:
         """See `Store.put`."""
@@ -269,31 +273,32 @@ class LocalStore(Store):
             next_step="Read it again and decide anew.",
         )
 
-    def _walk(self, folder: str, above: str, start_after: str | None) -> Iterator[ObjectMeta]:
+    def _walk(self, folder: str, above: str, start_after: str | None, follow_links: bool) -> Iterator[ObjectMeta]:
         """The files of one folder and of those below, by full path."""
-        way_down = [self._visit(folder, above, start_after)]
+        way_down = [self._visit(folder, above, start_after, follow_links)]
         while way_down:
             _, entries = way_down[-1]
             for path, entry in entries:
                 if path.endswith("/"):
-                    below = self._visit(entry.path, path, start_after)
+                    below = self._visit(entry.path, path, start_after, follow_links)
                     # A symbolic link may lead back up.
                     if below[0] not in (place for place, _ in way_down):
                         way_down.append(below)
                         break
                     continue
                 try:
-                    status = entry.stat()
+                    status = entry.stat(follow_symlinks=follow_links)
                 except FileNotFoundError:  # deleted since
                     continue
-                yield _meta(path, status)
+                found = _meta(path, status)
+                yield found if follow_links or not entry.is_symlink() else replace(found, is_link=True)
             else:
                 way_down.pop()
 
-    def _visit(self, folder: str, above: str, start_after: str | None) -> _Visit:
+    def _visit(self, folder: str, above: str, start_after: str | None, follow_links: bool) -> _Visit:
         try:
             with os.scandir(folder) as entries:
-                found = sorted(_named(entries, above, start_after), key=itemgetter(0))
+                found = sorted(_named(entries, above, start_after, follow_links), key=itemgetter(0))
             status = os.stat(folder)
         except (FileNotFoundError, NotADirectoryError):
             return None, iter(())
@@ -303,18 +308,20 @@ class LocalStore(Store):
 
 
 def _named(
-    entries: Iterator[os.DirEntry[str]], above: str, start_after: str | None
+    entries: Iterator[os.DirEntry[str]], above: str, start_after: str | None, follow_links: bool
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Path and entry of what is worth visiting; a folder's path ends in a slash, which also sorts it right."""
     for entry in entries:
         if entry.name.startswith(HIDDEN_PREFIX):
             continue
         path = above + entry.name
-        if entry.is_dir():
+        if entry.is_dir(follow_symlinks=follow_links):
             path += "/"
             if start_after is None or path > start_after or start_after.startswith(path):
                 yield path, entry
-        elif entry.is_file() and (start_after is None or path > start_after):
+        elif (start_after is None or path > start_after) and (
+            entry.is_file() or (entry.is_symlink() and not follow_links)
+        ):
             yield path, entry
 
 

@@ -75,7 +75,9 @@ class MemoryStore(Store):
         """See `Store.head`."""
         return self.fetch(path)[1]
 
-    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(
+        self, prefix: str = "", *, start_after: str | None = None, follow_links: bool = True
+    ) -> Iterator[ObjectMeta]:
         """See `Store.list`."""
         folder = checked_folder(prefix)
         below = f"{self._above}{folder}/" if folder else self._above

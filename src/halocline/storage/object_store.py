@@ -135,7 +135,9 @@ class ObjectStore(Store):
         """See `Store.head`."""
         return self._do(path, lambda: self._meta(obstore.head(self._store, checked_path(path))))
 
-    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectMeta]:
+    def list(
+        self, prefix: str = "", *, start_after: str | None = None, follow_links: bool = True
+    ) -> Iterator[ObjectMeta]:
         """See `Store.list`."""
         found = self._pages(checked_folder(prefix), start_after)
         return found if self._sorted else iter(sorted(found, key=lambda meta: meta.path))

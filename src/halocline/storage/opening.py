@@ -14,20 +14,15 @@ URLs are percent-decoded, plain paths are not.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
 from halocline.errors import InputError, UnsupportedError
 from halocline.storage.base import Store
 from halocline.storage.local import LocalStore
+from halocline.storage.location import STORES, Location
 from halocline.storage.memory import MemoryStore
 from halocline.storage.services import SERVICES
-
-# A scheme has at least two letters, so that a drive letter is none; names may hold colons, so `//` must follow.
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<host>[^/]*)/*(?P<folder>.*)", re.DOTALL)
-_FILE = re.compile(r"file:(//(?P<host>[^/]*))?(?P<folder>/.*)", re.DOTALL | re.IGNORECASE)
-_KNOWN = "a local path, file://, s3://, gs://, az://, abfss:// or memory://"
 
 
 def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> Store:
@@ -45,27 +40,20 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = 
         >>> open_store("memory://demo/lake")
         MemoryStore('memory://demo/lake')
     """
+    location = Location.parse(url)
+    if location.is_local:
+        return LocalStore(f"/{location.path}")
+    # The rest keeps its spelling: it is how other programs reach the same place.
     text = os.fspath(url)
-    if not text or "\0" in text:
-        raise InputError(f"{text!r} is no place for a table", next_step=f"Give {_KNOWN}.")
-    if found := _FILE.fullmatch(text):
-        if found["host"] not in (None, "", "localhost"):
-            raise UnsupportedError(
-                f"{text} is on another host",
-                sides={"host": found["host"]},
-                next_step="Mount it and give the local path; a file URL on this host has three slashes.",
-            )
-        return LocalStore("/" + unquote(found["folder"], errors="surrogateescape").lstrip("/"))
-    found = _URL.fullmatch(text)
-    if found is None:
-        return LocalStore(text)
-    scheme, host, folder = found["scheme"].lower(), found["host"], found["folder"].rstrip("/")
+    scheme, _, place = text.partition("://")
+    host, _, folder = place.partition("/")
+    scheme, folder = scheme.lower(), folder.strip("/")
     if scheme == "memory":
         return MemoryStore(unquote(host) or None, unquote(folder))
     if scheme not in SERVICES:
         raise UnsupportedError(
             f"no store is known for {text}",
-            sides={"scheme": f"{scheme}://", "known": _KNOWN},
+            sides={"scheme": f"{scheme}://", "known": STORES},
             next_step="Give the place by one of the known kinds.",
         )
     if not host:

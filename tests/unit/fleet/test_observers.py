@@ -13,7 +13,6 @@ import pytest
 from halocline.cli.main import run
 from halocline.fleet.core.state import LevelRange, Provenance
 from halocline.fleet.usage.observers import observed
-from halocline.fleet.usage.table_urls import canonical
 from halocline.fleet.usage.traces import identity_of
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.formats.delta.actions.action import CommitInfo, encode_commit
@@ -68,19 +67,6 @@ def test_a_trace_claims_what_its_release_can_do(tmp_path):
 def test_a_trace_of_somebody_unknown_claims_nothing(tmp_path):
     (trace,) = observed(open_store(make_table(tmp_path / "t", "SomeTool/3.1"))).traces
     assert trace.supported == {}
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("s3a://lake/orders/", "s3://lake/orders"),
-        ("gcs://lake/orders", "gs://lake/orders"),
-        ("abfs://c@a.dfs.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t/"),
-        ("/lake/my orders", "file:///lake/my%20orders"),
-    ],
-)
-def test_one_place_has_one_spelling(one, other):
-    assert canonical(one) == canonical(other)
 
 
 @pytest.mark.parametrize("name", ["", "…", "../../x", "a" * 500, "job\nwith\tcontrol"])

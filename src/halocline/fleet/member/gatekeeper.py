@@ -37,11 +37,11 @@ from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import Provenance
 from halocline.fleet.member.client import FleetClient
 from halocline.fleet.usage import observers
-from halocline.fleet.usage.table_urls import canonical
 from halocline.fleet.usage.traces import UsageTrace
 from halocline.fleet.usage.users import User, known_users
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.base import Store
+from halocline.storage.location import Location
 from halocline.table.gatekeeper import Gatekeeper, ProtocolChange
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class FleetGatekeeper(Gatekeeper):
 
     def approve_change(self, change: ProtocolChange) -> str:
         """Agrees to a change if nobody would break and the gate is open; see the module."""
-        table, ladder = canonical(change.table), change.after.protocol.format
+        table, ladder = Location.parse(change.table).url, change.after.protocol.format
         gained = ", ".join(sorted(change.gained)) or "no feature"
         open_up_to = self._heard(ladder, table, gained)
         users = self._users(table)
@@ -99,7 +99,7 @@ class FleetGatekeeper(Gatekeeper):
     def note_use(self, table: str, operation: str, ladder: str = "delta") -> None:
         """Tells the fleet with the next heartbeat."""
         try:
-            self.client.note_use(canonical(table), ladder, operation)
+            self.client.note_use(Location.parse(table).url, ladder, operation)
         except HaloclineError as error:
             _log.info("the fleet is not told of %s: %s", table, error.message)
 
@@ -111,7 +111,7 @@ class FleetGatekeeper(Gatekeeper):
         """Learns of the table, has the fleet told its level, and gives the level to use it at."""
         url, ladder = snapshot.store.root, snapshot.protocol.format
         self.note_use(url, operation, ladder)
-        table = canonical(url)
+        table = Location.parse(url).url
         own = table_level(snapshot.protocol)
         with self._lock:
             self._stores[table] = snapshot.store
@@ -138,7 +138,7 @@ class FleetGatekeeper(Gatekeeper):
             UnavailableError: The fleet was not reached.
         """
         with self._lock:
-            store = self._stores.get(canonical(table))
+            store = self._stores.get(Location.parse(table).url)
         traces = observers.observed(store).traces if store is not None else ()
         for trace in traces:
             self.client.observe(trace.request())

@@ -40,11 +40,11 @@ from halocline.fleet.core.state import Fleet, Provenance, TableUse
 from halocline.fleet.server.auth import Right
 from halocline.fleet.server.http import body_of, require, service_of
 from halocline.fleet.server.service import FleetService, RejectedError
-from halocline.fleet.usage.table_urls import canonical
 from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.status import Rejection
 from halocline.spans import Span
+from halocline.storage.location import Location
 from halocline.storage.services import SERVICES
 from halocline.versions import Version
 
@@ -242,7 +242,7 @@ def _table(dataset: _Named, ladder_of: LadderOf) -> tuple[str, str] | None:
     told = _format(dataset)
     for place in _places(dataset):
         try:
-            table = messages.bounded("table", canonical(place), messages.LONGEST_TABLE)
+            table = messages.bounded("table", Location.parse(place).url, messages.LONGEST_TABLE)
         except HaloclineError:
             continue
         ladder = told or ladder_of(table)

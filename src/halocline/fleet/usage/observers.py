@@ -21,13 +21,13 @@ from halocline.compat.release import Release
 from halocline.compat.verdict import can
 from halocline.errors import UnsupportedError
 from halocline.fleet.core.state import Provenance, TableUse
-from halocline.fleet.usage.table_urls import canonical
 from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.formats.base import TableFormat, detect_format
 from halocline.formats.delta.snapshot.inspection import writers
 from halocline.formats.hudi.properties import properties, table_version
 from halocline.formats.hudi.timeline import WRITES, completed
 from halocline.storage.base import Store
+from halocline.storage.location import Location
 
 OPERATIONS: Final = ("read", "write")
 """What a writer does: it reads before it writes."""
@@ -105,6 +105,6 @@ def _lowest_writer(version: int) -> str:
 
 
 def _trace(store: Store, ladder: str, release: str, provenance: Provenance, seen_ms: int | None) -> UsageTrace:
-    table = canonical(store.root)
+    table = Location.parse(store.root).url
     uses = frozenset(TableUse(table, ladder, operation) for operation in OPERATIONS)
     return UsageTrace(identity_of(release, table), release, provenance, seen_ms, uses, "writer")

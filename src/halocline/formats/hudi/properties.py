@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from halocline.errors import MalformedError, NotFoundError
+from halocline.formats.log.names import LOG_FOLDERS
 from halocline.storage.base import Store
 
-FOLDER: Final = ".hoodie"
+FOLDER: Final = LOG_FOLDERS["hudi"]
 FILES: Final = ("hoodie.properties", "hoodie.properties.backup")
 VERSION: Final = "hoodie.table.version"
 

@@ -11,11 +11,15 @@ last version of a compaction), `part`, `parts` and `id`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from halocline.storage.base import ObjectMeta
+
+LOG_FOLDERS: Final[Mapping[str, str]] = {"delta": "_delta_log", "hudi": ".hoodie", "index": "_transaction_log"}
+"""The folder that makes the one around it a table, by format."""
 
 DIGITS: Final = 20
 _VERSION: Final = r"(?P<version>\d{20})"
@@ -124,7 +128,7 @@ def patterns(*pairs: tuple[FileKind, str]) -> tuple[tuple[FileKind, re.Pattern[s
 
 
 DELTA: Final = Layout(
-    folder="_delta_log",
+    folder=LOG_FOLDERS["delta"],
     patterns=patterns(
         (FileKind.COMMIT, r"{v}\.json"),
         (FileKind.CHECKSUM, r"{v}\.crc"),

@@ -19,15 +19,15 @@ import pyarrow.compute as pc
 
 from halocline.errors import AlreadyExistsError, InputError
 from halocline.formats.base import formats_at
-from halocline.formats.delta.actions.action import Action, Add, DeletionVector
+from halocline.formats.delta.actions.action import Action, Add
 from halocline.formats.delta.actions.deletion_vectors import file_path
-from halocline.formats.delta.actions.locations import is_absolute
+from halocline.formats.delta.actions.locations import absolute_path, is_absolute, locate
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import alter, properties
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
-from halocline.formats.delta.log.file_actions import adds_from, encoded_path
+from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.storage.base import Store
@@ -131,30 +131,18 @@ def _domains(source: Snapshot) -> Iterator[Action]:
 def _adds(source: Snapshot, files: pa.Table) -> Iterator[Add]:
     for path, add in zip(files["path"].to_pylist(), adds_from(files, data_change=True), strict=True):
         changes: dict[str, Any] = {
-            "path": encoded_path(absolute(source.store, path)),
+            "path": _from_elsewhere(source.store, add.path, path),
             "base_row_id": None,
             "default_row_commit_version": None,
         }
         vector = add.deletion_vector
-        if vector is not None and vector.storage_type == "u":
-            changes["deletion_vector"] = _absolute_vector(source.store, vector)
+        if vector is not None and vector.storage_type != "i":
+            written = vector.path_or_inline_dv if vector.storage_type == "p" else ""
+            place = _from_elsewhere(source.store, written, file_path(source.store, vector))
+            changes["deletion_vector"] = msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=place)
         yield msgspec.structs.replace(add, **changes)
 
 
-def absolute(store: Store, path: str) -> str:
-    """The URL of a file that a table's log names by a decoded path.
-
-    Example:
-        >>> from halocline.storage import open_store
-        >>> absolute(open_store("/lake/orders"), "a b.parquet")
-        'file:///lake/orders/a b.parquet'
-    """
-    if is_absolute(path):
-        return path
-    address = store.address(path)
-    return f"file://{address}" if address.startswith("/") else address
-
-
-def _absolute_vector(store: Store, vector: DeletionVector) -> DeletionVector:
-    path = encoded_path(absolute(store, file_path(store, vector)))
-    return msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=path)
+def _from_elsewhere(store: Store, written: str, path: str) -> str:
+    """How another table names a file of this one: by the URL that its log has for it, if it has one."""
+    return written if is_absolute(written) else absolute_path(*locate(store, path))

@@ -24,6 +24,7 @@ from pyroaring import BitMap64
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.formats.delta.actions import deletion_vectors
 from halocline.formats.delta.actions.action import Action, Add, Cdc, DeletionVector, Metadata
+from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import identity, properties
@@ -33,7 +34,6 @@ from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
-from halocline.formats.delta.log.file_actions import encoded_path
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.types.assignment import Assignment
 from halocline.spark.types.columns import is_void, missing, quoted

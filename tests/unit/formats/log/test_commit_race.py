@@ -16,7 +16,7 @@ class RacingStore(MemoryStore):
     hidden = ""
     listings = 0
 
-    def list(self, prefix="", *, start_after=None):
+    def list(self, prefix="", *, start_after=None, follow_links=True):
         self.listings -= 1
         shown = super().list(prefix, start_after=start_after)
         return (meta for meta in shown if self.listings < 0 or meta.path != self.hidden)

@@ -39,7 +39,7 @@ class CountingStore(MemoryStore):
             self.put(meta.path, inner.get(meta.path))
         self.listings: list[str | None] = []
 
-    def list(self, prefix="", *, start_after=None):
+    def list(self, prefix="", *, start_after=None, follow_links=True):
         self.listings.append(start_after)
         return super().list(prefix, start_after=start_after)
 

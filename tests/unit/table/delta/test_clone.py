@@ -9,6 +9,8 @@ from halocline.formats.delta.actions.deletion_vectors import read_positions, wri
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.log.checkpoint_write import write_checkpoint
+from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.table.delta.clone import shallow_clone
@@ -91,3 +93,38 @@ def test_place_that_is_taken_and_new_constraints_are_refused(tmp_path):
     with pytest.raises(InputError, match="constraints"):
         shallow_clone(Opened(source.store), tmp_path / "clone", properties={"delta.constraints.a": "id > 0"})
     assert not (tmp_path / "clone").exists()
+
+
+def test_files_elsewhere_are_spelt_as_delta_spells_them(tmp_path):
+    source = Lake(tmp_path / "a source", {"delta.enableDeletionVectors": "true"})
+    source.add("a b.parquet", [1, 2, 3], deleted=[0])
+    (file,) = Cloning(source.store).shallow_clone(tmp_path / "clone").snapshot().files().to_pylist()
+    assert file["log_path"] == f"file:{tmp_path}/a%20source/a%20b.parquet"
+    assert file["deletion_vector"]["path_or_inline_dv"].startswith(f"file:{tmp_path}/a%20source/deletion_vector_")
+
+
+@pytest.mark.parametrize("spelt", ["file:{root}", "file://{root}", "{root}", "file:{root}/x/.."])
+def test_clone_of_a_clone_keeps_the_spelling_of_urls(tmp_path, spelt):
+    source = Lake(tmp_path / "source")
+    other = Lake(tmp_path / "other")
+    other.add("b.parquet", [7])
+    written = spelt.format(root=tmp_path / "other") + "/b.parquet"
+    source.commit([Add(written, {}, (tmp_path / "other" / "b.parquet").stat().st_size, 1, True)])
+    (file,) = Cloning(source.store).shallow_clone(tmp_path / "clone").snapshot().files().to_pylist()
+    assert file["log_path"] == (written if written.startswith("file:") else f"file:{written}")
+    assert rows(tmp_path / "clone") == [7]
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_removed_file_is_gone_for_clients_that_compare_paths_as_text(tmp_path, checkpointed):
+    source = Lake(tmp_path / "a source")
+    source.add("a b.parquet", [1])
+    source.add("c.parquet", [2])
+    clone = Cloning(source.store).shallow_clone(tmp_path / "clone", version=1)
+    Transaction(clone.snapshot()).commit([Add(f"file://{tmp_path}/a%20source/x/../c.parquet", {}, 1, 1, True)], "WRITE")
+    if checkpointed:
+        write_checkpoint(clone.store, 1)
+    snapshot = clone.snapshot()
+    assert len(deltalake.DeltaTable(str(tmp_path / "clone")).file_uris()) == snapshot.files().num_rows == 2
+    Transaction(snapshot).commit(list(removes_from(snapshot.files(), timestamp_ms=1, data_change=True)), "DELETE")
+    assert deltalake.DeltaTable(str(tmp_path / "clone")).file_uris() == []

@@ -4,45 +4,64 @@ A path in the log is URI-encoded once. Decoded, it is either *relative*, a name 
 a URL or a path that begins with a slash; absolute ones belong to the file system of the table unless they name another.
 A relative path that climbs out of the table is damage, not a place to read from.
 
-The same file must have one spelling, since replay compares paths as text: `file:/x`, `file:///x` and, for a local
-table, `/x` are all spelt `file:///x`.
+Writers spell the same file differently, and whether two paths mean the same file decides what is live, what conflicts
+and what may be deleted. So paths are compared in one form, the *decoded path* that `Locations.decode` gives: the name
+below the root for everything that lies there, however it is spelt, and one unescaped URL for everything else. Dots and
+doubled slashes are gone, schemes that mean the same service are one, and absolute local paths lie where their links
+lead. That form never goes into the log: other clients compare the text, so a path is written again exactly as it was,
+and a new one as Delta's own writers spell it.
+
+The limit: a folder inside the table that is a link to another one inside gives a file two names.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from functools import cached_property
 from typing import Final
 from urllib.parse import unquote
 
+from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.log.damage import malformed
 from halocline.storage import open_store
 from halocline.storage.base import Store
+from halocline.storage.location import Location, without_dots
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_AUTHORITY: Final = re.compile(r"(?P<base>[A-Za-z][A-Za-z0-9+.-]*://[^/]*)(?:/(?P<rest>.*))?", re.DOTALL)
+_NOT_IN_URIS: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
 
 class Locations:
     """Reads the paths of one table's log.
 
     Example:
-        >>> places = Locations("s3://lake/orders")
-        >>> places.decode("date=2024-01-01/part%201.parquet")
+        >>> locations = Locations("s3://lake/orders")
+        >>> locations.decode("date=2024-01-01/part%201.parquet")
         'date=2024-01-01/part 1.parquet'
-        >>> places.decode("/other/part-1.parquet")
-        's3://lake/other/part-1.parquet'
+        >>> locations.decode("s3a://lake/orders/part-1.parquet"), locations.decode("/other/part-1.parquet")
+        ('part-1.parquet', 's3://lake/other/part-1.parquet')
     """
 
     def __init__(self, root: str) -> None:
-        found = _AUTHORITY.match(root)
-        self._base = found["base"] if found else "file://"
+        self._url = root
+        self._folders: dict[str, str] = {}
+
+    @cached_property
+    def _root(self) -> Location:
+        return Location.parse(self._url)
+
+    @cached_property
+    def _real_root(self) -> Location:
+        return self._root.real()
 
     def decode(self, path: str) -> str:
-        """The one spelling of a path as it is written in the log.
+        """The form of a path in which it is compared.
 
         Raises:
-            MalformedError: The path is empty, is not text once decoded, or climbs out of the table.
+            MalformedError: The path is empty, is not text once decoded, names no object or climbs out of the table.
         """
+        written = path
         if "%" in path:
             try:
                 path = unquote(path, errors="strict")
@@ -51,19 +70,51 @@ class Locations:
         if not needs_care(path):
             return path
         if path.startswith("/"):
-            return f"{self._base}/{path.lstrip('/')}"
-        if _SCHEME.match(path):
-            if path[:6].lower() == "file:/":
-                return "file:///" + path[5:].lstrip("/")
-            return path
-        if _climbs_out(path):
-            raise malformed(f"path {path!r}", "leaves the table")
-        return path
+            location = Location(self._root.scheme, self._root.authority, without_dots(path))
+        elif _SCHEME.match(path):
+            found = Location.of_decoded(path)
+            if found is None:
+                return path
+            location = found
+        elif _climbs_out(path):
+            raise malformed(f"path {written!r}", "leaves the table")
+        else:
+            return without_dots(path)
+        return self._below_root(location, written)
+
+    def _below_root(self, location: Location, written: str) -> str:
+        name = location.below(self._root)
+        if name is None and location.is_local and self._root.is_local:
+            location = self._behind_links(location)
+            name = location.below(self._real_root)
+        if name is not None:
+            return name
+        if not location.path:
+            raise malformed(f"path {written!r}", "names no object")
+        return f"{location.scheme}://{location.authority}/{location.path}"
+
+    def _behind_links(self, location: Location) -> Location:
+        """A file by the real path of its folder; the many files of a folder look it up once."""
+        folder, _, name = location.path.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(f"/{folder}").lstrip("/")
+        return location._replace(path=f"{self._folders[folder]}/{name}".lstrip("/"))
+
+    def vector_id(self, vector: DeletionVector) -> str:
+        """What tells two deletion vectors of one file apart, whatever the spelling of their paths."""
+        if vector.storage_type != "p":
+            return vector.unique_id
+        return f"p{self.decode(vector.path_or_inline_dv)}" + ("" if vector.offset is None else f"@{vector.offset}")
 
 
 def needs_care(path: str) -> bool:
-    """Whether a decoded path may be something else than a plain name below the root."""
-    return not path or ".." in path or ":/" in path or path[0] == "/"
+    """Whether a path without escapes may be something else than a plain name below the root.
+
+    Example:
+        >>> [needs_care(path) for path in ("a/b.parquet", "./a", "a//b", "/a", "s3://a/b", "a/..")]
+        [False, True, True, True, True, True]
+    """
+    return path[:1] in "/" or path[-1] == "." or "//" in path or ":/" in path or "./" in path
 
 
 def is_absolute(path: str) -> bool:
@@ -76,6 +127,31 @@ def is_absolute(path: str) -> bool:
     return _SCHEME.match(path) is not None
 
 
+def encoded_path(path: str) -> str:
+    """A decoded path as Delta's writers spell it: what a URI does not allow is escaped, other alphabets are not.
+
+    Example:
+        >>> encoded_path("day=2024-01-01 10%3A00/part é.parquet")
+        'day=2024-01-01%2010%253A00/part%20é.parquet'
+    """
+    return _NOT_IN_URIS.sub(lambda found: f"%{ord(found[0]):02X}", path)
+
+
+def absolute_path(store: Store, path: str) -> str:
+    """A path below a table's root as another table's log names it, spelt as Delta's writers do.
+
+    Args:
+        store: The table's store.
+        path: A decoded path below the root.
+
+    Example:
+        >>> absolute_path(open_store("/lake/orders"), "a b.parquet")
+        'file:/lake/orders/a%20b.parquet'
+    """
+    address = store.address(path)
+    return encoded_path(f"file:{address}" if address.startswith("/") else address)
+
+
 def locate(store: Store, path: str) -> tuple[Store, str]:
     """The store that holds a decoded path, and the path in it.
 
@@ -86,14 +162,15 @@ def locate(store: Store, path: str) -> tuple[Store, str]:
     """
     if not is_absolute(path):
         return store, path
-    if path.startswith(f"{store.root}/"):
-        return store, path[len(store.root) + 1 :]
-    if path.startswith("file:///"):
-        return open_store("/"), path[len("file:///") :]
-    found = _AUTHORITY.match(path)
-    if found is None or not found["rest"]:
+    location, root = Location.of_decoded(path), Location.parse(store.root)
+    if location is None or not location.path:
         raise malformed(f"path {path!r}", "names no object")
-    return open_store(found["base"]), found["rest"]
+    name = location.below(root)
+    if name is not None:
+        return store, name
+    # The scheme by which the table was opened is one that works here.
+    scheme = store.root.partition("://")[0] if location.scheme == root.scheme else location.scheme
+    return open_store(f"{scheme}://{location.authority}/"), location.path
 
 
 def _climbs_out(path: str) -> bool:

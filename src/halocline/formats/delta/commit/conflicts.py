@@ -118,6 +118,7 @@ def rebased(intent: Intent, winner: Winner, ground: Ground) -> Intent:
         intent.row_id_mark,
         winner.commit,
         winner.version,
+        ground.locations.decode,
     )
     intent = replace(intent, actions=actions, row_id_mark=mark, reads=_reads_beside_backfill(intent, winner, ground))
     intent = _after_type_changes(intent, winner)
@@ -125,7 +126,7 @@ def rebased(intent: Intent, winner: Winner, ground: Ground) -> Intent:
     _check_deleted_reads(intent, winner, ground)
     _check_deleted_twice(intent, winner, ground)
     intent = _after_timestamp(intent, winner, ground)
-    check_no_duplicates(intent.actions)
+    check_no_duplicates(intent.actions, ground.locations)
     return intent
 
 

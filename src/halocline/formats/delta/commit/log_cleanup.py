@@ -25,7 +25,7 @@ from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.log.checkpoint_read import Checkpoint
+from halocline.formats.delta.log.checkpoint_read import Checkpoint, sidecar_name
 from halocline.formats.delta.log.checkpoint_write import classic_path
 from halocline.formats.delta.log.commits import Tail
 from halocline.formats.delta.log.timestamps import increasing
@@ -216,5 +216,5 @@ def _unreferenced_sidecars(store: Store, now_ms: int) -> tuple[ObjectMeta, ...]:
         except (MalformedError, NotFoundError, IncompatibleError):
             # What it refers to cannot be told, so everything may be.
             return ()
-        used |= {sidecar.path.rpartition("/")[2] for sidecar in sidecars}
+        used |= {sidecar_name(sidecar) for sidecar in sidecars}
     return tuple(meta for meta in candidates if meta.path.rpartition("/")[2] not in used)

@@ -234,7 +234,7 @@ class Transaction:
 
     def _prepared(self, actions: tuple[Action, ...], said: CommitDescription, dropped_feature: str | None) -> Intent:
         actions = self._with_protocol(commit_rules.without_repeated_transactions(actions))
-        commit_rules.check_no_duplicates(actions)
+        commit_rules.check_no_duplicates(actions, Locations(self.store.root))
         protocol, metadata = self._checked_state(actions, said.operation, dropped_feature)
         version, now_ms, mark = self.read_version + 1, self._clock(), self._row_id_mark()
         actions = row_tracking.assigned(actions, protocol, metadata.configuration, mark, version)

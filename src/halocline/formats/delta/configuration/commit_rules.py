@@ -26,6 +26,7 @@ from halocline.formats.delta.actions.action import (
     Remove,
     Txn,
 )
+from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.configuration import properties, row_tracking, schema_edit
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def without_repeated_transactions(actions: Iterable[Action]) -> tuple[Action, ..
     return tuple(kept)
 
 
-def check_no_duplicates(actions: Iterable[Action]) -> None:
-    """Makes sure that no two actions speak about the same thing.
+def check_no_duplicates(actions: Iterable[Action], locations: Locations) -> None:
+    """Makes sure that no two actions speak about the same thing, however they spell its path.
 
     Raises:
         InputError: Two of them do.
@@ -67,12 +68,8 @@ def check_no_duplicates(actions: Iterable[Action]) -> None:
     domains = [each.domain for each in actions if isinstance(each, DomainMetadata)]
     if twice := _twice(domains):
         raise _invalid(f"domain {twice!r} is set twice")
-    added = {each.path: _vector(each) for each in actions if isinstance(each, Add)}
-    removed = {each.path: _vector(each) for each in actions if isinstance(each, Remove)}
-    for kind_of_file, known, word in ((Add, added, "added"), (Remove, removed, "removed")):
-        if len(known) < sum(isinstance(each, kind_of_file) for each in actions):
-            paths = [each.path for each in actions if isinstance(each, kind_of_file)]
-            raise _invalid(f"{_twice(paths)} is {word} twice")
+    added = _vectors((each for each in actions if isinstance(each, Add)), "added", locations)
+    removed = _vectors((each for each in actions if isinstance(each, Remove)), "removed", locations)
     for path in added.keys() & removed.keys():
         if added[path] == removed[path]:
             raise _invalid(f"{path} is both added and removed, with the same deletion vector")
@@ -170,8 +167,15 @@ def _check_vector(add: Add, protocol: Protocol) -> None:
         )
 
 
-def _vector(file: Add | Remove) -> str | None:
-    return None if file.deletion_vector is None else file.deletion_vector.unique_id
+def _vectors(files: Iterable[Add | Remove], word: str, locations: Locations) -> dict[str, str | None]:
+    """The id of each file's deletion vector, by decoded path."""
+    found: dict[str, str | None] = {}
+    for file in files:
+        path, vector = locations.decode(file.path), file.deletion_vector
+        if path in found:
+            raise _invalid(f"{path} is {word} twice")
+        found[path] = None if vector is None else locations.vector_id(vector)
+    return found
 
 
 def _twice(names: Sequence[str]) -> str | None:

@@ -11,7 +11,7 @@ Ids are handed out while the table supports the feature, whether or not it is en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -98,6 +98,7 @@ def rebased(
     mark: int,
     winner: Commit,
     winner_version: int,
+    decode: Callable[[str], str],
 ) -> tuple[tuple[Action, ...], int]:
     """The actions as they must be after a winner, and the high-water mark that the winner left.
 
@@ -109,20 +110,24 @@ def rebased(
         mark: The high-water mark that our ids were assigned above.
         winner: What was committed first.
         winner_version: Its version.
+        decode: Gives the decoded path of a path in the log.
     """
     if not protocol.supports(FEATURE):
         return actions, mark
-    filled = _backfilled(winner)
-    actions = _beside_backfills(actions, operation, winner, filled)
+    filled = _backfilled(winner, decode)
+    actions = _beside_backfills(actions, operation, winner, filled, decode)
     if not is_active(protocol, configuration):
         return actions, mark
     winners_mark = max((high_water_mark(each) for each in winner.domains if each.domain == DOMAIN), default=mark)
     kept = tuple(each for each in actions if not (isinstance(each, DomainMetadata) and each.domain == DOMAIN))
 
     def is_fresh(add: Add) -> bool:
-        return add.path not in filled and (add.base_row_id is None or add.base_row_id > mark)
+        return not is_filled(add) and (add.base_row_id is None or add.base_row_id > mark)
 
-    return _numbered(kept, is_fresh, winners_mark, winner_version, winner_version + 1, filled), winners_mark
+    def is_filled(add: Add) -> bool:
+        return bool(filled) and decode(add.path) in filled
+
+    return _numbered(kept, is_fresh, winners_mark, winner_version, winner_version + 1, is_filled), winners_mark
 
 
 def mark_action(mark: int) -> DomainMetadata:
@@ -151,7 +156,7 @@ def _numbered(
     mark: int,
     old_version: int,
     version: int,
-    settled: Container[str] = (),
+    is_settled: Callable[[Add], bool] = lambda _: False,
 ) -> tuple[Action, ...]:
     highest = mark
     numbered: list[Action] = []
@@ -168,7 +173,7 @@ def _numbered(
                     )
                 action = replace(action, base_row_id=highest + 1, default_row_commit_version=version)
                 highest += records
-            elif action.default_row_commit_version in (None, old_version) and action.path not in settled:
+            elif action.default_row_commit_version in (None, old_version) and not is_settled(action):
                 action = replace(action, default_row_commit_version=version)
         numbered.append(action)
     if highest != mark:
@@ -182,34 +187,36 @@ def _bare(add: Add) -> Add:
     return replace(add, base_row_id=None, default_row_commit_version=None)
 
 
-def _backfilled(winner: Commit) -> dict[str, Add]:
-    """The files that the winner gave ids to, if it is a backfill."""
+def _backfilled(winner: Commit, decode: Callable[[str], str]) -> dict[str, Add]:
+    """The files that the winner gave ids to, if it is a backfill, by decoded path."""
     info = winner.commit_info
     if info is None or info.operation != operations.ROW_TRACKING_BACKFILL:
         return {}
-    return {each.path: each for each in winner.adds}
+    return {decode(each.path): each for each in winner.adds}
 
 
 def _beside_backfills(
-    actions: tuple[Action, ...], operation: str, winner: Commit, filled: Mapping[str, Add]
+    actions: tuple[Action, ...],
+    operation: str,
+    winner: Commit,
+    filled: Mapping[str, Add],
+    decode: Callable[[str], str],
 ) -> tuple[Action, ...]:
     """A backfill leaves alone what the winner touched; everybody else takes over the ids a backfill gave."""
     if operation in operations.BACKFILLS:
-        touched = {each.path for each in winner.adds} | {each.path for each in winner.removes}
-        actions = tuple(each for each in actions if not (isinstance(each, Add) and each.path in touched))
+        touched = {decode(each.path) for each in winner.adds} | {decode(each.path) for each in winner.removes}
+        actions = tuple(each for each in actions if not (isinstance(each, Add) and decode(each.path) in touched))
     if operation == operations.ROW_TRACKING_UNBACKFILL:
-        gone = {each.path for each in winner.removes}
-        again = (each for each in winner.adds if each.path not in gone and _bare(each) is not each)
+        gone = {decode(each.path) for each in winner.removes}
+        again = (each for each in winner.adds if decode(each.path) not in gone and _bare(each) is not each)
         actions += tuple(replace(_bare(each), data_change=False) for each in again)
     if not filled:
         return actions
-    return tuple(
-        replace(
-            each,
-            base_row_id=filled[each.path].base_row_id,
-            default_row_commit_version=filled[each.path].default_row_commit_version,
-        )
-        if isinstance(each, Add | Remove) and each.path in filled
-        else each
-        for each in actions
-    )
+
+    def with_ids(action: Action) -> Action:
+        if not isinstance(action, Add | Remove) or (found := filled.get(decode(action.path))) is None:
+            return action
+        ids = {"base_row_id": found.base_row_id, "default_row_commit_version": found.default_row_commit_version}
+        return replace(action, **ids)
+
+    return tuple(map(with_ids, actions))

@@ -23,6 +23,7 @@ from halocline.compat.features import DropStep
 from halocline.errors import ConflictError, InputError, UnsupportedError
 from halocline.formats.delta.actions.action import Action, Add, DomainMetadata, Metadata, Remove
 from halocline.formats.delta.actions.domains import SYSTEM_PREFIX
+from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import properties, schema_edit
 from halocline.formats.delta.configuration.metadata_rules import check_metadata, table_metadata
@@ -36,7 +37,7 @@ from halocline.formats.delta.features.history_barrier import (
 )
 from halocline.formats.delta.features.older_types import holds_older_types
 from halocline.formats.delta.features.vector_files import untold_vector_files
-from halocline.formats.delta.log.file_actions import encoded_path, removes_from
+from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 
 EDITS: Final = frozenset({"set", "unset", "strip-annotations"})

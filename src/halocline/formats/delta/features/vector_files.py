@@ -49,7 +49,4 @@ def _vector(stored: dict[str, object]) -> DeletionVector:
 def _below_root(snapshot: Snapshot, vector: DeletionVector) -> str | None:
     """The path below the table; None for a file elsewhere, which no vacuum of this table finds."""
     path = file_path(snapshot.store, vector)
-    if not is_absolute(path):
-        return path
-    root = f"{snapshot.store.root}/"
-    return path[len(root) :] if path.startswith(root) else None
+    return None if is_absolute(path) else path

@@ -157,8 +157,7 @@ class Checkpoint:
         return [*self._parts, *(self._sidecar(sidecar) for sidecar in self.others.sidecars)]
 
     def _sidecar(self, sidecar: Sidecar) -> _Parquet:
-        # The file always lies in the log's own folder, whatever else the path says.
-        name = unquote(sidecar.path).rpartition("/")[2]
+        name = sidecar_name(sidecar)
         try:
             return _Parquet(ParquetObject(self._store, f"{self._layout.folder}/{_SIDECARS}/{name}"))
         except NotFoundError as error:
@@ -248,6 +247,16 @@ class _Json:
             rows = [msgspec.to_builtins(action) for action in actions]
             names = dict.fromkeys(column.partition(".")[0] for column in ("path", *columns))
             yield {name: _array_of([row.get(name) for row in rows]) for name in names}
+
+
+def sidecar_name(sidecar: Sidecar) -> str:
+    """The name of a sidecar's file, which always lies in the log's own folder, whatever else its path says.
+
+    Example:
+        >>> sidecar_name(Sidecar("_delta_log/_sidecars/a%20b.parquet", 1, 2))
+        'a b.parquet'
+    """
+    return unquote(sidecar.path).rpartition("/")[2]
 
 
 def _without_nulls(value: Any, type: pa.DataType) -> Any:

@@ -199,7 +199,8 @@ class CheckpointRows:
             yield pending
 
     def _is_first_word(self, action: Add | Remove) -> bool:
-        key = key_of(self._replay.locations.decode(action.path), action.deletion_vector)
+        locations = self._replay.locations
+        key = key_of(locations.decode(action.path), action.deletion_vector, locations)
         if key in self._keys:
             return False
         self._keys.add(key)
@@ -210,9 +211,10 @@ class CheckpointRows:
         found = dict(batch)
         if not len(self._paths):
             return found
-        decoded = decoded_paths(found["path"], self._replay.locations)
+        locations = self._replay.locations
+        decoded = decoded_paths(found["path"], locations)
         meets = pc.indices_nonzero(pc.is_in(decoded, value_set=self._paths)).to_pylist()
-        gone = {row for row in meets if key_of(decoded[row].as_py(), _vector_at(found, row)) in self._keys}
+        gone = {row for row in meets if key_of(decoded[row].as_py(), _vector_at(found, row), locations) in self._keys}
         if not gone:
             return found
         keep = pa.array([row not in gone for row in range(len(decoded))], pa.bool_())

@@ -6,8 +6,8 @@ protocol may write those in a way that this release cannot read, and must be ref
 Then, once the protocol has been checked, for everything.
 
 A logical file is told from others by its *key*: the decoded path, together with the id of its deletion vector if it
-has one. Going from the newest action to the oldest, the first word on a key stands. Within one commit that is the
-last line. One commit must not add a path with two different vectors; that is damage.
+has one. Going from the newest action to the oldest, the first word on a key stands. One commit must not add a path
+with two different vectors, nor add and remove the same logical file: its lines have no order, so that is damage.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from halocline.formats.log.names import FileKind, LogFile
 from halocline.storage.base import Store
 
 Key: TypeAlias = str | tuple[str, str]
-"""What tells logical files apart: a decoded path, or a path and the id of a deletion vector."""
+"""What tells logical files apart: a decoded path, or such a path and the id of a deletion vector."""
 
 # Bytes of the tail that are kept between the two passes rather than fetched again.
 _KEPT: Final = 16 * 1024 * 1024
@@ -94,14 +94,14 @@ class TailState:
     unknown: Counter[str]
 
 
-def key_of(path: str, vector: DeletionVector | None) -> Key:
+def key_of(path: str, vector: DeletionVector | None, locations: Locations) -> Key:
     """What tells a logical file from the others.
 
     Example:
-        >>> key_of("a.parquet", None)
+        >>> key_of("a.parquet", None, Locations("lake/orders"))
         'a.parquet'
     """
-    return path if vector is None else (path, vector.unique_id)
+    return path if vector is None else (path, locations.vector_id(vector))
 
 
 class Tail:
@@ -199,16 +199,17 @@ class _Replay:
             raise malformed(file.name, "is empty")
         decode, keys, adds = self.locations.decode, self.keys, self.adds
         is_unknown = has_vectors = False
+        removed: set[Key] = set()
         for line in reversed(lines):
             add = line.add
             if add is not None:
                 path = add.path
                 # This runs once per file of the table: the common case makes no call.
-                if "%" in path or ".." in path or ":/" in path or path[:1] in "/":
+                if "%" in path or "./" in path or ":/" in path or "//" in path or path[:1] in "/" or path[-1] == ".":
                     path = decode(path)
                 key: Key = path
                 if add.deletion_vector is not None:
-                    key, has_vectors = (path, add.deletion_vector.unique_id), True
+                    key, has_vectors = (path, self.locations.vector_id(add.deletion_vector)), True
                 if key not in keys:
                     keys.add(key)
                     adds.append((path, add))
@@ -218,7 +219,8 @@ class _Replay:
             remove = line.remove
             if remove is not None:
                 path = decode(remove.path)
-                key = key_of(path, remove.deletion_vector)
+                key = key_of(path, remove.deletion_vector, self.locations)
+                removed.add(key)
                 if key not in keys:
                     keys.add(key)
                     self.removes.append((path, remove))
@@ -226,16 +228,18 @@ class _Replay:
                 is_unknown |= not self._read_other(line, file.name)
         if is_unknown:
             self.unknown.update(decode_commit(data, file.name).unknown)
-        if has_vectors:
-            self._check_one_vector_per_path(lines, file.name)
+        if has_vectors or removed:
+            self._check_one_word_per_file(lines, removed, file.name)
 
-    def _check_one_vector_per_path(self, lines: list[Line], name: str) -> None:
+    def _check_one_word_per_file(self, lines: list[Line], removed: set[Key], name: str) -> None:
         added: dict[str, Key] = {}
         for add in (line.add for line in lines if line.add is not None):
             path = self.locations.decode(add.path)
-            key = key_of(path, add.deletion_vector)
+            key = key_of(path, add.deletion_vector, self.locations)
             if added.setdefault(path, key) != key:
                 raise malformed(name, f"adds {path!r} with two different deletion vectors")
+            if key in removed:
+                raise malformed(name, f"both adds and removes {path!r}")
 
     def _read_other(self, line: Line, name: str) -> bool:
         """Takes in an action that is not about a file; False if it is none that is known."""

@@ -1,30 +1,16 @@
 """Actions made from rows of a file list: a live file to be added again, changed, or removed.
 
-A file list holds decoded paths. The log wants them encoded the way Delta's writers do it: everything that a URI does
-not allow is escaped, letters of other alphabets are not. Readers that compare paths as they are written then see the
-same file.
+Paths go back into the log exactly as the log had them. Clients compare them as text: a remove that spells its path
+otherwise than the add leaves the file live for them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from halocline.formats.delta.actions.action import Add, DeletionVector, Remove
 from halocline.formats.delta.log.live_files import ALL
-
-_NOT_IN_URIS: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
-
-
-def encoded_path(path: str) -> str:
-    """A decoded path as the log writes it.
-
-    Example:
-        >>> encoded_path("day=2024-01-01 10%3A00/part é.parquet")
-        'day=2024-01-01%2010%253A00/part%20é.parquet'
-    """
-    return _NOT_IN_URIS.sub(lambda found: f"%{ord(found[0]):02X}", path)
 
 
 def adds_from(files: Any, *, data_change: bool) -> Iterator[Add]:
@@ -42,7 +28,7 @@ def adds_from(files: Any, *, data_change: bool) -> Iterator[Add]:
     """
     for row in _rows(files):
         yield Add(
-            path=encoded_path(row["path"]),
+            path=row["log_path"],
             partition_values=dict(row["partition_values"] or ()),
             size=row["size"],
             modification_time=row["modification_time"],
@@ -66,7 +52,7 @@ def removes_from(files: Any, *, timestamp_ms: int, data_change: bool) -> Iterato
     """
     for row in _rows(files):
         yield Remove(
-            path=encoded_path(row["path"]),
+            path=row["log_path"],
             deletion_timestamp=timestamp_ms,
             data_change=data_change,
             extended_file_metadata=True,
@@ -77,22 +63,6 @@ def removes_from(files: Any, *, timestamp_ms: int, data_change: bool) -> Iterato
             base_row_id=row["base_row_id"],
             default_row_commit_version=row["default_row_commit_version"],
         )
-
-
-def removal_of(add: Add, *, timestamp_ms: int, data_change: bool) -> Remove:
-    """The remove that takes an added file out again."""
-    return Remove(
-        path=add.path,
-        deletion_timestamp=timestamp_ms,
-        data_change=data_change,
-        extended_file_metadata=True,
-        partition_values=add.partition_values,
-        size=add.size,
-        tags=add.tags,
-        deletion_vector=add.deletion_vector,
-        base_row_id=add.base_row_id,
-        default_row_commit_version=add.default_row_commit_version,
-    )
 
 
 def _rows(files: Any) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """The live files of a table as Arrow columns.
 
 A *file list* has one row per logical file. It stays in Arrow from the checkpoint to the scan: a table of a million
-files never becomes a million Python objects. Paths are decoded; they are names below the table's root or URLs.
+files never becomes a million Python objects. `path` is decoded: a name below the table's root or a URL, in the one form
+that can be compared. `log_path` is the same as the log spells it, for whoever writes it into the log again.
 
 `ALL` names every column. A list may hold fewer, but `path` is always there, since a row without it means nothing.
 """
@@ -34,6 +35,7 @@ VECTOR: Final = pa.struct(
 ALL: Final = pa.schema(
     {
         "path": pa.string(),
+        "log_path": pa.string(),
         "size": pa.int64(),
         "modification_time": pa.int64(),
         "partition_values": TEXT_MAP,
@@ -47,8 +49,12 @@ ALL: Final = pa.schema(
 )
 """The columns of a file list."""
 
+LOG_PATH: Final = "log_path"
+"""The path as it is written; no column of a checkpoint has this name."""
+
 ON_DISK: Final[Mapping[str, str]] = {
     "path": "path",
+    "log_path": LOG_PATH,
     "size": "size",
     "modification_time": "modificationTime",
     "partition_values": "partitionValues",
@@ -61,6 +67,7 @@ ON_DISK: Final[Mapping[str, str]] = {
 }
 """Names of the same columns in a checkpoint."""
 
+_MARKS: Final = (b"%", b":/", b"//", b"./")
 _VECTOR_ON_DISK: Final = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
 
 
@@ -99,7 +106,7 @@ def from_adds(adds: Sequence[tuple[str, Add]], columns: Sequence[str] = tuple(AL
         if name == "path":
             arrays.append(pa.array([path for path, _ in adds], type))
             continue
-        values = list(map(attrgetter(name), (add for _, add in adds)))
+        values = list(map(attrgetter("path" if name == LOG_PATH else name), (add for _, add in adds)))
         if type == TEXT_MAP:
             arrays.append(_text_maps(values))
         elif type == VECTOR:
@@ -140,7 +147,8 @@ def from_checkpoint(add: Mapping[str, pa.Array], columns: Sequence[str], name: s
     """The columns of a file list out of those of a checkpoint, with their types made right.
 
     Args:
-        add: The children of the checkpoint's `add` column, by their names on disk, without null rows; `path` decoded.
+        add: The children of the checkpoint's `add` column, by their names on disk, without null rows; `path` decoded,
+            and `log_path` as it was.
         columns: The columns to make.
         name: The checkpoint's file, for messages.
 
@@ -202,16 +210,16 @@ def vector_children(array: pa.Array, fields: Sequence[pa.Field], column: str, na
 
 
 def decoded_paths(paths: pa.Array, locations: Locations) -> pa.Array:
-    """The paths of a checkpoint in their one spelling; untouched where they already have it."""
+    """The paths of a checkpoint in the form that can be compared; untouched where they already have it."""
     if not len(paths):
         return paths
     data = paths.buffers()[2]
     content = b"" if data is None else data.to_pybytes()
     # One search through all the paths together is far cheaper than one per path, and nearly always enough.
-    plain = not (b"%" in content or b":" in content or b"/.." in content)
-    starts = plain and pc.or_(pc.starts_with(paths, "/"), pc.starts_with(paths, ".."))
-    if plain and not pc.any(starts).as_py() and pc.min(pc.binary_length(paths)).as_py() > 0:
-        return paths
+    if not any(mark in content for mark in _MARKS):
+        careful = pc.or_(pc.starts_with(paths, "/"), pc.or_(pc.ends_with(paths, "."), pc.equal(paths, "")))
+        if not pc.any(careful).as_py():
+            return paths
     decode = locations.decode
     return pa.array(
         [decode(path) if "%" in path or needs_care(path) else path for path in paths.to_pylist()], type=pa.string()

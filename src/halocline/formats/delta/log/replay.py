@@ -152,14 +152,15 @@ class Replay:
         checkpoint = self.checkpoint
         if checkpoint is None:
             return
-        hidden = _Hidden(self.state.keys)
+        hidden = _Hidden(self.state.keys, self.locations)
         schema = live_files.schema_of(wanted)
-        read = [live_files.ON_DISK[name] for name in wanted]
+        read = [live_files.ON_DISK[name] for name in wanted if name != live_files.LOG_PATH]
         if "stats" in wanted and not checkpoint.has_text_stats and checkpoint.has("stats_parsed"):
             read.append("stats_parsed")
         read += ["deletionVector", *(pruner.columns(checkpoint) if pruner is not None else ())]
         for batch in checkpoint.adds(list(dict.fromkeys(read))):
             found = dict(batch)
+            found[live_files.LOG_PATH] = found["path"]
             found["path"] = live_files.decoded_paths(found["path"], self.locations)
             found = _kept(found, hidden.keep(found))
             if pruner is not None:
@@ -183,7 +184,7 @@ class Replay:
         """The files that were removed and are remembered, newest word only."""
         batches = [from_removes(self.state.removes)]
         if self.checkpoint is not None:
-            hidden = _Hidden(self.state.keys)
+            hidden = _Hidden(self.state.keys, self.locations)
             for batch in self.checkpoint.removes([field.name for field in TOMBSTONES]):
                 found = dict(batch)
                 found["path"] = live_files.decoded_paths(found["path"], self.locations)
@@ -198,8 +199,9 @@ def _kept(found: dict[str, pa.Array], keep: pa.Array | None) -> dict[str, pa.Arr
 class _Hidden:
     """The logical files on which the tail has the last word."""
 
-    def __init__(self, keys: set[Key]) -> None:
+    def __init__(self, keys: set[Key], locations: Locations) -> None:
         self._keys = keys
+        self._locations = locations
         self._paths = pa.array({key if isinstance(key, str) else key[0] for key in keys}, type=pa.string())
 
     def keep(self, found: FileColumns) -> pa.Array | None:
@@ -216,7 +218,7 @@ class _Hidden:
         hidden = [
             row
             for row, path, vector in zip(rows.to_pylist(), paths, vectors, strict=True)
-            if key_of(path, vector) in self._keys
+            if key_of(path, vector, self._locations) in self._keys
         ]
         if not hidden:
             return None

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Action, DeletionVector, DomainMetadata, Metadata
 from halocline.formats.delta.actions.deletion_vectors import file_path
-from halocline.formats.delta.actions.locations import locate
+from halocline.formats.delta.actions.locations import Locations, locate
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.configuration import identity, in_commit_timestamps, properties, row_tracking
@@ -75,7 +75,7 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_miss
             next_step="Give a version before the current one.",
         )
     now, then = current.files(), target.files()
-    now_keys, then_keys = _keys(now), _keys(then)
+    now_keys, then_keys = _keys(now, current.replay.locations), _keys(then, current.replay.locations)
     back = then.filter(pc.invert(pc.is_in(then_keys, value_set=now_keys)))
     gone = now.filter(pc.invert(pc.is_in(now_keys, value_set=then_keys)))
     if not ignore_missing:
@@ -104,9 +104,10 @@ def _total(files: pa.Table) -> int:
     return pc.sum(files["size"]).as_py() or 0
 
 
-def _keys(files: pa.Table) -> pa.ChunkedArray:
+def _keys(files: pa.Table, locations: Locations) -> pa.ChunkedArray:
     """One text per logical file: its path and the id of its vector, which may hold no line break."""
-    vectors = pa.array([vector and vector.unique_id for vector in vectors_in(files["deletion_vector"])], pa.string())
+    ids = [vector and locations.vector_id(vector) for vector in vectors_in(files["deletion_vector"])]
+    vectors = pa.array(ids, pa.string())
     return pc.binary_join_element_wise(files["path"], pc.fill_null(vectors, ""), "\n")
 
 

@@ -30,7 +30,7 @@ class DatedStore(MemoryStore):
 
     sidecar_day = 0
 
-    def list(self, prefix="", *, start_after=None):
+    def list(self, prefix="", *, start_after=None, follow_links=True):
         return map(self._dated, super().list(prefix, start_after=start_after))
 
     def fetch(self, path):

@@ -94,7 +94,7 @@ def test_commits_that_cleanup_takes_meanwhile_are_left_out():
     store = table(ProtocolAction(1, 2), *([info("delta-rs:py-1.6.6", at)] for at in range(4)))
 
     class Cleaning(FaultyStore):
-        def list(self, prefix="", *, start_after=None):
+        def list(self, prefix="", *, start_after=None, follow_links=True):
             listed = list(super().list(prefix, start_after=start_after))
             store.delete(DELTA.commit_path(1))
             return iter(listed)

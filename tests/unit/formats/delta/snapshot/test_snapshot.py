@@ -185,7 +185,7 @@ def timed(**at: int) -> LogBuilder:
 class TimedStore(MemoryStore):
     times: dict[str, int]
 
-    def list(self, prefix="", *, start_after=None):
+    def list(self, prefix="", *, start_after=None, follow_links=True):
         for meta in super().list(prefix, start_after=start_after):
             yield ObjectMeta(meta.path, meta.size, self.times.get(meta.path, meta.modified_ms), meta.etag)
 
