@@ -98,7 +98,7 @@ def test_place_that_is_taken_and_new_constraints_are_refused(tmp_path):
 def test_files_elsewhere_are_spelt_as_delta_spells_them(tmp_path):
     source = Lake(tmp_path / "a source", {"delta.enableDeletionVectors": "true"})
     source.add("a b.parquet", [1, 2, 3], deleted=[0])
-    (file,) = Cloning(source.store).shallow_clone(tmp_path / "clone").snapshot().files().to_pylist()
+    (file,) = shallow_clone(Opened(source.store), tmp_path / "clone").snapshot().files().to_pylist()
     assert file["log_path"] == f"file:{tmp_path}/a%20source/a%20b.parquet"
     assert file["deletion_vector"]["path_or_inline_dv"].startswith(f"file:{tmp_path}/a%20source/deletion_vector_")
 
@@ -110,7 +110,7 @@ def test_clone_of_a_clone_keeps_the_spelling_of_urls(tmp_path, spelt):
     other.add("b.parquet", [7])
     written = spelt.format(root=tmp_path / "other") + "/b.parquet"
     source.commit([Add(written, {}, (tmp_path / "other" / "b.parquet").stat().st_size, 1, True)])
-    (file,) = Cloning(source.store).shallow_clone(tmp_path / "clone").snapshot().files().to_pylist()
+    (file,) = shallow_clone(Opened(source.store), tmp_path / "clone").snapshot().files().to_pylist()
     assert file["log_path"] == (written if written.startswith("file:") else f"file:{written}")
     assert rows(tmp_path / "clone") == [7]
 
@@ -120,7 +120,7 @@ def test_removed_file_is_gone_for_clients_that_compare_paths_as_text(tmp_path, c
     source = Lake(tmp_path / "a source")
     source.add("a b.parquet", [1])
     source.add("c.parquet", [2])
-    clone = Cloning(source.store).shallow_clone(tmp_path / "clone", version=1)
+    clone = shallow_clone(Opened(source.store), tmp_path / "clone", version=1)
     Transaction(clone.snapshot()).commit([Add(f"file://{tmp_path}/a%20source/x/../c.parquet", {}, 1, 1, True)], "WRITE")
     if checkpointed:
         write_checkpoint(clone.store, 1)

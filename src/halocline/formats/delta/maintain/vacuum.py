@@ -4,8 +4,14 @@ A file is *needed* if it is live, if it was removed less than the retention ago,
 such a file. Of the rest, what is younger than the retention stays as well: it may belong to a commit that is under way.
 Change data has no entry in the table's state and goes by age alone.
 
-Hidden names, those that begin with `_` or `.`, are never looked at, but for `_change_data` and folders of a partition
-column that is called so. Files outside the table's root are never touched, whoever refers to them.
+What the log names and what a listing shows are compared by where they lie, not by how they are spelt. If a live file is
+not found in the listing all the same, nothing is deleted and the file is named: either the table is damaged already, or
+its log spells files in a way that would make others look unneeded.
+
+Only the table's own files are looked at. Hidden names, those that begin with `_` or `.`, are left out, but for
+`_change_data` and folders of a partition column that is called so; so is the folder `metadata`, in which Iceberg's
+metadata of the same table lies. Symbolic links are neither followed nor deleted. A folder with a log of its own is
+another table and stays whole. Files outside the table's root are never touched, whoever refers to them.
 
 Deleting history is writing: the gate is the one for writing, whatever the name of the feature says. Keeping less than
 the table's own `delta.deletedFileRetentionDuration` breaks readers of older versions and writers that are slow, so it
@@ -14,15 +20,14 @@ must be asked for in so many words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import InputError, UnsupportedError
+from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
@@ -32,10 +37,15 @@ from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log.names import DELTA, LOG_FOLDERS
 from halocline.storage.base import ObjectMeta
+from halocline.storage.location import Location
 
 RETENTION: Final = "delta.deletedFileRetentionDuration"
 _CHANGE_DATA: Final = "_change_data"
+_ICEBERG: Final = "metadata/"
+_OTHER_LOGS: Final = frozenset(LOG_FOLDERS.values()) - {DELTA.folder}
+_SHOWN: Final = 10
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,8 @@ def vacuum(
     Raises:
         InputError: The retention is shorter than the table's and that was not allowed (`RETENTION_TOO_SHORT`).
         IncompatibleError: The release may not write the table.
-        UnsupportedError: A catalog decides about the table's files.
+        NotFoundError: A live file is not where the log says (`DATA_FILES_MISSING`); nothing was deleted.
+        UnsupportedError: A catalog decides about the table's files, or a table of another format lies there, too.
     """
     table = snapshot.store.root
     access.check_access(snapshot.release, snapshot.protocol, snapshot.metadata, access.MAINTENANCE, table)
@@ -99,32 +110,33 @@ def vacuum(
             next_step="Keep them longer, or allow a short retention if nobody reads or writes the table.",
         )
     cutoff = clock() - kept_for
-    unneeded = tuple(_unneeded(snapshot, cutoff))
+    folder = _listed(snapshot, cutoff)
+    needed = _needed(snapshot, cutoff, folder.links)
+    unneeded = tuple(meta for meta in folder.old if meta.path not in needed)
     found = Vacuumed(unneeded, cutoff, deleted=not dry_run)
     if dry_run:
         return found
-    return _delete(snapshot, found, configured, retention_ms, allow_short_retention, record, clock)
+    parameters: dict[str, Any] = {"retentionCheckEnabled": not allow_short_retention}
+    parameters["defaultRetentionMillis"] = configured
+    if retention_ms is not None:
+        parameters["specifiedRetentionMillis"] = retention_ms
+    return _delete(snapshot, found, folder.links, parameters, record, clock)
 
 
 def _delete(
     snapshot: Snapshot,
     found: Vacuumed,
-    configured: int,
-    retention_ms: int | None,
-    allow_short_retention: bool,
+    links: Collection[str],
+    parameters: dict[str, Any],
     record: bool,
     clock: Clock,
 ) -> Vacuumed:
     store = snapshot.store
     if record:
-        parameters: dict[str, Any] = {"retentionCheckEnabled": not allow_short_retention}
-        parameters["defaultRetentionMillis"] = configured
-        if retention_ms is not None:
-            parameters["specifiedRetentionMillis"] = retention_ms
         metrics = {"numFilesToDelete": len(found.files), "sizeOfDataToDelete": found.bytes}
         _note(snapshot, "VACUUM START", parameters, metrics, clock)
     # Somebody may have brought an old file back since the snapshot was taken.
-    back = set(_needed(_newest(snapshot), found.cutoff_ms))
+    back = _needed(_newest(snapshot), found.cutoff_ms, links)
     found = replace(found, files=tuple(meta for meta in found.files if meta.path not in back))
     try:
         store.delete_many(meta.path for meta in found.files)
@@ -152,12 +164,69 @@ def _note(
 # ---------------------------------------------------------------------- what is needed
 
 
-def _unneeded(snapshot: Snapshot, cutoff_ms: int) -> Iterator[ObjectMeta]:
-    needed = set(_needed(snapshot, cutoff_ms))
-    partitions = tuple(f"{name}=" for name in snapshot.partition_columns)
-    for meta in snapshot.store.list():
-        if meta.modified_ms < cutoff_ms and meta.path not in needed and not is_hidden(meta.path, partitions):
-            yield meta
+@dataclass(frozen=True)
+class _Folder:
+    """What lies below a table's root.
+
+    Attributes:
+        old: Files of the table that were last written before the cutoff.
+        links: Symbolic links.
+    """
+
+    old: tuple[ObjectMeta, ...]
+    links: frozenset[str]
+
+
+def _listed(snapshot: Snapshot, cutoff_ms: int) -> _Folder:
+    """Looks at everything below the root, and makes sure that every live file is there."""
+    store, partitions = snapshot.store, tuple(f"{name}=" for name in snapshot.partition_columns)
+    old, links, tables, missing = [], set(), set(), set(_live(snapshot))
+    for meta in store.list(follow_links=False):
+        missing.discard(meta.path)
+        if meta.is_link:
+            links.add(meta.path)
+        if (table := _table_around(meta.path)) is not None:
+            tables.add(table)
+        elif meta.modified_ms < cutoff_ms and not meta.is_link and not is_hidden(meta.path, partitions):
+            old.append(meta)
+    if "" in tables:
+        raise UnsupportedError(
+            f"{store.root} is also a table of another format, whose files cannot be told from unneeded ones",
+            sides={"found": ", ".join(LOG_FOLDERS.values()), "needed": f"{DELTA.folder} alone"},
+            next_step="Clean up with the tools of the format that writes the table.",
+        )
+    gone = sorted(name for name in missing if not (_leads_through(name, links) and store.exists(name)))
+    if gone:
+        raise _incomplete(store.root, gone)
+    return _Folder(tuple(meta for meta in old if not _leads_through(meta.path, tables)), frozenset(links))
+
+
+def _table_around(path: str) -> str | None:
+    """The folder that a file of a log makes a table; None for the table itself and for other files."""
+    segments = path.split("/")
+    for depth, segment in enumerate(segments):
+        if segment in _OTHER_LOGS or (depth and segment == DELTA.folder):
+            return "/".join(segments[:depth])
+    return None
+
+
+def _leads_through(path: str, folders: Collection[str]) -> bool:
+    """Whether a path, or a folder above it, is among some."""
+    while path and folders:
+        if path in folders:
+            return True
+        path = path.rpartition("/")[0]
+    return False
+
+
+def _incomplete(table: str, missing: Sequence[str]) -> NotFoundError:
+    shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+    return NotFoundError(
+        f"nothing of {table} is deleted while {len(missing)} of its live files are not where its log says",
+        condition="DATA_FILES_MISSING",
+        sides={"log": shown, "folder": "no such files"},
+        next_step="Bring the files back from a backup, restore a version without them, or delete the rows they held.",
+    )
 
 
 def is_hidden(path: str, partitions: tuple[str, ...] = ()) -> bool:
@@ -171,26 +240,36 @@ def is_hidden(path: str, partitions: tuple[str, ...] = ()) -> bool:
         >>> is_hidden("_delta_log/0.json"), is_hidden("_change_data/cdc-1.parquet"), is_hidden("day=1/a.parquet")
         (True, False, False)
     """
+    if path.startswith(_ICEBERG):
+        return True
     for segment in path.split("/"):
         if segment.startswith(("_", ".")) and segment != _CHANGE_DATA and not segment.startswith(partitions or "/"):
             return True
     return False
 
 
-def _needed(snapshot: Snapshot, cutoff_ms: int) -> Iterator[str]:
-    """Paths below the root of files that are live or were removed after the cutoff, and of their vectors."""
-    live = snapshot.files(columns=["path", "deletion_vector"])
+def _needed(snapshot: Snapshot, cutoff_ms: int, links: Collection[str]) -> set[str]:
+    """Names below the root of files that are live or were removed after the cutoff, and of their vectors."""
     dead = snapshot.tombstones()
     recent = dead.filter(pc.greater_equal(pc.fill_null(dead["deletionTimestamp"], 0), cutoff_ms))
-    vectors = {*vectors_in(live["deletion_vector"]), *_descriptors(recent["deletionVector"])}
-    files = {file_path(snapshot.store, vector) for vector in vectors if vector and vector.storage_type != "i"}
-    # A root is written with escapes, and paths in the log are decoded; either spelling means the same folder.
-    roots = (f"{snapshot.store.root}/", f"{unquote(snapshot.store.root)}/")
-    for path in (*live["path"].to_pylist(), *recent["path"].to_pylist(), *files):
+    needed = {*_live(snapshot), *_below(snapshot, recent["path"], _descriptors(recent["deletionVector"]))}
+    linked = [path for path in needed if _leads_through(path, links)]
+    root = Location.parse(snapshot.store.root).real()
+    real = (Location.parse(snapshot.store.address(path)).real().below(root) for path in linked)
+    return needed | {path for path in real if path is not None}
+
+
+def _live(snapshot: Snapshot) -> Iterator[str]:
+    files = snapshot.files(columns=["path", "deletion_vector"])
+    return _below(snapshot, files["path"], vectors_in(files["deletion_vector"]))
+
+
+def _below(snapshot: Snapshot, paths: pa.ChunkedArray, vectors: Iterable[DeletionVector | None]) -> Iterator[str]:
+    """The data files and vector files that lie below the root."""
+    stored = {vector for vector in vectors if vector is not None and vector.storage_type != "i"}
+    for path in (*paths.to_pylist(), *(file_path(snapshot.store, vector) for vector in stored)):
         if not is_absolute(path):
             yield path
-        else:
-            yield from (path[len(root) :] for root in roots if path.startswith(root))
 
 
 def _descriptors(column: pa.ChunkedArray) -> Iterator[DeletionVector | None]:

@@ -44,6 +44,7 @@ def table(versions: int, policy: str = "classic", garbage: bool = False) -> Memo
     state = new_table(schema("id", field("name", "string")), (), settings)
     Transaction.create(store).commit(state.actions, "CREATE TABLE")
     for version in range(1, versions):
+        store.put(f"{version}", b"rows")
         Transaction(Snapshot.load(store)).commit([add(f"{version}")], "WRITE")
     for name in ("old/a", "old/b") if garbage else ():
         store.put(name, b"1")

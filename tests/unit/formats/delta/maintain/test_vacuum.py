@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from urllib.parse import quote
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.support.commit_builders import add, metadata, remove, schema
 
-from halocline.errors import IncompatibleError, InputError, UnavailableError
+from halocline.errors import IncompatibleError, InputError, NotFoundError, UnavailableError, UnsupportedError
 from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
 from halocline.formats.delta.actions.deletion_vectors import file_path, write_file
 from halocline.formats.delta.commit.transaction import Transaction
@@ -201,3 +205,176 @@ def test_absolute_paths_below_the_root_are_needed_and_others_are_left_alone(tmp_
         "relative",
     ]
     assert outside.exists()
+
+
+# ---------------------------------------------------------------------- paths spelt otherwise than the listing
+
+
+def vacuumed(store) -> list[str]:
+    """What a real vacuum leaves of a local table, a week later."""
+    vacuum(Snapshot.load(store), dry_run=False, record=False, clock=later(24 * 8))
+    found = sorted(meta.path for meta in store.list() if not meta.path.startswith("_delta_log/"))
+    return found
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        "./b",
+        "a//b",
+        "a/../b",
+        "a/./b",
+        "%2E/b",
+        "{root}/./b",
+        "{root}//b",
+        "file:{root}/b",
+        "file://{root}/b",
+        "file://localhost{root}/b",
+        "file:{root}/x/../b",
+    ],
+)
+def test_live_file_is_kept_however_the_log_spells_it(tmp_path, spelt):
+    store = LocalStore(tmp_path / "t")
+    created(store)
+    name = "a/b" if spelt in ("a//b", "a/./b") else "b"
+    store.put(name, b"1")
+    store.put("a/orphan", b"1")
+    commit(store, add(spelt.format(root=tmp_path / "t")))
+    assert vacuumed(store) == [name]
+
+
+def test_recently_removed_file_is_kept_however_the_remove_spells_it(store):
+    store.put("b", b"1")
+    commit(store, add("b"))
+    gone = type(remove("b"))("./b", later(24 * 7)(), True, True, {}, 100)
+    commit(store, gone, operation="DELETE")
+    assert Snapshot.load(store).files().num_rows == 0
+    assert found(store, clock=later(24 * 7 + 1)) == []
+
+
+def test_live_vector_file_is_kept_however_the_log_spells_it(tmp_path):
+    store = LocalStore(tmp_path / "t")
+    created(store, {"delta.enableDeletionVectors": "true"})
+    (stored,) = write_file(store, [[1]])
+    name = file_path(store, stored)
+    spelt = msgspec.structs.replace(stored, storage_type="p", path_or_inline_dv=f"file:{tmp_path}/x/../t//{name}")
+    store.put("a", b"1")
+    commit(store, add("a", deletion_vector=spelt))
+    assert vacuumed(store) == sorted(["a", name])
+
+
+def test_table_behind_a_link_keeps_its_absolute_paths(tmp_path):
+    store = LocalStore(tmp_path / "data" / "t")
+    created(store)
+    store.put("b", b"1")
+    store.put("orphan", b"1")
+    commit(store, add(f"file:{tmp_path}/data/t/b"))
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    assert vacuumed(LocalStore(tmp_path / "link" / "t")) == ["b"]
+
+
+def test_links_are_not_followed_and_stay(tmp_path):
+    other = LocalStore(tmp_path / "other")
+    created(other)
+    other.put("x", b"1")
+    store = LocalStore(tmp_path / "t")
+    created(store)
+    store.put("b", b"1")
+    (tmp_path / "t" / "linked").symlink_to(tmp_path / "other")
+    (tmp_path / "t" / "file").symlink_to(tmp_path / "other" / "x")
+    (tmp_path / "t" / "nowhere").symlink_to(tmp_path / "gone")
+    commit(store, add("b"))
+    vacuumed(store)
+    assert other.exists("x")
+    assert other.exists(DELTA.commit_path(0))
+    assert sorted(os.listdir(tmp_path / "t")) == ["_delta_log", "b", "file", "linked", "nowhere"]
+
+
+def test_live_file_behind_a_link_is_kept(tmp_path):
+    store = LocalStore(tmp_path / "t")
+    created(store)
+    store.put("real/b", b"1")
+    (tmp_path / "t" / "linked").symlink_to(tmp_path / "t" / "real")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "c").write_bytes(b"1")
+    (tmp_path / "t" / "away").symlink_to(outside)
+    commit(store, add("linked/b"), add("away/c"))
+    vacuumed(store)
+    assert store.exists("real/b")
+    assert (outside / "c").exists()
+
+
+@pytest.mark.parametrize(
+    "log", ["_delta_log/00000000000000000000.json", ".hoodie/hoodie.properties", "_transaction_log/x"]
+)
+def test_table_inside_a_table_stays_whole(store, log):
+    for name in ("live", "orphan", "inner/part", f"inner/{log}", "inner/day=1/part", "innermost"):
+        store.put(name, b"1")
+    commit(store, add("live"))
+    assert found(store, clock=later(24 * 8)) == ["innermost", "orphan"]
+
+
+def test_table_whose_log_is_a_link_stays_whole(tmp_path):
+    store = LocalStore(tmp_path / "t")
+    created(store)
+    (tmp_path / "log").mkdir()
+    store.put("inner/part", b"1")
+    (tmp_path / "t" / "inner" / "_delta_log").symlink_to(tmp_path / "log")
+    assert vacuumed(store) == ["inner/part"]
+
+
+def test_table_of_two_formats_is_refused(store):
+    store.put(".hoodie/hoodie.properties", b"")
+    store.put("base-file", b"1")
+    with pytest.raises(UnsupportedError, match="another format"):
+        vacuum(Snapshot.load(store), dry_run=False, clock=later(24 * 8))
+    assert store.exists("base-file")
+
+
+def test_metadata_of_iceberg_is_not_data(store):
+    store.put("metadata/v1.metadata.json", b"{}")
+    store.put("x/metadata/part", b"1")
+    assert found(store, clock=later(24 * 8)) == ["x/metadata/part"]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_nothing_is_deleted_while_a_live_file_is_missing(store, dry_run):
+    store.put("orphan", b"1")
+    commit(store, add("live"), add("memory://elsewhere/x"))
+    with pytest.raises(NotFoundError) as caught:
+        vacuum(Snapshot.load(store), dry_run=dry_run, clock=later(24 * 8))
+    assert caught.value.condition == "DATA_FILES_MISSING"
+    assert caught.value.sides["log"] == "live"
+    assert store.exists("orphan")
+    assert Snapshot.load(store).version == 1
+
+
+SEGMENTS = st.sampled_from(["a", "b", "day=1", "x y", "é", "50%", "c:d"])
+NAMES = st.lists(st.lists(SEGMENTS, min_size=1, max_size=3).map("/".join), min_size=1, max_size=4, unique=True)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=NAMES, seed=st.randoms(use_true_random=False))
+def test_no_spelling_of_a_live_path_gets_its_file_deleted(tmp_path_factory, names, seed):
+    folder = tmp_path_factory.mktemp("lake")
+    store = LocalStore(folder / "t", sync=False)
+    created(store)
+    # A name cannot be a file and a folder at once.
+    names = [f"{name}.f" for name in names]
+    for name in names:
+        store.put(name, b"1")
+        store.put(f"{name}.orphan", b"1")
+    commit(store, *(add(respelt(name, folder / "t", seed)) for name in names))
+    assert vacuumed(store) == sorted(names)
+
+
+def respelt(name: str, root, random) -> str:
+    """One of the many ways in which a log may name a file."""
+    segments: list[str] = []
+    for segment in name.split("/"):
+        segments += random.choice([[], ["."], [""], ["other", ".."], [".", "", "a b", "..", "."]]) if segments else []
+        segments.append(segment)
+    path = quote("/".join(segments), safe="/=:")
+    start = random.choice(["", "./", f"{root}/", f"file:{root}/", f"file://{root}//", f"file://localhost{root}/./"])
+    return start + path
