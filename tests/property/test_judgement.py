@@ -13,7 +13,6 @@ import tempfile
 from types import SimpleNamespace
 
 import pytest
-from halocline.fleet.usage.table_urls import canonical
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.storage import open_store
+from halocline.storage.location import Location
 from halocline.table import Table, gatekeeper
 
 SETTINGS = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -178,7 +178,7 @@ def test_all_ways_to_ask_who_breaks_by_a_feature_give_the_same_answer(table, cha
         url = made(folder, *table)
         opened = Table.for_path(url)
         before = opened.terms
-        fleet = Members(canonical(url), named)
+        fleet = Members(Location.parse(url).url, named)
         told, answers = by_command(url, named, change)
         can = {question: str(opened.can(*question.split()).answer) for question in answers}
         assert can == {question: now for question, (now, _) in answers.items()}, "Table.can and check, now"
@@ -203,7 +203,7 @@ def test_all_ways_to_ask_who_breaks_by_a_feature_give_the_same_answer(table, cha
 def test_all_ways_to_ask_about_a_new_table_give_the_same_answer(table, mode, named):
     properties, partitioned = table
     with tempfile.TemporaryDirectory() as folder:
-        fleet = Members(canonical(folder), named)
+        fleet = Members(Location.parse(folder).url, named)
         wanted = {**properties, "delta.columnMapping.mode": mode}
         columns = [field("id", "long"), field("day", "date")]
 
@@ -242,7 +242,7 @@ def test_who_blocks_a_feature_is_who_breaks_by_a_table_that_uses_it(asked, named
 def test_answers_that_once_differed_are_the_same(tmp_path, properties, partitioned, change, release, answer):
     url = made(tmp_path / "t", properties, partitioned)
     named = {"bi": (release, {"read"})}
-    fleet = Members(canonical(url), named)
+    fleet = Members(Location.parse(url).url, named)
     told, answers = by_command(url, named, change)
     refused = by_gatekeeper(
         fleet, lambda: Table.for_path(url).set_properties(feature("delta", change).enabling_properties)
