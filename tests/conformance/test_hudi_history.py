@@ -12,7 +12,7 @@ from halocline.fleet.core.state import Provenance
 from halocline.fleet.usage.observers import observed
 from halocline.formats.base import TableFormat, detect_format
 from halocline.formats.hudi.properties import properties, table_version
-from halocline.formats.hudi.timeline import completed
+from halocline.formats.hudi.timeline.timeline import active_writes
 from halocline.storage import open_store
 
 TABLES = Path(__file__).parents[3] / "shared" / "conformance" / "hudi"
@@ -38,4 +38,4 @@ def test_the_lowest_writer_of_the_table_version_is_inferred(tmp_path, archive):
     names = [path.name for place in places if place.is_dir() for path in place.iterdir()]
     endings = (".commit", ".deltacommit", ".replacecommit")
     assert history.unnamed == sum(name.endswith(endings) and name[0].isdigit() for name in names) > 0
-    assert [each.time for each in completed(store)] == sorted(each.time for each in completed(store))
+    assert [each.time for each in active_writes(store)] == sorted(each.time for each in active_writes(store))

@@ -146,7 +146,8 @@ def test_the_example_of_the_page_prints_what_it_says(tmp_path, monkeypatch, caps
 def hudi_table(folder, version, *instants):
     place = folder / ".hoodie" / ("timeline" if version >= 8 else "")
     place.mkdir(parents=True)
-    (folder / ".hoodie" / "hoodie.properties").write_text(f"hoodie.table.name=t\nhoodie.table.version={version}\n")
+    said = f"hoodie.table.name=t\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version={version}\n"
+    (folder / ".hoodie" / "hoodie.properties").write_text(said)
     for name in instants:
         (place / name).write_text('{"operationType": "UPSERT"}')
     return open_store(folder)

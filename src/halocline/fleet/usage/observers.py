@@ -25,7 +25,7 @@ from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.formats.base import TableFormat, detect_format
 from halocline.formats.delta.snapshot.inspection import writers
 from halocline.formats.hudi.properties import properties, table_version
-from halocline.formats.hudi.timeline import WRITES, completed
+from halocline.formats.hudi.timeline.timeline import active_writes
 from halocline.storage.base import Store
 from halocline.storage.location import Location
 
@@ -87,7 +87,7 @@ def _of_delta(store: Store) -> ObservedWriters:
 
 def _of_hudi(store: Store) -> ObservedWriters:
     version = table_version(properties(store), store.root)
-    commits = [each for each in completed(store) if each.action in WRITES]
+    commits = active_writes(store)
     if not commits:
         return ObservedWriters((), 0)
     last = max(each.written_ms for each in commits)

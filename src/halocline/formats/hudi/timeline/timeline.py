@@ -1,0 +1,236 @@
+"""The timeline of a table, as of when it was listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Final
+
+from halocline.errors import MalformedError
+from halocline.formats.hudi.configuration import TIMEZONE, HudiTableConfig
+from halocline.formats.hudi.properties import FOLDER
+from halocline.formats.hudi.timeline.bodies import Body, decode_body
+from halocline.formats.hudi.timeline.history import ArchivedInstant, read_archive, read_lsm
+from halocline.formats.hudi.timeline.instant import (
+    COMPACTION,
+    ENDS_AS,
+    REPLACE_COMMIT,
+    SAVEPOINT,
+    HudiInstant,
+    InstantState,
+    order,
+    parse_name,
+)
+from halocline.formats.hudi.timeline.metadata import CommitMetadata
+from halocline.storage.base import ObjectMeta, Store
+
+_PROGRESS: Final = {InstantState.REQUESTED: 0, InstantState.INFLIGHT: 1, InstantState.COMPLETED: 2}
+
+
+@dataclass(frozen=True, eq=False)
+class HudiTimeline:
+    """The active timeline, and a way to what lies before it. Made by `HudiTimeline.load`.
+
+    Attributes:
+        store: Where the table lies.
+        config: What the table is.
+        instants: One entry per instant, in the furthest state that it has come to; completed ones first, in the order
+            in which they took effect: by time in layout 1, by completion in layout 2.
+    """
+
+    store: Store
+    config: HudiTableConfig
+    instants: tuple[HudiInstant, ...] = field(repr=False)
+
+    @staticmethod
+    def load(store: Store, config: HudiTableConfig) -> HudiTimeline:
+        """Lists the active timeline.
+
+        Example:
+            >>> from halocline.storage.memory import MemoryStore
+            >>> store = MemoryStore("a timeline")
+            >>> for name in ("20250101000000000.commit", "20250101000000001.commit.requested"):
+            ...     _ = store.put(f".hoodie/{name}", b"")
+            >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "6"}
+            >>> [str(each) for each in HudiTimeline.load(store, HudiTableConfig.parse(pairs, "t")).instants]
+            ['20250101000000000.commit', '20250101000000001.commit.requested']
+        """
+        found = list(_listed(store, config.timeline_folder))
+        if config.layout > 1:
+            if config.watermark:
+                # A table that moved without touching its timeline has its older instants where they were.
+                moved = {(each.time, each.action) for each in found}
+                older = (each for each in _listed(store, FOLDER) if order(each.time) <= order(config.watermark))
+                found += (each for each in older if (each.time, each.action) not in moved)
+            found = [_with_completion(each, config) for each in found]
+        return HudiTimeline(store, config, tuple(sorted(_furthest(found), key=_effect)))
+
+    @property
+    def writes(self) -> tuple[HudiInstant, ...]:
+        """The completed writes that are still in the active timeline, in order."""
+        return tuple(each for each in self.instants if each.is_completed and each.is_write)
+
+    @cached_property
+    def pending(self) -> frozenset[str]:
+        """The times of instants that have not taken effect."""
+        done = {each.time for each in self.instants if each.is_completed and each.action != SAVEPOINT}
+        return frozenset(each.time for each in self.instants if not each.is_completed) - done
+
+    @cached_property
+    def pending_compactions(self) -> frozenset[str]:
+        """The times of compactions that have not taken effect."""
+        return frozenset(each.time for each in self.instants if each.action == COMPACTION and not each.is_completed)
+
+    @cached_property
+    def start(self) -> str | None:
+        """The first write of the active timeline that no savepoint keeps there; None if there is no write.
+
+        What is older and not pending has been archived, and was completed before. A savepoint keeps its write in the
+        active timeline while later ones are archived, so there are gaps before this one.
+        """
+        kept = {each.time for each in self.instants if each.action == SAVEPOINT}
+        times = [
+            each.time
+            for each in self.instants
+            if each.is_write and (each.is_completed or each.action == COMPACTION) and each.time not in kept
+        ]
+        return min(times, key=order, default=None)
+
+    def is_committed(self, time: str) -> bool:
+        """Whether what the instant wrote counts: it is completed, or was archived.
+
+        Args:
+            time: The time of an instant, as it stands in a file's name.
+        """
+        if time in self._completed:
+            return True
+        return time not in self.pending and self.start is not None and order(time) < order(self.start)
+
+    def completion_of(self, time: str) -> str | None:
+        """When a write of layout 2 took effect; None if it has not, or nobody knows any more."""
+        if time in self._completed:
+            return self._completed[time]
+        if self.is_committed(time):
+            return self._archived_completions.get(time)
+        return None
+
+    def commit_metadata(self, instant: HudiInstant) -> CommitMetadata:
+        """What a completed write did.
+
+        Raises:
+            MalformedError: The file is torn, or says nothing although something depends on it.
+        """
+        body = self.body(instant)
+        if not body.record:
+            raise MalformedError(
+                f"{instant.path} of {self.store.root} is empty",
+                condition="MALFORMED_LOG",
+                sides={"expected": "what the write did", "found": "nothing"},
+                next_step="Roll the instant back with the writer that made it.",
+            )
+        return CommitMetadata.parse(body.record, f"{instant.path} of {self.store.root}")
+
+    def body(self, instant: HudiInstant) -> Body:
+        """What the file of an instant says."""
+        return decode_body(self.store.get(instant.path), f"{instant.path} of {self.store.root}")
+
+    def requested_body(self, instant: HudiInstant) -> Body:
+        """The plan of an instant: what its requested file says, whatever state it has come to."""
+        path = f"{instant.path.rpartition('/')[0]}/{instant.time}.{instant.action}.{InstantState.REQUESTED}"
+        return decode_body(self.store.get(path), f"{path} of {self.store.root}")
+
+    def history(self) -> Iterator[ArchivedInstant]:
+        """The completed instants that have left the active timeline, and what they did."""
+        active = {(each.time, each.action) for each in self.instants if each.is_completed}
+        source = read_archive if self.config.layout == 1 else read_lsm
+        for each in source(self.store, self.config.history_folder):
+            if (each.time, each.action) not in active:
+                yield each
+
+    def replaced_groups(self, as_of: str | None = None) -> dict[tuple[str, str], str]:
+        """Each replaced file group, as partition and file id, with the time of the first instant that replaced it.
+
+        Args:
+            as_of: Only what instants up to this time replaced.
+        """
+        found: dict[tuple[str, str], str] = {}
+        for instant in sorted(self.writes, key=lambda each: order(each.time)):
+            if instant.action == REPLACE_COMMIT and (as_of is None or order(instant.time) <= order(as_of)):
+                for group in self.commit_metadata(instant).replaced:
+                    found.setdefault(group, instant.time)
+        return found
+
+    @cached_property
+    def _completed(self) -> dict[str, str | None]:
+        """Each completed write, with its completion time."""
+        return {each.time: each.completion for each in self.writes}
+
+    @cached_property
+    def _archived_completions(self) -> dict[str, str | None]:
+        if self.config.layout == 1:
+            return {}
+        entries = read_lsm(self.store, self.config.history_folder, bodies=False)
+        return {each.time: each.completion for each in entries}
+
+
+def active_writes(store: Store) -> tuple[HudiInstant, ...]:
+    """The completed writes of either layout that the active timeline holds, oldest first.
+
+    Needs no properties, so it works on tables that cannot be read.
+
+    Example:
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore("writes")
+        >>> _ = store.put(".hoodie/timeline/20250101000000000_20250101000000900.commit", b"")
+        >>> [each.time for each in active_writes(store)]
+        ['20250101000000000']
+    """
+    found = (each for folder in (FOLDER, f"{FOLDER}/timeline") for each in _listed(store, folder))
+    return tuple(sorted((each for each in found if each.is_completed and each.is_write), key=lambda each: each.time))
+
+
+def _listed(store: Store, folder: str) -> Iterator[HudiInstant]:
+    for meta in _beginning_with_a_digit(store, folder):
+        instant = parse_name(meta.path.removeprefix(f"{folder}/"), meta.path, meta.modified_ms)
+        if instant is not None:
+            yield instant
+
+
+def _beginning_with_a_digit(store: Store, folder: str) -> Iterator[ObjectMeta]:
+    """The instant files of a folder. Other folders in it may be large, and sort after them or before."""
+    for meta in store.list(folder, start_after=f"{folder}/0"):
+        if not meta.path.removeprefix(f"{folder}/")[:1].isdigit():
+            return
+        yield meta
+
+
+def _furthest(instants: Iterable[HudiInstant]) -> Iterable[HudiInstant]:
+    """Of each instant the furthest state; a completed one ends what began under another name."""
+    found: dict[tuple[str, str], HudiInstant] = {}
+    for each in instants:
+        key = each.time, each.action
+        if key not in found or _PROGRESS[each.state] > _PROGRESS[found[key].state]:
+            found[key] = each
+    for (time, action), each in list(found.items()):
+        end = found.get((time, ENDS_AS.get(action, action)))
+        if not each.is_completed and end is not None and end.is_completed:
+            del found[time, action]
+    return found.values()
+
+
+def _effect(instant: HudiInstant) -> tuple[bool, str, str, str]:
+    """What instants are ordered by: when they took effect. Those of layout 1 have no completion time."""
+    return not instant.is_completed, order(instant.completion or instant.time), order(instant.time), instant.action
+
+
+def _with_completion(instant: HudiInstant, config: HudiTableConfig) -> HudiInstant:
+    """A completed instant of an older layout took effect when its file was written, and not before it began."""
+    if not instant.is_completed or instant.completion is not None:
+        return instant
+    moment = datetime.fromtimestamp(instant.written_ms / 1000, UTC)
+    if config.pairs.get(TIMEZONE, "LOCAL").upper() != "UTC":
+        moment = moment.astimezone()
+    written = f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
+    return replace(instant, completion=max(instant.time, written, key=order))
