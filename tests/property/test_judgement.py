@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.columns import field, schema
 
 from halocline.cli import main
 from halocline.compat.breaks import breaks
@@ -32,7 +33,6 @@ from halocline.fleet.server import questions
 from halocline.fleet.usage.users import client_of
 from halocline.fleet.wire import messages
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.storage import open_store
 from halocline.storage.location import Location
@@ -165,7 +165,7 @@ def by_command(url, named, feature_name) -> tuple[set[str], dict[str, tuple[str,
 
 def made(folder, properties, partitioned) -> str:
     store = open_store(folder)
-    columns = {"type": "struct", "fields": [field("id", "long"), field("day", "date")]}
+    columns = schema("id", field("day", "date"))
     state = new_table(columns, ("day",) if partitioned else (), properties)
     Transaction.create(store).commit(state.actions, "CREATE TABLE")
     return store.root

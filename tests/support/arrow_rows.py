@@ -15,16 +15,8 @@ from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.arrow import arrow_type
 from halocline.storage.base import Store
-
-TYPES = {
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "double": pa.float64(),
-    "string": pa.string(),
-}
 
 
 def written(store: Store, rows: pa.Table, *, data_change: bool = True, **more: Any) -> Add:
@@ -40,7 +32,7 @@ def written(store: Store, rows: pa.Table, *, data_change: bool = True, **more: A
 def rows_of(snapshot: Snapshot, files: pa.Table | None = None) -> pa.Table:
     """The live rows of a table, or of some of its files, under their logical names and present types."""
     files = snapshot.files() if files is None else files
-    wanted = pa.schema([(column.path[0], TYPES[column.type]) for column in snapshot.columns.columns])
+    wanted = pa.schema([(column.path[0], arrow_type(column.type)) for column in snapshot.columns.columns])
     pieces = [wanted.empty_table()]
     for path, vector in zip(files["path"].to_pylist(), vectors_in(files["deletion_vector"]), strict=True):
         stored = pq.read_table(io.BytesIO(snapshot.store.get(path)))
@@ -49,7 +41,7 @@ def rows_of(snapshot: Snapshot, files: pa.Table | None = None) -> pa.Table:
             stored = stored.take([at for at in range(stored.num_rows) if at not in gone])
         columns = {}
         for column in snapshot.columns.columns:
-            name, type = column.path[0], TYPES[column.type]
+            name, type = column.path[0], arrow_type(column.type)
             present = column.physical[0] in stored.column_names
             columns[name] = (
                 stored[column.physical[0]].cast(type) if present else pa.nulls(stored.num_rows, type).cast(type)

@@ -10,14 +10,10 @@ from halocline.formats.delta.actions.action import Action, Add, Commit, CommitIn
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.commit.conflicts import Ground, Winner
 from halocline.formats.delta.commit.intent import Intent, Reads, isolation_for
-from halocline.formats.delta.configuration.schema_edit import dump, field
+from halocline.schema.json_edge import dump
+from tests.support.columns import field, schema
 
 NO_METADATA = object()
-
-
-def schema(*columns: Any) -> dict[str, Any]:
-    """A schema out of fields, or of names of long columns."""
-    return {"type": "struct", "fields": [field(each, "long") if isinstance(each, str) else each for each in columns]}
 
 
 def metadata(*, partitions: tuple[str, ...] = (), columns: Any = None, **configuration: str) -> Metadata:

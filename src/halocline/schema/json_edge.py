@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from halocline.errors import MalformedError
@@ -21,8 +22,9 @@ _ENOUGH: Final = 80
 _NO_COLUMNS: Final = Struct()
 
 
+@lru_cache(maxsize=16)
 def parse(text: str) -> Struct:
-    """The schema in a text; empty text is a table without columns.
+    """The schema in a text; empty text is a table without columns. The same text gives the same object.
 
     Raises:
         MalformedError: It is not the JSON of a struct.

@@ -10,7 +10,7 @@ import re
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from halocline.errors import InputError, MalformedError
 
@@ -100,24 +100,6 @@ class Primitive:
         name, parameters = _parts(self.text)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "parameters", parameters)
-
-    @property
-    def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a decimal; None for any other type.
-
-        Example:
-            >>> Primitive("decimal(10,2)").decimal, Primitive("long").decimal
-            ((10, 2), None)
-        """
-        match self.name, self.parameters:
-            case "decimal", (int(precision), int(scale)):
-                return precision, scale
-        return None
-
-    @property
-    def is_void(self) -> bool:
-        """Whether its only value is null, so that no file holds it."""
-        return self.name in ("void", "null")
 
     @property
     def depth(self) -> int:
@@ -224,6 +206,8 @@ class Array(_Composite):
     depth: int = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
+    name: ClassVar[str] = "array"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "extra", _frozen(self.extra))
         self._settle()
@@ -254,6 +238,8 @@ class Map(_Composite):
     order: tuple[str, ...] = field(default=("type", "keyType", "valueType", "valueContainsNull"), repr=False)
     depth: int = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
+
+    name: ClassVar[str] = "map"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "extra", _frozen(self.extra))
@@ -348,6 +334,8 @@ class Struct(_Composite):
     depth: int = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
+    name: ClassVar[str] = "struct"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
         object.__setattr__(self, "extra", _frozen(self.extra))
@@ -400,6 +388,16 @@ class Struct(_Composite):
         return replace(self, fields=tuple(fields))
 
     @cached_property
+    def column_types(self) -> frozenset[str]:
+        """The names of all types at every depth that hold no other types: `decimal(10,2)` gives `decimal`."""
+        return frozenset(each.name for each in _everything(self) if isinstance(each, Primitive | Opaque))
+
+    @cached_property
+    def annotations(self) -> frozenset[str]:
+        """The keys of the metadata of all fields at every depth."""
+        return frozenset(key for each in _everything(self) if isinstance(each, Field) for key in each.metadata)
+
+    @cached_property
     def _by_name(self) -> dict[str, Field]:
         return {each.name.lower(): each for each in reversed(self.fields)}
 
@@ -413,6 +411,24 @@ class Struct(_Composite):
 DataType: TypeAlias = Primitive | Struct | Array | Map | Opaque
 
 
+def decimal_of(type: DataType) -> tuple[int, int] | None:
+    """Precision and scale of a decimal; None for any other type.
+
+    Example:
+        >>> decimal_of(Primitive("decimal(10,2)")), decimal_of(Primitive("long"))
+        ((10, 2), None)
+    """
+    match type:
+        case Primitive(name="decimal", parameters=(int(precision), int(scale))):
+            return precision, scale
+    return None
+
+
+def is_void(type: DataType) -> bool:
+    """Whether null is the only value of a type, so that no file holds it."""
+    return isinstance(type, Primitive) and type.name in ("void", "null")
+
+
 def parts(type: DataType) -> tuple[tuple[str, DataType], ...]:
     """The types directly inside an array or a map, with the step that leads there; none for any other type."""
     match type:
@@ -421,6 +437,14 @@ def parts(type: DataType) -> tuple[tuple[str, DataType], ...]:
         case Map():
             return ("key", type.key), ("value", type.value)
     return ()
+
+
+def _everything(node: Field | DataType) -> Iterator[Field | DataType]:
+    pending = [node]
+    while pending:
+        yield (each := pending.pop())
+        if isinstance(each, _Composite):
+            pending += each._inside()
 
 
 def _frozen(value: Any, depth: int = 0) -> Any:

@@ -26,14 +26,17 @@ from halocline.errors import HaloclineError, InputError, NotFoundError, Unsuppor
 from halocline.formats.delta.actions.action import Commit, Metadata, decode_commit
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import protocol_of
+from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.formats.delta.configuration.type_changes import can_widen
+from halocline.formats.delta.configuration.type_widening import can_widen
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind, changes
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import list_files
+from halocline.schema import DataType, Primitive
+from halocline.schema.visitor import paired
 from halocline.source.options import SourceOptions
 from halocline.spark.scan.file_rows import live_files
 
@@ -275,7 +278,7 @@ class StreamLog:
         """The columns of a version must be those that the stream delivers, or older ones that still fit them."""
         now = {column.physical: column for column in self.columns.columns.walk()}
         then = {
-            column.physical: column for column in Schema.parse(metadata.schema_string, metadata.configuration).walk()
+            column.physical: column for column in Schema.of(metadata.schema, mode_of(metadata.configuration)).walk()
         }
         is_newer = version > self.columns.version
         changed = [column.path for key, column in then.items() if key not in now]
@@ -299,11 +302,10 @@ class StreamLog:
             )
 
 
-def _readable_as(then: Any, now: Any, is_newer: bool) -> bool:
-    """Whether files with one type can be read as another."""
-    if isinstance(then, str) and isinstance(now, str):
-        return then == now or (not is_newer and can_widen(then, now))
-    if isinstance(then, str) or isinstance(now, str) or then["type"] != now["type"]:
-        return False
-    inner = [key for key in ("elementType", "keyType", "valueType") if key in then]
-    return all(_readable_as(then[key], now[key], is_newer) for key in inner)
+def _readable_as(then: DataType, now: DataType, is_newer: bool) -> bool:
+    """Whether files with one type can be read as another; the fields of structs are looked at one by one."""
+    inner = paired(then, now)
+    if inner is not None:
+        return all(_readable_as(one, other, is_newer) for _, one, other in inner)
+    same = then == now if isinstance(then, Primitive) else type(then) is type(now)
+    return same or (not is_newer and can_widen(then, now))

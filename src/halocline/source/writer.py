@@ -39,11 +39,12 @@ from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import identity, properties
+from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.configuration.commit_rules import check_appendable
-from halocline.formats.delta.configuration.metadata_rules import MODE
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.json_edge import struct_from_json
 from halocline.source.options import SourceOptions
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import holds
@@ -264,7 +265,7 @@ def _state(asked: SourceOptions, store: Store, schema: Mapping[str, Any]) -> Tab
         if formats:
             raise
         columns = input_schema.nullable(input_schema.declared(schema))
-        return new_table(columns, _spelt(columns, asked.partition_by), created_ms=system_clock())
+        return new_table(struct_from_json(columns), _spelt(columns, asked.partition_by), created_ms=system_clock())
     has = [name.lower() for name in snapshot.partition_columns]
     if asked.partition_by and [name.lower() for name in asked.partition_by] != has:
         raise SchemaError(
@@ -285,7 +286,7 @@ def _check_writable(state: TableState, table: str) -> None:
     """Refuses tables whose rows cannot be computed or checked without SQL."""
     schema, configuration = state.schema, state.metadata.configuration
     needs = [rule.name for rule in rules_of(schema, configuration) if not rule.name.startswith("NOT NULL")]
-    needs += [f"identity column {each.name}" for each in identity.identity_columns(schema)]
+    needs += [f"identity column {each.name}" for each in identity.identity_columns(state.metadata.schema)]
     needs += [
         f"default of {each['name']}" for each in schema["fields"] if input_schema.DEFAULT in (each["metadata"] or {})
     ]

@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from tests.support.columns import schema
 
 from halocline.cli import main
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
@@ -16,7 +16,7 @@ SPARK, TRINO = "Apache-Spark/3.5.0 Delta-Lake/3.2.0", "trino-426-coordinator"
 
 def created(folder, configuration=None, engine=SPARK):
     store = open_store(str(folder))
-    state = new_table({"type": "struct", "fields": [field("id", "long")]}, (), configuration)
+    state = new_table(schema("id"), (), configuration)
     Transaction.create(store, engine=engine).commit(state.actions, "CREATE TABLE")
     return store
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.columns import field, schema
 
 from halocline.cli.main import run
 from halocline.fleet.core.ladders import supported_by
@@ -14,7 +15,6 @@ from halocline.fleet.member.client import FleetClient
 from halocline.fleet.server.hosting import Config, embedded
 from halocline.fleet.server.service import ServiceSettings
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.storage import open_store
 
@@ -80,7 +80,7 @@ def test_who_blocks_exits_with_two_if_somebody_does(fleet):
 
 def test_who_breaks_by_a_change_of_a_table_is_asked_with_the_terms_of_the_table(fleet, tmp_path):
     store = open_store(str(tmp_path / "orders"))
-    columns = {"type": "struct", "fields": [field("id", "long"), field("day", "date")]}
+    columns = schema("id", field("day", "date"))
     Transaction.create(store).commit(new_table(columns).actions, "CREATE TABLE")
     url = store.root
     assert fleet("member", "declare", "newer", "trino@430", "--reads", url)[0] == 0

@@ -3,15 +3,16 @@
 import json
 
 import pytest
+from tests.support.columns import schema
 
 from halocline.cli import main
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
-from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.log.names import DELTA
+from halocline.schema.json_edge import dump
 from halocline.storage import open_store
 
-SCHEMA = dump({"type": "struct", "fields": [field("id", "long")]})
+SCHEMA = dump(schema("id"))
 
 
 def table(folder, *protocols, **configuration):

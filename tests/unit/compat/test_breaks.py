@@ -98,7 +98,7 @@ def test_the_first_word_on_a_release_stands():
 def test_modes_that_clients_tell_apart_are_part_of_the_terms():
     metadata = TableMetadata({"delta.columnMapping.mode": "ID"})
     assert Terms.of(Protocol.delta(2, 5), metadata).in_use == {"columnMapping", "columnMapping:id"}
-    partitioned = TableMetadata({"delta.enableDeletionVectors": "true"}, None, ("day",))
+    partitioned = TableMetadata({"delta.enableDeletionVectors": "true"}, ("day",))
     found = Terms.of(VECTORS.protocol, partitioned)
     assert found.in_use == {"deletionVectors", "deletionVectors:partitioned"}
     assert answers(forecast([client("trino@430")], VECTORS, found)) == {"trino@430": "wrong"}

@@ -17,6 +17,7 @@ from halocline.compat.evolution import (
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.errors import HaloclineError, InputError, MalformedError, NotFoundError, UnsupportedError
+from halocline.schema.json_edge import struct_from_json
 
 W = "inCommitTimestamp"
 """A writer-only feature that can be dropped and requires nothing."""
@@ -42,6 +43,11 @@ def column(name="a", type="long", **metadata):
 
 def schema(*columns):
     return {"type": "struct", "fields": list(columns)}
+
+
+def table(configuration, columns=None, partitions=()):
+    struct = struct_from_json(columns or schema())
+    return TableMetadata(configuration, partitions, struct.column_types, struct.annotations)
 
 
 GENERATED = schema(column(), column("b", **{"delta.generationExpression": "a + 1"}))
@@ -161,11 +167,11 @@ TRANSITIONS = {
 
 @pytest.mark.parametrize("row", TRANSITIONS.values(), ids=TRANSITIONS.keys())
 def test_each_row_of_the_transition_table_gives_its_protocol(row):
-    evolution = for_new_table(TableMetadata(row.create or {}, row.schema), row.defaults)
+    evolution = for_new_table(table(row.create or {}, row.schema), row.defaults)
     protocol = evolution.protocol
     if row.alter is not None:
         configuration = {**evolution.metadata.configuration, **row.alter}
-        protocol = alter(protocol, TableMetadata(configuration, row.schema)).protocol
+        protocol = alter(protocol, table(configuration, row.schema)).protocol
     if row.drop is not None:
         before, protocol = protocol, protocol.without_feature(row.drop, protect_history=row.protect_history)
         assert before.can_downgrade_to(protocol, row.drop)
@@ -174,7 +180,7 @@ def test_each_row_of_the_transition_table_gives_its_protocol(row):
 
 @pytest.mark.parametrize("row", TRANSITIONS.values(), ids=TRANSITIONS.keys())
 def test_no_row_of_the_transition_table_stores_what_was_asked_for(row):
-    stored = for_new_table(TableMetadata(row.create or {}, row.schema), row.defaults).metadata
+    stored = for_new_table(table(row.create or {}, row.schema), row.defaults).metadata
     check_stored(stored)
     asked = {**(row.defaults or {}), **(row.create or {})}
     requests = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.")
@@ -254,7 +260,7 @@ def test_an_iceberg_compatible_table_gets_all_it_needs_switched_on():
     ],
 )
 def test_the_schema_of_a_new_table_switches_features_on(columns, feature):
-    evolution = for_new_table(TableMetadata(versions(1, 1), schema(*columns)))
+    evolution = for_new_table(table(versions(1, 1), schema(*columns)))
     assert evolution.protocol.features == {feature}
 
 
@@ -293,7 +299,7 @@ def test_unknown_features_of_the_table_survive_an_alter():
 
 
 def test_an_existing_table_gains_timestamps_without_zone_only_by_name():
-    metadata = TableMetadata({}, schema(column(type="timestamp_ntz")))
+    metadata = table({}, schema(column(type="timestamp_ntz")))
     with pytest.raises(InputError) as caught:
         alter(Protocol.delta(1, 2), metadata)
     assert caught.value.condition == "FEATURE_NEEDS_MANUAL_ENABLEMENT"
@@ -305,11 +311,11 @@ def test_an_existing_table_gains_timestamps_without_zone_only_by_name():
 
 
 def test_annotations_that_an_old_table_never_supported_are_taken_out_of_its_schema():
-    evolution = alter(Protocol.delta(1, 2), TableMetadata({}, GENERATED))
+    evolution = alter(Protocol.delta(1, 2), table({}, GENERATED))
     assert not evolution.changed
     assert evolution.metadata.field_annotations == frozenset()
     assert "generatedColumns" in evolution.notes[0]
-    kept = alter(Protocol.delta(1, 4), TableMetadata({}, GENERATED))
+    kept = alter(Protocol.delta(1, 4), table({}, GENERATED))
     assert kept.metadata.field_annotations == {"delta.generationExpression"}
 
 
@@ -378,7 +384,7 @@ def test_icebergCompatV2_and_deletion_vectors_may_be_supported_together():
 
 def test_a_clustered_table_has_no_partition_columns():
     with pytest.raises(InputError, match="excludes partition columns"):
-        for_new_table(TableMetadata({}, schema(column()), ("a",)), named=["clustering"])
+        for_new_table(table({}, schema(column()), ("a",)), named=["clustering"])
 
 
 @pytest.mark.parametrize(
@@ -468,7 +474,7 @@ OLD = {
 
 @pytest.mark.parametrize(("asked", "columns", "pair", "used"), OLD.values(), ids=OLD.keys())
 def test_older_releases_required_the_highest_pair_of_what_is_used(asked, columns, pair, used):
-    assert required_minimum_protocol(TableMetadata(asked, columns)) == (pair, used)
+    assert required_minimum_protocol(table(asked, columns)) == (pair, used)
 
 
 @pytest.mark.parametrize(
@@ -489,9 +495,7 @@ def test_older_releases_refuse_lists_and_identity_columns():
     with pytest.raises(UnsupportedError, match="feature lists"):
         check_protocol_requirements(TableMetadata(), Protocol.delta(1, 7))
     with pytest.raises(UnsupportedError, match="identity"):
-        check_protocol_requirements(
-            TableMetadata({}, schema(column(**{"delta.identity.start": 1}))), Protocol.delta(1, 2)
-        )
+        check_protocol_requirements(table({}, schema(column(**{"delta.identity.start": 1}))), Protocol.delta(1, 2))
 
 
 def test_the_same_statement_gives_two_protocols_in_old_and_new_releases():

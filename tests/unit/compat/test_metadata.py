@@ -1,6 +1,5 @@
 """What metadata says, and which features it switches on."""
 
-import json
 import pickle
 
 import pytest
@@ -11,103 +10,21 @@ from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.errors import MalformedError
 
-
-def column(name, type="long", **metadata):
-    return {"name": name, "type": type, "nullable": True, "metadata": metadata}
+FACTS = TableMetadata({"k": "v"}, ("a",), frozenset({"long"}), frozenset({"inner", "deep"}))
 
 
-def struct(*columns):
-    return {"type": "struct", "fields": list(columns)}
-
-
-def array(element):
-    return {"type": "array", "elementType": element, "containsNull": True}
-
-
-def mapping(key, value):
-    return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-
-
-NESTED = struct(
-    column("a"),
-    column("b", struct(column("c", "decimal(10,2)", inner="x"))),
-    column("d", array(struct(column("e", "timestamp_ntz")))),
-    column("f", mapping("string", array(struct(column("g", "variant", deep="y"))))),
-)
-
-
-def test_fields_are_walked_through_structs_arrays_and_maps():
-    assert [path for path, _ in TableMetadata({}, NESTED).fields()] == [
-        ("a",),
-        ("b",),
-        ("b", "c"),
-        ("d",),
-        ("d", "element", "e"),
-        ("f",),
-        ("f", "value", "element", "g"),
-    ]
-
-
-def test_types_and_annotations_are_found_at_every_depth():
-    metadata = TableMetadata({}, NESTED)
-    assert metadata.column_types == {"long", "decimal", "timestamp_ntz", "string", "variant"}
-    assert metadata.field_annotations == {"inner", "deep"}
-
-
-def test_without_a_schema_there_are_no_fields():
-    assert list(TableMetadata().fields()) == []
+def test_metadata_without_columns_has_no_facts_about_them():
     assert TableMetadata().column_types == TableMetadata().field_annotations == frozenset()
 
 
-def test_annotations_are_taken_out_at_every_depth_and_nothing_else_is():
-    stripped = TableMetadata({"k": "v"}, NESTED, ("a",)).without_annotations(frozenset({"deep"}))
-    assert stripped.field_annotations == {"inner"}
-    assert stripped.column_types == TableMetadata({}, NESTED).column_types
-    assert (stripped.configuration, stripped.partition_columns) == ({"k": "v"}, ("a",))
-    assert TableMetadata({}, NESTED).field_annotations == {"inner", "deep"}, "the given schema is not changed"
+def test_annotations_are_taken_out_and_nothing_else_is():
+    stripped = FACTS.without_annotations(frozenset({"deep", "other"}))
+    assert stripped == TableMetadata({"k": "v"}, ("a",), frozenset({"long"}), frozenset({"inner"}))
+    assert FACTS.field_annotations == {"inner", "deep"}
 
 
-def test_a_column_named_metadata_is_not_taken_for_an_annotation():
-    schema = struct(column("metadata", struct(column("deep"))))
-    assert TableMetadata({}, schema).without_annotations(frozenset({"deep"})).schema == schema
-
-
-def test_an_action_is_read_with_its_schema_parsed():
-    action = {
-        "id": "1",
-        "schemaString": json.dumps(struct(column("a"))),
-        "configuration": {"delta.appendOnly": "true"},
-        "partitionColumns": ["a"],
-    }
-    metadata = TableMetadata.from_action(action)
-    assert metadata.column_types == {"long"}
-    assert metadata.configuration == {"delta.appendOnly": "true"}
-    assert metadata.partition_columns == ("a",)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '"long"', '{"type": "array"}', 7, "[" * 100_000])
-def test_a_schema_that_is_none_is_malformed(text):
-    with pytest.raises(MalformedError) as caught:
-        TableMetadata.from_action({"schemaString": text})
-    assert caught.value.condition == "MALFORMED_METADATA"
-
-
-@pytest.mark.parametrize(
-    "schema", [{"type": "struct"}, struct("a"), struct({"type": "long"}), struct(column("a", {"type": "struct"}))]
-)
-def test_a_struct_without_named_fields_is_malformed_when_it_is_walked(schema):
-    with pytest.raises(MalformedError):
-        list(TableMetadata({}, schema).fields())
-    with pytest.raises(MalformedError):
-        _ = TableMetadata({}, schema).column_types
-
-
-def test_a_schema_nested_beyond_reason_is_malformed():
-    schema = struct(column("a"))
-    for _ in range(300):
-        schema = struct(column("a", schema))
-    with pytest.raises(MalformedError, match="levels deep"):
-        list(TableMetadata({}, schema).fields())
+def test_other_properties_leave_the_facts_about_columns():
+    assert FACTS.with_configuration({}) == TableMetadata({}, ("a",), FACTS.column_types, FACTS.field_annotations)
 
 
 def test_properties_must_be_text():
@@ -117,12 +34,11 @@ def test_properties_must_be_text():
 
 def test_metadata_cannot_be_changed_from_outside_and_travels_to_other_processes():
     configuration = {"a": "b"}
-    metadata = TableMetadata(configuration, NESTED)
+    metadata = TableMetadata(configuration, column_types=frozenset({"long"}))
     configuration["a"] = "c"
     assert metadata.configuration == {"a": "b"}
     with pytest.raises(TypeError):
         metadata.configuration["a"] = "c"
-    assert metadata.column_types
     assert pickle.loads(pickle.dumps(metadata)) == metadata
 
 
@@ -149,6 +65,13 @@ def test_metadata_cannot_be_changed_from_outside_and_travels_to_other_processes(
 )
 def test_activations_over_properties(rule, configuration, holds):
     assert Activation.from_record(rule).holds(TableMetadata(configuration)) is holds
+
+
+def test_activations_over_columns():
+    assert Activation.from_record({"annotation": "deep"}).holds(FACTS)
+    assert not Activation.from_record({"annotation": "deeper"}).holds(FACTS)
+    assert Activation.from_record({"column_type": "long"}).holds(FACTS)
+    assert not Activation.from_record({"column_type": "variant"}).holds(FACTS)
 
 
 @pytest.mark.parametrize(

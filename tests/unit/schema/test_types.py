@@ -6,7 +6,7 @@ import pytest
 
 from halocline.errors import InputError, MalformedError
 from halocline.schema import Array, Field, Map, Opaque, Primitive, Struct
-from halocline.schema.types import DEEPEST, FrozenMapping, parts
+from halocline.schema.types import DEEPEST, FrozenMapping, decimal_of, is_void, parts
 
 LONG = Primitive("long")
 NESTED = Struct(
@@ -41,6 +41,29 @@ def test_the_printed_form_is_short_and_says_what_may_not_be_null():
 def test_a_primitive_has_a_name_and_parameters(text, name, parameters):
     type = Primitive(text)
     assert (type.name, type.parameters, str(type)) == (name, parameters, text)
+
+
+@pytest.mark.parametrize(
+    ("type", "digits"),
+    [("decimal(38,18)", (38, 18)), ("decimal", (10, 0)), ("decimal( 5 , 2 )", (5, 2)), ("long", None)],
+)
+def test_decimals_have_precision_and_scale(type, digits):
+    assert decimal_of(Primitive(type)) == digits
+
+
+def test_void_has_two_names():
+    assert [is_void(Primitive(name)) for name in ("void", "null", "long")] == [True, True, False]
+    assert not is_void(NESTED)
+
+
+def test_types_and_annotations_are_found_at_every_depth():
+    inner = Struct([Field("g", Primitive("variant"), metadata={"deep": 1})])
+    schema = Struct([Field("f", Map(Primitive("string"), Array(inner)), metadata={"shallow": 1})])
+    assert schema.column_types == {"string", "variant"}
+    assert schema.annotations == {"deep", "shallow"}
+    assert NESTED.column_types == {"long", "string", "decimal"}
+    assert Struct().column_types == Struct().annotations == frozenset()
+    assert Struct([Field("new", Opaque({"type": "udt"}))]).column_types == {"udt"}
 
 
 def test_two_spellings_of_one_type_are_equal_and_keep_their_spelling():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 
 import pytest
+from tests.support.columns import schema
 
 from halocline.errors import MissingVerbError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
@@ -21,8 +21,7 @@ from halocline.table import DeltaLakeTable, Table
 def url(request) -> str:
     """A table with one file."""
     url = f"memory://{request.node.name}/orders"
-    schema = {"type": "struct", "fields": [field("id", "long")]}
-    Transaction.create(open_store(url)).commit(new_table(schema).actions, "CREATE TABLE")
+    Transaction.create(open_store(url)).commit(new_table(schema("id")).actions, "CREATE TABLE")
     append(url, "a.parquet")
     return url
 

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from halocline.errors import MalformedError, UnsupportedError
-from halocline.formats.delta.configuration.schema import JsonType, decimal_of
+from halocline.formats.delta.configuration.schema_edit import JsonType, decimal_of
 from halocline.spark.scan.deleted_rows import positions_of
 from halocline.spark.scan.footers import field_paths, open_file
 from halocline.spark.types.columns import Field, Names, holds, read_fields, spark_schema

@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import read_positions
 from halocline.formats.delta.actions.locations import locate
-from halocline.formats.delta.configuration.schema import PHYSICAL_NAME
+from halocline.formats.delta.configuration.schema_edit import PHYSICAL_NAME
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
 from halocline.formats.delta.snapshot.snapshot import Snapshot

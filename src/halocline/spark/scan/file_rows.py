@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from halocline.errors import SchemaError, UnsupportedError
-from halocline.formats.delta.configuration.schema import JsonType
+from halocline.formats.delta.configuration.schema_edit import JsonType
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind

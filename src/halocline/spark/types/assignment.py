@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from halocline.errors import ConstraintError, SchemaError
-from halocline.formats.delta.configuration.schema import JsonType, decimal_of
+from halocline.formats.delta.configuration.schema_edit import JsonType, decimal_of
 from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type, text_literal
 
 _WHOLE: Final[Mapping[str, int]] = {"byte": 3, "short": 5, "integer": 10, "long": 19}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from halocline.errors import UnsupportedError
-from halocline.formats.delta.configuration.schema import FIELD_ID, PHYSICAL_NAME, JsonType
+from halocline.formats.delta.configuration.schema_edit import FIELD_ID, PHYSICAL_NAME, JsonType
 
 Field: TypeAlias = Mapping[str, Any]
 """A field of a struct as the log spells it."""

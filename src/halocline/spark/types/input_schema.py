@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, SchemaError, UnsupportedError
-from halocline.formats.delta.configuration import identity, schema_edit
+from halocline.formats.delta.configuration import column_mapping, schema_edit
 from halocline.formats.delta.configuration.metadata_rules import check_schema
-from halocline.formats.delta.configuration.schema import FIELD_ID, PHYSICAL_NAME
-from halocline.formats.delta.configuration.type_changes import TYPE_CHANGES
+from halocline.schema import Field, Struct
+from halocline.schema.json_edge import struct_from_json, to_json
 from halocline.spark.types import char_types
 
 if TYPE_CHECKING:
@@ -31,13 +31,10 @@ _COLLATIONS: Final = "__COLLATIONS"
 _OF_ANOTHER_TABLE: Final = frozenset(
     {
         "EXISTS_DEFAULT",
-        FIELD_ID,
-        PHYSICAL_NAME,
-        "delta.columnMapping.nested.ids",
-        "parquet.field.id",
+        *column_mapping.ANNOTATIONS,
         "parquet.field.nested.ids",
-        TYPE_CHANGES,
-        identity.MARK,
+        "delta.typeChanges",
+        "delta.identity.highWaterMark",
     }
 )
 
@@ -113,6 +110,10 @@ def declared(schema: Any, *, keep_lengths: bool = False) -> dict[str, Any]:
 def _json_of(schema: Any) -> dict[str, Any]:
     if isinstance(schema, str):
         return _parsed_ddl(schema)
+    if isinstance(schema, Sequence) and schema and all(isinstance(each, Field) for each in schema):
+        schema = Struct(schema)
+    if isinstance(schema, Struct):
+        return dict(to_json(schema))
     if isinstance(schema, Mapping) and schema.get("type") == "struct":
         return dict(schema)
     if callable(getattr(schema, "jsonValue", None)):
@@ -166,7 +167,7 @@ def _check(schema: Mapping[str, Any]) -> None:
                 f"column {'.'.join(path)} is an interval, which no table can hold",
                 sides={"found": field["type"], "possible": "a number of seconds or months, or text"},
             )
-    check_schema(schema, mapped=True)
+    check_schema(struct_from_json(schema), mapped=True)
 
 
 def _plain(field: schema_edit.Node) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import MalformedError
-from halocline.formats.delta.configuration.schema import decimal_of
+from halocline.formats.delta.configuration.schema_edit import decimal_of
 from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.spark.types.columns import missing, sql_type, text_literal
 

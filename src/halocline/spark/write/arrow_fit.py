@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, InputError, SchemaError
-from halocline.formats.delta.configuration.schema import JsonType
+from halocline.formats.delta.configuration.schema_edit import JsonType
 from halocline.spark.scan.arrow_scan import arrow_type, unnested
 from halocline.spark.types.columns import Field, Names, is_void
 from halocline.spark.types.partition_values import NULL_FOLDER

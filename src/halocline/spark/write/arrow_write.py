@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from halocline.errors import UnsupportedError
-from halocline.formats.delta.configuration.schema import JsonType
+from halocline.formats.delta.configuration.schema_edit import JsonType
 from halocline.spark.scan.arrow_scan import arrow_type
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.types.columns import PARQUET_ID, Field, holds, quoted

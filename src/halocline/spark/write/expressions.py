@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.configuration import identity
+from halocline.schema.json_edge import struct_from_json
 from halocline.spark.types.assignment import Assignment
 from halocline.spark.types.columns import Field, is_void, quoted, spark_schema, sql_type
 from halocline.spark.types.input_schema import DEFAULT, first_line
@@ -129,7 +130,7 @@ def _check_type(field: Field, found: Any, name: str, expression: str) -> None:
 
 
 def _check_identity(fields: Sequence[Field]) -> None:
-    for column in identity.identity_columns({"fields": fields}):
+    for column in identity.identity_columns(struct_from_json({"fields": fields})):
         field = next(each for each in fields if each["name"] == column.name)
         metadata = field.get("metadata") or {}
         if field["type"] != "long" or column.step == 0 or GENERATION in metadata or DEFAULT in metadata:

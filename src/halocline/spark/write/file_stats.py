@@ -24,8 +24,10 @@ import msgspec
 import pyarrow as pa
 
 from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.schema import Schema, decimal_of
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.configuration.schema_edit import decimal_of
 from halocline.formats.delta.stats.typed_columns import stats_type
+from halocline.schema.json_edge import struct_from_json, to_json
 from halocline.spark.scan.footers import leaves
 
 Path = tuple[str, ...]
@@ -54,8 +56,8 @@ class Wanted:
     @staticmethod
     def of(schema: Mapping[str, Any], mode: str, partitions: Sequence[str], configuration: Mapping[str, str]) -> Wanted:
         """What a table's schema and properties ask for."""
-        columns = Schema(schema, mode)
-        types = {column.physical: column.type for column in columns.walk()}
+        columns = Schema.of(struct_from_json(schema), mode)
+        types = {column.physical: to_json(column.type) for column in columns.walk()}
         asked = stats_type(columns, configuration, partitions, vectors=False)
         prefix = properties.count(configuration, "delta.dataSkippingStringPrefixLength")
         return Wanted(

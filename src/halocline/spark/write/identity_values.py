@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from halocline.errors import ConstraintError, InternalError
 from halocline.formats.delta.configuration.identity import IdentityColumn
-from halocline.formats.delta.configuration.schema import JsonType
+from halocline.formats.delta.configuration.schema_edit import JsonType
 from halocline.spark.scan.footers import footers, leaves
 from halocline.spark.types.columns import holds, quoted
 from halocline.storage.base import Store

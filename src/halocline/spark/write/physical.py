@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, SchemaError
-from halocline.formats.delta.configuration.schema import FIELD_ID, JsonType
+from halocline.formats.delta.configuration.schema_edit import FIELD_ID, JsonType
 from halocline.spark.types.columns import (
     PARQUET_ID,
     Field,

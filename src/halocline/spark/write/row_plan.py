@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from halocline.errors import ConstraintError, HaloclineError, InputError, SchemaError
 from halocline.formats.delta.configuration.identity import IdentityColumn, identity_columns
+from halocline.schema.json_edge import struct_from_json
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.types.assignment import Assignment, unfit_value
 from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type
@@ -110,7 +111,7 @@ class _Plan:
         self.numbered: list[IdentityColumn] = []
         self.kept_rules: set[str] = set()
         self._work = Assignment()
-        self._identity = {column.name: column for column in identity_columns({"fields": fields})}
+        self._identity = {column.name: column for column in identity_columns(struct_from_json({"fields": fields}))}
         given = {str(column["name"]).lower(): column for column in columns}
         for field in fields:
             self._add(field, given.pop(field["name"].lower(), None), table)

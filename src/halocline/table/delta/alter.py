@@ -15,10 +15,10 @@ from typing import Any
 
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import Path
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features.approval import Approval
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema import Path
 from halocline.table.admission import approved, state_of
 from halocline.table.opening import Opened
 

@@ -25,6 +25,7 @@ from halocline.formats.delta.actions.locations import absolute_path, is_absolute
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import alter, properties
+from halocline.formats.delta.configuration.constraints import checks
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import adds_from
@@ -113,7 +114,7 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableState:
     state = TableState(metadata, protocol, is_new=True)
     if not asked:
         return state
-    if alter.constraints(replace(metadata, configuration={**kept, **asked})) != alter.constraints(metadata):
+    if checks({**kept, **asked}) != checks(kept):
         raise InputError(
             "a clone takes the constraints of its source",
             condition="PROPERTY_INVALID",

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from halocline.formats.delta.configuration import alter as change
-from halocline.formats.delta.configuration import schema_edit
-from halocline.formats.delta.configuration.schema_edit import Node, Path
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import support
+from halocline.schema import Path, Struct
+from halocline.schema.json_edge import struct_from_json, type_from_json
+from halocline.schema.visitor import map_fields
 from halocline.table.delta.alter import Altered, ColumnPath, alter, path_of
 from halocline.table.opening import Opened
 
 
-def add_columns(table: Opened, columns: Sequence[Node], parent: ColumnPath = ()) -> Altered:
+def add_columns(table: Opened, columns: Sequence[Mapping[str, Any]], parent: ColumnPath = ()) -> Altered:
     """Adds nullable columns at the end of the table or of a struct.
 
     A column whose type needs a feature that the table lacks is refused: add the feature first, or allow writes to
@@ -23,9 +24,10 @@ def add_columns(table: Opened, columns: Sequence[Node], parent: ColumnPath = ())
     where = path_of(parent)
 
     def grown(state: TableState) -> TableState:
-        future = {"type": "struct", "fields": [*state.schema["fields"], *columns]}
+        new = struct_from_json({"fields": columns}).fields
+        future = state.metadata.schema.with_fields([*state.metadata.schema.fields, *new])
         ready = support.prepared_for(state, future, auto_upgrade=table.settings.auto_upgrade, table=table.url)
-        return change.add_columns(ready, columns, where)
+        return change.add_columns(ready, new, where)
 
     added = [{"column": dict(each)} for each in columns]
     asked = None if table.settings.auto_upgrade else frozenset[str]()
@@ -61,7 +63,7 @@ def widen_column(table: Opened, column: ColumnPath, type: Any) -> Altered:
     snapshot = table.snapshot("write")
     return alter(
         table,
-        lambda state: change.change_type(state, path, type, version=snapshot.version + 1),
+        lambda state: change.change_type(state, path, type_from_json(type), version=snapshot.version + 1),
         "CHANGE COLUMN",
         lambda _: {"column": {"name": ".".join(path), "type": type}},
         snapshot,
@@ -90,13 +92,7 @@ def comment_column(table: Opened, column: ColumnPath, comment: str | None) -> Al
     )
 
 
-def _commented(state: TableState, path: Path, comment: str | None) -> Any:
-    here, _ = schema_edit.find(state.schema, path)
-
-    def commented(each: Path, field: Node) -> Node:
-        if each != here:
-            return field
-        notes = {key: value for key, value in (field.get("metadata") or {}).items() if key != "comment"}
-        return {**field, "metadata": notes if comment is None else {**notes, "comment": comment}}
-
-    return schema_edit.map_fields(state.schema, commented)
+def _commented(state: TableState, path: Path, comment: str | None) -> Struct:
+    schema = state.metadata.schema
+    here, _ = schema.find(path)
+    return map_fields(schema, lambda each, field: field.annotated("comment", comment) if each == here else field)

@@ -31,7 +31,7 @@ from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.metadata_rules import MODE
+from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import footers

@@ -18,12 +18,12 @@ from halocline.formats.delta.actions.action import Action, DomainMetadata
 from halocline.formats.delta.commit.provenance import CommitDescription, engine_info
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import column_mapping
-from halocline.formats.delta.configuration.metadata_rules import MAX_ID, MODE
-from halocline.formats.delta.configuration.schema_edit import dump
+from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.json_edge import struct_from_json
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.write.row_plan import incoming
@@ -230,10 +230,10 @@ def _replacing(before: Snapshot, new: TableState) -> TableState:
     configuration |= kept
     if row_ids.ENABLED in new.metadata.configuration and "delta.rowTrackingSuspended" in configuration:
         del configuration["delta.rowTrackingSuspended"]
-    schema: Mapping[str, Any] = new.schema
+    schema = new.metadata.schema
     if configuration.get(MODE, "none").lower() != "none":
-        bare = input_schema.declared(schema)
+        bare = struct_from_json(input_schema.declared(new.schema))
         schema, configuration = column_mapping.mapped(bare, configuration, column_mapping.random_name)
-    metadata = replace(new.metadata, id=before.metadata.id, schema_string=dump(schema), configuration=configuration)
+    metadata = replace(new.metadata.with_schema(schema), id=before.metadata.id, configuration=configuration)
     protocol = before.protocol.merged(new.protocol)
     return TableState(metadata, protocol, new.reasons, state_of(before))

@@ -21,6 +21,7 @@ from halocline.errors import InputError
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.predicate import Predicate
+from halocline.schema import Struct
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.types.columns import quoted
@@ -55,9 +56,9 @@ class Matches:
 
 def is_about_partitions(snapshot: Snapshot, where: str) -> bool:
     """Whether a condition speaks of partition columns only."""
-    fields = [each for each in snapshot.schema["fields"] if each["name"] in snapshot.partition_columns]
+    fields = [each for each in snapshot.metadata.schema.fields if each.name in snapshot.partition_columns]
     try:
-        Predicate.parse(where, Schema({"type": "struct", "fields": fields}, snapshot.columns.mode))
+        Predicate.parse(where, Schema.of(Struct(fields), snapshot.columns.mode))
     except InputError:
         return False
     return True

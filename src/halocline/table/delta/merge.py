@@ -160,7 +160,7 @@ class Merge:
         from pyspark.sql import functions as F
 
         source = {field["name"].lower(): field["name"] for field in self.source_schema["fields"]}
-        own = {column.name for column in identity_columns(self.state.schema)}
+        own = {column.name for column in identity_columns(self.state.metadata.schema)}
         values: dict[str, Any] = {}
         lacking = []
         for field in self.state.schema["fields"]:

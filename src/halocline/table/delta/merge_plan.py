@@ -14,7 +14,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.formats.delta.configuration.schema import decimal_of
+from halocline.formats.delta.configuration.schema_edit import decimal_of
 from halocline.spark.types.columns import quoted
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.actions.action import DomainMetadata
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import column_mapping, identity, properties, schema_edit
-from halocline.formats.delta.configuration.schema import PHYSICAL_NAME
+from halocline.formats.delta.configuration.schema_edit import PHYSICAL_NAME
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.features import row_ids
+from halocline.schema.json_edge import struct_from_json, to_json
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import holds
 from halocline.spark.write.expressions import check_expressions
@@ -148,7 +149,7 @@ class Declaration:
         check_reserved(self.schema, asked)
         _check_roles(self.schema, partitions)
         state = new_table(
-            self.schema,
+            struct_from_json(self.schema),
             partitions,
             asked,
             name=self.name,
@@ -182,14 +183,14 @@ class Declaration:
 
 def with_names_as_physical(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> Mapping[str, Any]:
     """The schema for files that exist: under column mapping they know columns by their names."""
-    return column_mapping.mapped(schema, configuration, column_mapping.same_name)[0]
+    return dict(to_json(column_mapping.mapped(struct_from_json(schema), configuration, column_mapping.same_name)[0]))
 
 
 def _sequence(sequence: Identity) -> dict[str, Any]:
     return {
-        identity.START: sequence.start,
-        identity.STEP: sequence.step,
-        identity.EXPLICIT: not sequence.always,
+        "delta.identity.start": sequence.start,
+        "delta.identity.step": sequence.step,
+        "delta.identity.allowExplicitInsert": not sequence.always,
     }
 
 
@@ -269,14 +270,14 @@ def _has(schema: Mapping[str, Any], key: str) -> bool:
 
 def _check_roles(schema: Mapping[str, Any], partitions: Sequence[str]) -> None:
     """An identity column must be in the files, where its values are counted; expressions stand at the top."""
-    for each in identity.identity_columns(schema):
+    for each in identity.identity_columns(struct_from_json(schema)):
         if each.name in partitions:
             raise SchemaError(
                 f"identity column {each.name} cannot be a partition column",
                 sides={"partitions": ", ".join(partitions), "identity": each.name},
             )
     for path, field in schema_edit.fields(schema):
-        keys = {GENERATION, INVARIANTS, input_schema.DEFAULT, identity.START} & set(field.get("metadata") or {})
+        keys = {GENERATION, INVARIANTS, input_schema.DEFAULT, "delta.identity.start"} & set(field.get("metadata") or {})
         if len(path) > 1 and keys - {INVARIANTS}:
             raise SchemaError(
                 f"only columns at the top of the schema can have {sorted(keys)[0]}", sides={"column": ".".join(path)}

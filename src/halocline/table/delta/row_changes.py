@@ -22,7 +22,7 @@ from halocline.formats.delta.actions.action import Action, Add, Cdc, Remove
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.metadata_rules import MODE
+from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import HaloclineError, InputError
 from halocline.formats.delta.configuration.identity import identity_columns
+from halocline.schema.json_edge import struct_from_json
 from halocline.spark.types import char_types
 from halocline.spark.types.assignment import Assignment, unfit_value
 from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type
@@ -62,7 +63,7 @@ def checked_values(values: Mapping[str, Any], schema: Mapping[str, Any], alias: 
         InputError: There is no such column, it is given twice, or the table makes its values itself.
     """
     fields = {field["name"].lower(): field for field in schema["fields"]}
-    own = {column.name for column in identity_columns(schema)}
+    own = {column.name for column in identity_columns(struct_from_json(schema))}
     found: dict[str, Any] = {}
     for given, value in values.items():
         path = _path(given, fields, alias)

@@ -28,10 +28,11 @@ from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import identity, properties
+from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.configuration.identity import IdentityColumn
-from halocline.formats.delta.configuration.metadata_rules import ID, MODE, PHYSICAL_NAME
 from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
-from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.schema_edit import FIELD_ID as ID
+from halocline.formats.delta.configuration.schema_edit import PHYSICAL_NAME, field
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
 from halocline.spark.scan.row_columns import RowColumns

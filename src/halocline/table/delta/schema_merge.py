@@ -17,11 +17,11 @@ from typing import Any
 
 from halocline.errors import SchemaError
 from halocline.formats.delta.configuration import alter, column_mapping, properties, schema_edit
-from halocline.formats.delta.configuration.schema import decimal_of
-from halocline.formats.delta.configuration.schema_edit import Path
+from halocline.formats.delta.configuration.schema_edit import Path, decimal_of
 from halocline.formats.delta.configuration.table_state import TableState
-from halocline.formats.delta.configuration.type_changes import can_widen
+from halocline.formats.delta.configuration.type_widening import can_widen
 from halocline.formats.delta.features import support
+from halocline.schema.json_edge import struct_from_json, type_from_json
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import is_void
 
@@ -54,8 +54,9 @@ def changed(state: TableState, schema: Mapping[str, Any], *, auto_upgrade: bool,
     Raises:
         InputError: A column needs a feature that the table lacks.
     """
-    state = support.prepared_for(state, schema, auto_upgrade=auto_upgrade, table=table)
-    mapped, configuration = column_mapping.mapped(schema, state.metadata.configuration, column_mapping.random_name)
+    struct = struct_from_json(schema)
+    state = support.prepared_for(state, struct, auto_upgrade=auto_upgrade, table=table)
+    mapped, configuration = column_mapping.mapped(struct, state.metadata.configuration, column_mapping.random_name)
     return state.evolved(schema=mapped, configuration=configuration, operation="WRITE")
 
 
@@ -99,7 +100,13 @@ def _wider(known: Any, rows: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 def _widest(known: Any, rows: Any) -> Any:
     """The type with every plain type in it, down to the next struct, as wide as the offered one."""
     if isinstance(known, str):
-        return rows if isinstance(rows, str) and _same_kind(known, rows) and can_widen(known, rows) else known
+        return (
+            rows
+            if isinstance(rows, str)
+            and _same_kind(known, rows)
+            and can_widen(type_from_json(known), type_from_json(rows))
+            else known
+        )
     if not isinstance(rows, Mapping) or known["type"] != rows["type"] or known["type"] == "struct":
         return known
     return {**known, **{key: _widest(known[key], rows[key]) for key in _inner_keys(known)}}
@@ -116,7 +123,7 @@ def _same_kind(known: str, rows: str) -> bool:
 
 def _widened(state: TableState, path: Path, type: Any, version: int) -> TableState:
     try:
-        return alter.change_type(state, path, type, version=version)
+        return alter.change_type(state, path, type_from_json(type), version=version)
     except SchemaError:  # a rule speaks of the column: it keeps its type, and values are cast to it
         return state
 

@@ -24,6 +24,7 @@ from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import support
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.json_edge import struct_from_json
 from halocline.spark.types import input_schema
 from halocline.table.admission import approved, state_of
 from halocline.table.delta import schema_merge
@@ -57,9 +58,10 @@ def target_state(
         state = schema_merge.grown(state, rows, version=snapshot.version + 1, auto_upgrade=upgrade, table=table.url)
     elif schema_mode == "overwrite":
         schema = input_schema.nullable(rows)
-        ready = support.prepared_for(state, schema, auto_upgrade=upgrade, table=table.url)
+        struct = struct_from_json(schema)
+        ready = support.prepared_for(state, struct, auto_upgrade=upgrade, table=table.url)
         partitions = None if partition_by is None else spelt(schema, partition_by, "partition")
-        state = alter.replace_schema(ready, schema, partitions)
+        state = alter.replace_schema(ready, struct, partitions)
         check_clustering_kept(state.schema, snapshot.domains.get(CLUSTERING), table.url)
     if schema_mode is not None:
         check_reserved(state.schema, state.metadata.configuration)

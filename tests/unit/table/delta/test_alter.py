@@ -24,6 +24,7 @@ from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.header import LegacyProtocolWarning, read_header
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
+from halocline.schema.json_edge import struct_from_json
 from halocline.spark.session.settings import Settings
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
@@ -58,7 +59,7 @@ def keeper():
 def created(configuration=None, columns=("id", "amount"), files=0, **settings) -> DeltaLakeTable:
     store = MemoryStore()
     schema = {"type": "struct", "fields": [field(name, "long") for name in columns]}
-    Transaction.create(store).commit(new_table(schema, (), configuration).actions, "CREATE TABLE")
+    Transaction.create(store).commit(new_table(struct_from_json(schema), (), configuration).actions, "CREATE TABLE")
     for number in range(files):
         stats = json.dumps({"numRecords": 10})
         Transaction(Snapshot.load(store)).commit([Add(f"{number}", {}, 9, 1, True, stats=stats)], "WRITE")
@@ -296,7 +297,7 @@ def test_columns_come_go_and_change_their_names():
     table.set_comment("what people bought")
     found = Snapshot.load(table.store)
     assert [column.name for column in found.columns.walk()] == ["id", "total", "place", "place.x", "place.z"]
-    assert found.columns.find("place", "x").type == "long"
+    assert str(found.columns.find("place", "x").type) == "long"
     assert found.columns.find("total").metadata["comment"] == "in cents"
     assert found.metadata.description == "what people bought"
     table.set_comment(None, "total")

@@ -12,6 +12,7 @@ from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.json_edge import struct_from_json
 from halocline.storage import open_store
 from halocline.table.delta.clone import shallow_clone
 from halocline.table.opening import Opened
@@ -22,7 +23,7 @@ class Lake:
         self.folder = folder
         self.store = open_store(str(folder))
         schema = {"type": "struct", "fields": [field("id", "long")]}
-        state = new_table(schema, (), configuration, name="orders", named=named)
+        state = new_table(struct_from_json(schema), (), configuration, name="orders", named=named)
         Transaction.create(self.store).commit(state.actions, "CREATE TABLE")
 
     def add(self, name, values, deleted=()):

@@ -7,10 +7,10 @@ from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.alter import add_columns, set_properties
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema import Field, Primitive, Struct
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
 from halocline.table.delta.restore import restore_version
@@ -22,7 +22,7 @@ class Lake:
 
     def __init__(self, configuration=None, named=()):
         self.store = MemoryStore()
-        schema = {"type": "struct", "fields": [field("id", "long")]}
+        schema = Struct([Field("id", Primitive("long"))])
         self.commit(new_table(schema, (), configuration, named=named).actions, "CREATE TABLE", create=True)
 
     def snapshot(self, version=None):
@@ -56,7 +56,7 @@ class Lake:
 def test_restoring_brings_back_files_columns_and_properties():
     lake = Lake({"delta.enableChangeDataFeed": "true", "owner": "me"})
     lake.add("a.parquet", "b.parquet")
-    lake.evolve(lambda state: add_columns(state, [field("new", "date")]))
+    lake.evolve(lambda state: add_columns(state, [Field("new", Primitive("date"))]))
     lake.evolve(lambda state: set_properties(state, {"owner": "you"}))
     lake.remove("a.parquet")
     lake.add("c.parquet")

@@ -3,6 +3,7 @@ import pytest
 from halocline.errors import InputError
 from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
+from halocline.schema.json_edge import struct_from_json
 from halocline.table.delta.schema_merge import grown
 
 
@@ -15,7 +16,7 @@ def array(element):
 
 
 def merged(table, rows, configuration=None, *, auto_upgrade=False):
-    state = new_table(table, (), configuration or {})
+    state = new_table(struct_from_json(table), (), configuration or {})
     return grown(state, rows, version=7, auto_upgrade=auto_upgrade, table="lake/orders")
 
 
@@ -46,7 +47,7 @@ def test_new_fields_come_in_at_the_end_at_every_depth_and_allow_nulls():
 
 
 def test_new_columns_get_ids_and_physical_names_of_their_own_under_mapping():
-    before = new_table(struct(field("id", "long")), (), {"delta.columnMapping.mode": "name"})
+    before = new_table(struct_from_json(struct(field("id", "long"))), (), {"delta.columnMapping.mode": "name"})
     rows = struct(field("id", "long"), field("new", struct(field("x", "long"))))
     after = grown(before, rows, version=1, auto_upgrade=False, table="lake/orders")
     old, new = after.schema["fields"]

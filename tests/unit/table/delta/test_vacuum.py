@@ -10,6 +10,7 @@ from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.json_edge import struct_from_json
 from halocline.storage import open_store
 from halocline.table.delta.vacuum import vacuum_files
 from halocline.table.opening import Opened
@@ -22,7 +23,7 @@ class Lake:
         self.folder = folder
         self.store = open_store(str(folder))
         schema = {"type": "struct", "fields": [field("id", "long"), field("_p", "string")]}
-        state = new_table(schema, ("_p",), {"delta.enableDeletionVectors": "true"})
+        state = new_table(struct_from_json(schema), ("_p",), {"delta.enableDeletionVectors": "true"})
         Transaction.create(self.store).commit(state.actions, "CREATE TABLE")
 
     def put(self, path, *, days=30, content=b"0123456789"):

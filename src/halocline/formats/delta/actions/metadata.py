@@ -10,7 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw
+
+from halocline.schema.json_edge import dump, parse
+from halocline.schema.types import Struct
 
 
 # A default made by a function is always encoded; a plain default is left out.
@@ -22,14 +25,14 @@ def _no_names() -> list[str]:
     return []
 
 
-class Format(Struct, rename="camel", frozen=True):
+class Format(msgspec.Struct, rename="camel", frozen=True):
     """The encoding of data files; always Parquet in practice."""
 
     provider: str = "parquet"
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class _KnownMetadata(Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
+class _KnownMetadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
     id: str
     name: str | None = None
     description: str | None = None
@@ -105,6 +108,19 @@ class Metadata:
         )
         encoded: dict[str, Any] = msgspec.to_builtins(known)
         return encoded | dict(self.unknown_fields)
+
+    @property
+    def schema(self) -> Struct:
+        """The schema, parsed. The same text is parsed once.
+
+        Raises:
+            MalformedError: It cannot be read.
+        """
+        return parse(self.schema_string)
+
+    def with_schema(self, schema: Struct) -> Metadata:
+        """The same table with another schema; the text stays as it is if the schema says the same."""
+        return self if self.schema == schema else replace(self, schema_string=dump(schema))
 
     def with_configuration(self, configuration: Mapping[str, str]) -> Metadata:
         """The same table with other properties."""

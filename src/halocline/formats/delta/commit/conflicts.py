@@ -34,7 +34,7 @@ from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.commit import metadata_rebase
 from halocline.formats.delta.commit.intent import Intent, Isolation, Reads
-from halocline.formats.delta.configuration import in_commit_timestamps, row_tracking, schema_edit
+from halocline.formats.delta.configuration import in_commit_timestamps, row_tracking, type_widening
 from halocline.formats.delta.configuration.commit_rules import check_no_duplicates
 
 if TYPE_CHECKING:
@@ -217,21 +217,10 @@ def _reads_beside_backfill(intent: Intent, winner: Winner, ground: Ground) -> Re
 
 def _after_type_changes(intent: Intent, winner: Winner) -> Intent:
     metadata = intent.metadata_action
-    if metadata is None or '"tableVersion"' not in metadata.schema_string:
+    if metadata is None:
         return intent
-
-    def moved(_: schema_edit.Path, field: schema_edit.Node) -> schema_edit.Node:
-        changes = (field.get("metadata") or {}).get("delta.typeChanges")
-        if not changes:
-            return field
-        ours = [
-            {**each, "tableVersion": winner.version + 1} if each.get("tableVersion") == winner.version else each
-            for each in changes
-        ]
-        return schema_edit.with_annotation(field, "delta.typeChanges", ours)
-
-    schema = schema_edit.map_fields(schema_edit.parse(metadata.schema_string), moved)
-    return intent.with_metadata(replace(metadata, schema_string=schema_edit.dump(schema)))
+    later = type_widening.with_later_version(metadata.schema, winner.version, winner.version + 1)
+    return intent.with_metadata(metadata.with_schema(later))
 
 
 # ---------------------------------------------------------------------- 7, 8, 9: files

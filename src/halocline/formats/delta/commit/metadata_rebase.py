@@ -13,19 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from halocline.formats.delta.actions.action import Metadata
-from halocline.formats.delta.configuration import identity, in_commit_timestamps, schema_edit
+from halocline.formats.delta.configuration import column_mapping, identity, in_commit_timestamps
 
 if TYPE_CHECKING:
     from halocline.compat.protocol import Protocol
 
 ROW_TRACKING: Final = "delta.enableRowTracking"
-MAPPING_MODE: Final = "delta.columnMapping.mode"
-_MAPPING_ANNOTATIONS: Final = frozenset(
-    {"delta.columnMapping.id", "delta.columnMapping.physicalName", "delta.columnMapping.nested.ids", "parquet.field.id"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +48,8 @@ def _with_row_tracking(change: _Change, protocol: Protocol) -> bool:
 
 
 def _mapping_by_name(change: _Change, protocol: Protocol) -> bool:
-    was = change.before.get(MAPPING_MODE, "none").lower()
-    return was == "none" and change.value.lower() == "name" and protocol.supports("columnMapping")
+    was = change.before.get(column_mapping.MODE, "none").lower()
+    return was == "none" and change.value.lower() == "name" and protocol.supports(column_mapping.FEATURE)
 
 
 def _always(change: _Change, protocol: Protocol) -> bool:
@@ -68,8 +64,8 @@ HARMLESS: Final[Mapping[str, Callable[[_Change, Protocol], bool]]] = {
     ROW_TRACKING: _on_with("rowTracking"),
     "delta.rowTracking.materializedRowIdColumnName": _with_row_tracking,
     "delta.rowTracking.materializedRowCommitVersionColumnName": _with_row_tracking,
-    MAPPING_MODE: _mapping_by_name,
-    "delta.columnMapping.maxColumnId": _always,
+    column_mapping.MODE: _mapping_by_name,
+    column_mapping.MAX_ID: _always,
     "delta.enableDeletionVectors": _on_with("deletionVectors"),
     "delta.checkpointPolicy": lambda change, protocol: change.value == "v2" and protocol.supports("v2Checkpoint"),
     in_commit_timestamps.ENABLED: _on_with("inCommitTimestamp"),
@@ -114,14 +110,6 @@ def enables_row_tracking(ours: Metadata, winners: Metadata) -> bool:
 
 
 def _only_mapping_added(ours: Metadata, winners: Metadata) -> bool:
-    if ours.configuration.get(MAPPING_MODE, "none").lower() != "none":
+    if ours.configuration.get(column_mapping.MODE, "none").lower() != "none":
         return False
-    return bool(_without_mapping(ours) == _without_mapping(winners))
-
-
-def _without_mapping(metadata: Metadata) -> Any:
-    def bare(_: schema_edit.Path, field: schema_edit.Node) -> schema_edit.Node:
-        notes = field.get("metadata") or {}
-        return {**field, "metadata": {key: value for key, value in notes.items() if key not in _MAPPING_ANNOTATIONS}}
-
-    return schema_edit.map_fields(schema_edit.parse(metadata.schema_string), bare)
+    return column_mapping.unmapped(ours.schema) == column_mapping.unmapped(winners.schema)

@@ -92,10 +92,10 @@ class Transaction:
 
     Example:
         >>> from halocline.formats.delta.configuration.table_state import new_table
-        >>> from halocline.formats.delta.configuration.schema_edit import field
+        >>> from halocline.schema import Field, Primitive, Struct
         >>> from halocline.storage.memory import MemoryStore
         >>> store = MemoryStore()
-        >>> state = new_table({"type": "struct", "fields": [field("id", "long")]})
+        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
         >>> Transaction.create(store).commit(state.actions, "CREATE TABLE")
         0
         >>> Transaction(Snapshot.load(store)).commit([Add("a.parquet", {}, 9, 1, True)], "WRITE")

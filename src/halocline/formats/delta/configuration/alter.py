@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from halocline.compat.request import is_request
 from halocline.errors import InputError, NotFoundError, SchemaError
-from halocline.formats.delta.actions.action import Metadata
-from halocline.formats.delta.configuration import column_mapping, properties, schema_edit, type_widening
-from halocline.formats.delta.configuration.metadata_rules import MAX_ID, MODE
+from halocline.formats.delta.configuration import column_mapping, properties, type_widening
+from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, mode_of
+from halocline.formats.delta.configuration.constraints import check_key, checks, invariant_of
+from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.properties import CONSTRAINT_PREFIX, KNOWN
-from halocline.formats.delta.configuration.schema_edit import Node, Path
 from halocline.formats.delta.configuration.table_state import TableState, check_property, unusable_property
+from halocline.schema import DataType, Field, Path, Struct
+from halocline.schema.visitor import map_fields, walk
 
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
 _WORD: Final = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_]*")
@@ -35,7 +38,8 @@ def set_properties(state: TableState, values: Mapping[str, str], *, named: Itera
 
     Example:
         >>> from halocline.formats.delta.configuration.table_state import new_table
-        >>> state = new_table({"type": "struct", "fields": [schema_edit.field("id", "long")]})
+        >>> from halocline.schema import Primitive
+        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
         >>> print(set_properties(state, {"delta.enableChangeDataFeed": "true"}).reasons[-1])
         changeDataFeed: delta.enableChangeDataFeed=true is set
     """
@@ -46,7 +50,7 @@ def set_properties(state: TableState, values: Mapping[str, str], *, named: Itera
             raise unusable_property(key, value, "constraints are added by name, since existing rows must fit them")
         check_property(key, value)
     asked = {**state.metadata.configuration, **values}
-    schema: Node = state.schema
+    schema = state.metadata.schema
     if _mode(state) == "none":
         schema, asked = column_mapping.mapped(schema, asked, column_mapping.same_name)
     return state.evolved(schema=schema, configuration=asked, named=named)
@@ -80,7 +84,7 @@ def add_constraint(state: TableState, name: str, expression: str) -> TableState:
     """
     if not name.strip() or not expression.strip():
         raise InputError("a constraint needs a name and an expression", sides={"name": name, "expression": expression})
-    present = _constraint_key(state, name)
+    present = check_key(state.metadata.configuration, name)
     if present is not None:
         raise InputError(
             f"the table has a constraint {name} already",
@@ -96,44 +100,36 @@ def drop_constraint(state: TableState, name: str, *, if_exists: bool = False) ->
     Raises:
         NotFoundError: There is none of that name, unless `if_exists`.
     """
-    present = _constraint_key(state, name)
+    present = check_key(state.metadata.configuration, name)
     if present is None and not if_exists:
         raise NotFoundError(
             f"the table has no constraint {name}",
-            sides={"asked for": name, "present": ", ".join(sorted(constraints(state.metadata))) or "none"},
+            sides={"asked for": name, "present": ", ".join(sorted(checks(state.metadata.configuration))) or "none"},
         )
     left = {key: value for key, value in state.metadata.configuration.items() if key != present}
     return state.evolved(configuration=left)
 
 
-def constraints(metadata: Metadata) -> dict[str, str]:
-    """The CHECK constraints of a table, name to expression."""
-    found = metadata.configuration.items()
-    return {key[len(CONSTRAINT_PREFIX) :]: value for key, value in found if key.startswith(CONSTRAINT_PREFIX)}
-
-
-def add_columns(state: TableState, columns: Sequence[Node], parent: Path = ()) -> TableState:
+def add_columns(state: TableState, columns: Sequence[Field], parent: Path = ()) -> TableState:
     """The state with nullable columns added at the end, of the table or of a struct.
 
     Raises:
         SchemaError: A column is there already, or must not be null although existing rows have no value for it.
     """
     for each in columns:
-        if not each.get("nullable", True):
+        if not each.nullable:
             raise SchemaError(
-                f"column {each['name']} cannot be NOT NULL: existing rows have no value for it",
-                sides={"column": each["name"], "nullable": "false"},
+                f"column {each.name} cannot be NOT NULL: existing rows have no value for it",
+                sides={"column": each.name, "nullable": "false"},
                 next_step="Add it nullable, fill it, then forbid nulls.",
             )
-    added = [dict(each) for each in columns]
+    added: Sequence[Field] = columns
     configuration = dict(state.metadata.configuration)
     if _mode(state) != "none":
         highest = properties.count(configuration, MAX_ID) or 0
-        struct, highest = column_mapping.assigned(
-            {"type": "struct", "fields": added}, highest, column_mapping.random_name
-        )
-        added, configuration[MAX_ID] = struct["fields"], str(highest)
-    return state.evolved(schema=_with_added(state.schema, added, parent), configuration=configuration)
+        struct, highest = column_mapping.assigned(Struct(added), highest, column_mapping.random_name)
+        added, configuration[MAX_ID] = struct.fields, str(highest)
+    return state.evolved(schema=_with_added(state.metadata.schema, added, parent), configuration=configuration)
 
 
 def rename_column(state: TableState, path: Sequence[str], name: str) -> TableState:
@@ -144,14 +140,14 @@ def rename_column(state: TableState, path: Sequence[str], name: str) -> TableSta
         InputError: There is no such column.
     """
     _check_mapped(state, "renamed")
-    here, _ = schema_edit.find(state.schema, path)
+    here, _ = state.metadata.schema.find(path)
     _check_unreferenced(state, here, "renamed")
 
-    def renamed(each: Path, field: Node) -> Node:
-        return {**field, "name": name} if each == here else field
+    def renamed(each: Path, field: Field) -> Field:
+        return replace(field, name=name) if each == here else field
 
     return state.evolved(
-        schema=schema_edit.map_fields(state.schema, renamed),
+        schema=map_fields(state.metadata.schema, renamed),
         partition_columns=[name if (each,) == here else each for each in state.metadata.partition_columns],
         operation="RENAME COLUMN",
     )
@@ -167,7 +163,7 @@ def drop_columns(state: TableState, paths: Iterable[Sequence[str]]) -> TableStat
     _check_mapped(state, "dropped")
     gone = set()
     for path in paths:
-        here, _ = schema_edit.find(state.schema, path)
+        here, _ = state.metadata.schema.find(path)
         if len(here) == 1 and here[0] in state.metadata.partition_columns:
             raise SchemaError(
                 f"partition column {here[0]} cannot be dropped",
@@ -175,55 +171,52 @@ def drop_columns(state: TableState, paths: Iterable[Sequence[str]]) -> TableStat
             )
         _check_unreferenced(state, here, "dropped")
         gone.add(here)
-    schema = schema_edit.map_fields(state.schema, lambda each, field: None if each in gone else field)
-    if not schema["fields"]:
+    schema = map_fields(state.metadata.schema, lambda each, field: None if each in gone else field)
+    if not schema.fields:
         raise SchemaError("the last column of a table cannot be dropped", sides={"columns": str(sorted(gone))})
     return state.evolved(schema=schema)
 
 
-def change_type(state: TableState, path: Sequence[str], type: Any, *, version: int | None = None) -> TableState:
+def change_type(state: TableState, path: Sequence[str], type: DataType, *, version: int | None = None) -> TableState:
     """The state with a column of a wider type, the change noted for readers.
 
     Args:
         state: The state so far.
         path: The column.
-        type: The new type, as the log writes types.
+        type: The new type.
         version: The version of the commit; noted only under the preview of the feature.
 
     Raises:
         SchemaError: The change loses values, or the table does not allow changes of type.
     """
-    supported = [name for name in ("typeWidening", "typeWidening-preview") if state.protocol.supports(name)]
-    if not supported or not properties.flag(state.metadata.configuration, "delta.enableTypeWidening"):
+    supported = [name for name in type_widening.FEATURES if state.protocol.supports(name)]
+    if not supported or not properties.flag(state.metadata.configuration, type_widening.ENABLED):
         raise SchemaError(
             "the table does not allow columns to change their type",
-            sides={"table": str(state.protocol), "needed": "delta.enableTypeWidening=true"},
-            next_step="Set delta.enableTypeWidening=true on the table first.",
+            sides={"table": str(state.protocol), "needed": f"{type_widening.ENABLED}=true"},
+            next_step=f"Set {type_widening.ENABLED}=true on the table first.",
         )
-    here, _ = schema_edit.find(state.schema, path)
+    here, _ = state.metadata.schema.find(path)
     _check_unreferenced(state, here, "changed")
-    noted_version = version if "typeWidening-preview" in supported else None
+    noted_version = version if type_widening.FEATURES[1] in supported else None
 
-    def changed(each: Path, field: Node) -> Node:
-        if each != here:
-            return field
-        changes = type_widening.changes(field["type"], type, here, noted_version)
-        return type_widening.noted({**field, "type": type}, changes)
+    def changed(each: Path, field: Field) -> Field:
+        return field if each != here else type_widening.widened(field, type, here, noted_version)
 
-    return state.evolved(schema=schema_edit.map_fields(state.schema, changed))
+    return state.evolved(schema=map_fields(state.metadata.schema, changed))
 
 
 def allow_nulls(state: TableState, path: Sequence[str]) -> TableState:
     """The state with NOT NULL taken from a column."""
-    here, _ = schema_edit.find(state.schema, path)
+    here, _ = state.metadata.schema.find(path)
 
-    def loosened(each: Path, field: Node) -> Node:
-        return {**field, "nullable": True} if each == here else field
+    def loosened(each: Path, field: Field) -> Field:
+        return replace(field, nullable=True) if each == here else field
 
-    return state.evolved(schema=schema_edit.map_fields(state.schema, loosened))
+    return state.evolved(schema=map_fields(state.metadata.schema, loosened))
 
 
-def replace_schema(state: TableState, schema: Node, partition_columns: Sequence[str] | None = None) -> TableState:
+def replace_schema(state: TableState, schema: Struct, partition_columns: Sequence[str] | None = None) -> TableState:
     """The state with another schema altogether, for overwriting a table; under column mapping new columns get ids.
 
     Raises:
@@ -231,7 +224,7 @@ def replace_schema(state: TableState, schema: Node, partition_columns: Sequence[
     """
     configuration = dict(state.metadata.configuration)
     if _mode(state) != "none":
-        kept = column_mapping.with_ids_of(schema, state.schema)
+        kept = column_mapping.with_ids_of(schema, state.metadata.schema)
         schema, configuration = column_mapping.mapped(kept, configuration, column_mapping.random_name)
     return state.evolved(
         schema=schema, configuration=configuration, partition_columns=partition_columns, operation="WRITE"
@@ -239,12 +232,7 @@ def replace_schema(state: TableState, schema: Node, partition_columns: Sequence[
 
 
 def _mode(state: TableState) -> str:
-    return properties.choice(state.metadata.configuration, MODE)
-
-
-def _constraint_key(state: TableState, name: str) -> str | None:
-    wanted = (CONSTRAINT_PREFIX + name).lower()
-    return next((key for key in state.metadata.configuration if key.lower() == wanted), None)
+    return mode_of(state.metadata.configuration)
 
 
 def _check_mapped(state: TableState, word: str) -> None:
@@ -256,31 +244,27 @@ def _check_mapped(state: TableState, word: str) -> None:
         )
 
 
-def _with_added(schema: Node, added: list[dict[str, Any]], parent: Path) -> Node:
+def _with_added(schema: Struct, added: Sequence[Field], parent: Path) -> Struct:
     if not parent:
-        return {**schema, "fields": [*schema["fields"], *added]}
-    here, target = schema_edit.find(schema, parent)
-    if not schema_edit.is_struct(target["type"]):
+        return schema.with_fields([*schema.fields, *added])
+    here, target = schema.find(parent)
+    if target.struct is None:
         raise SchemaError(
-            f"column {'.'.join(here)} is no struct", sides={"type": str(target["type"])[:80], "needed": "a struct"}
+            f"column {'.'.join(here)} is no struct", sides={"type": str(target.type)[:80], "needed": "a struct"}
         )
-
-    def grown(path: Path, field: Node) -> Node:
-        if path != here:
-            return field
-        return {**field, "type": {**field["type"], "fields": [*field["type"]["fields"], *added]}}
-
-    return dict(schema_edit.map_fields(schema, grown))
+    grown = target.struct.with_fields([*target.struct.fields, *added])
+    return map_fields(schema, lambda path, field: field if path != here else replace(field, type=grown))
 
 
 def _check_unreferenced(state: TableState, path: Path, word: str) -> None:
     """Refuses if a rule of the table speaks of the column: it would change its meaning or break."""
-    expressions = {f"constraint {name}": expression for name, expression in constraints(state.metadata).items()}
-    for where, each in schema_edit.fields(state.schema):
-        note = each.get("metadata") or {}
-        for key, what in (("delta.generationExpression", "generated column"), ("delta.invariants", "invariant of")):
-            if key in note:
-                expressions[f"{what} {'.'.join(where)}"] = str(note[key])
+    expressions = {
+        f"constraint {name}": expression for name, expression in checks(state.metadata.configuration).items()
+    }
+    for where, field in walk(state.metadata.schema):
+        for what, rule in (("generated column", generation_of(field)), ("invariant of", invariant_of(field))):
+            if rule is not None:
+                expressions[f"{what} {'.'.join(where)}"] = rule
     for name, expression in expressions.items():
         if path[-1].lower() in _words(expression):
             raise SchemaError(
@@ -291,6 +275,5 @@ def _check_unreferenced(state: TableState, path: Path, word: str) -> None:
 
 
 def _words(expression: str) -> frozenset[str]:
-    """Every name in an expression; a string literal holds none, unless the expression is JSON around one."""
-    bare = expression if expression.startswith("{") else _QUOTED.sub(" ", expression)
-    return frozenset(word.strip("`").replace("``", "`").lower() for word in _WORD.findall(bare))
+    """Every name in an expression; a string literal holds none."""
+    return frozenset(word.strip("`").replace("``", "`").lower() for word in _WORD.findall(_QUOTED.sub(" ", expression)))

@@ -27,7 +27,8 @@ from halocline.formats.delta.actions.action import (
     Txn,
 )
 from halocline.formats.delta.actions.locations import Locations
-from halocline.formats.delta.configuration import properties, row_tracking, schema_edit
+from halocline.formats.delta.configuration import properties, row_tracking
+from halocline.formats.delta.configuration.column_mapping import physical_partition_columns
 
 if TYPE_CHECKING:
     from halocline.compat.protocol import Protocol
@@ -132,17 +133,6 @@ def check_appendable(actions: Iterable[Action], protocol: Protocol, metadata: Me
                 sides={"table": "delta.appendOnly=true", "commit": f"removes {each.path}"},
                 next_step="Set delta.appendOnly=false on the table first.",
             )
-
-
-def physical_partition_columns(metadata: Metadata) -> frozenset[str]:
-    """The keys that partition values carry: physical names under column mapping, names otherwise."""
-    if properties.choice(metadata.configuration, "delta.columnMapping.mode") == "none":
-        return frozenset(metadata.partition_columns)
-    fields = {each["name"]: each for each in schema_edit.parse(metadata.schema_string)["fields"]}
-    return frozenset(
-        (fields.get(name, {}).get("metadata") or {}).get("delta.columnMapping.physicalName", name)
-        for name in metadata.partition_columns
-    )
 
 
 def _check_vector(add: Add, protocol: Protocol) -> None:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Metadata
-from halocline.formats.delta.configuration import schema_edit
-from halocline.formats.delta.configuration.schema_edit import Node, Path
+from halocline.schema.types import Field, Path, Struct
+from halocline.schema.visitor import map_fields
 
-START: Final = "delta.identity.start"
-STEP: Final = "delta.identity.step"
-MARK: Final = "delta.identity.highWaterMark"
-EXPLICIT: Final = "delta.identity.allowExplicitInsert"
+_START: Final = "delta.identity.start"
+_STEP: Final = "delta.identity.step"
+_MARK: Final = "delta.identity.highWaterMark"
+_EXPLICIT: Final = "delta.identity.allowExplicitInsert"
 ONLY_MARKS_TAG: Final = "delta.identity.schemaUpdate"
 """The tag in a commit's provenance that says its metadata only moved high-water marks."""
 
@@ -59,23 +59,36 @@ class IdentityColumn:
         return (max(known) if self.step > 0 else min(known)) if known else None
 
 
-def identity_columns(schema: Node) -> tuple[IdentityColumn, ...]:
+def identity_columns(schema: Struct) -> tuple[IdentityColumn, ...]:
     """The identity columns of a schema, in its order."""
-    found = []
-    for each in schema["fields"]:
-        metadata = each.get("metadata") or {}
-        if START in metadata and STEP in metadata:
-            mark = metadata.get(MARK)
-            found.append(
-                IdentityColumn(
-                    each["name"],
-                    int(metadata[START]),
-                    int(metadata[STEP]),
-                    None if mark is None else int(mark),
-                    _is_true(metadata.get(EXPLICIT)),
-                )
-            )
-    return tuple(found)
+    return tuple(found for each in schema.fields if (found := identity_of(each)) is not None)
+
+
+def identity_of(field: Field) -> IdentityColumn | None:
+    """The identity column that a field is; None if it is none."""
+    notes = field.metadata
+    if _START not in notes or _STEP not in notes:
+        return None
+    mark = notes.get(_MARK)
+    return IdentityColumn(
+        field.name,
+        int(notes[_START]),
+        int(notes[_STEP]),
+        None if mark is None else int(mark),
+        str(notes.get(_EXPLICIT)).lower() == "true",
+    )
+
+
+def with_identity(field: Field, start: int, step: int, *, allows_explicit: bool) -> Field:
+    """The field as an identity column that has given out nothing yet.
+
+    Example:
+        >>> from halocline.schema.types import Primitive
+        >>> identity_of(with_identity(Field("id", Primitive("long")), 1, 2, allows_explicit=False)).next_value
+        1
+    """
+    notes = {_START: start, _STEP: step, _EXPLICIT: allows_explicit}
+    return replace(field, metadata={**field.metadata, **notes})
 
 
 def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
@@ -84,8 +97,7 @@ def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
     Raises:
         InputError: A name is no identity column, or a value is not one that the column could have generated.
     """
-    schema = schema_edit.parse(metadata.schema_string)
-    columns = {column.name.lower(): column for column in identity_columns(schema)}
+    columns = {column.name.lower(): column for column in identity_columns(metadata.schema)}
     targets: dict[str, int | None] = {}
     for name, value in marks.items():
         column = columns.get(name.lower())
@@ -99,40 +111,34 @@ def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
                 },
             )
         targets[column.name.lower()] = column.furthest(value)
-    return _with_schema(metadata, schema, targets)
+    return _with_marks(metadata, targets)
 
 
 def with_furthest_marks(metadata: Metadata, other: Metadata) -> Metadata:
     """The metadata with each mark as far as the same column's in the other one. For going back to an old version."""
-    schema = schema_edit.parse(metadata.schema_string)
-    others = {column.name.lower(): column for column in identity_columns(schema_edit.parse(other.schema_string))}
+    others = {column.name.lower(): column for column in identity_columns(other.schema)}
     targets = {
         column.name.lower(): column.furthest(others[column.name.lower()].mark)
-        for column in identity_columns(schema)
+        for column in identity_columns(metadata.schema)
         if column.name.lower() in others
     }
-    return _with_schema(metadata, schema, targets)
+    return _with_marks(metadata, targets)
 
 
 def only_marks_moved(before: Metadata, after: Metadata) -> bool:
     """Whether two metadata differ in nothing but high-water marks."""
     if replace(before, schema_string="") != replace(after, schema_string=""):
         return False
-    return bool(_without_marks(before) == _without_marks(after))
+    return _without_marks(before.schema) == _without_marks(after.schema)
 
 
-def _without_marks(metadata: Metadata) -> Any:
-    schema = schema_edit.parse(metadata.schema_string)
-    return schema_edit.map_fields(schema, lambda _, each: schema_edit.with_annotation(each, MARK, None))
+def _without_marks(schema: Struct) -> Struct:
+    return map_fields(schema, lambda _, field: field.without([_MARK]))
 
 
-def _with_schema(metadata: Metadata, schema: Node, marks: Mapping[str, int | None]) -> Metadata:
-    def moved(path: Path, each: Node) -> Node:
+def _with_marks(metadata: Metadata, marks: Mapping[str, int | None]) -> Metadata:
+    def moved(path: Path, field: Field) -> Field:
         mark = marks.get(path[0].lower()) if len(path) == 1 else None
-        return each if mark is None else schema_edit.with_annotation(each, MARK, mark)
+        return field if mark is None else field.annotated(_MARK, mark)
 
-    return replace(metadata, schema_string=schema_edit.dump(schema_edit.map_fields(schema, moved)))
-
-
-def _is_true(value: object) -> bool:
-    return value is True or str(value).lower() == "true"
+    return metadata.with_schema(map_fields(metadata.schema, moved))

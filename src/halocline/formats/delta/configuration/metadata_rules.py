@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.agreement import disagreements
@@ -21,33 +21,38 @@ from halocline.compat.request import is_request
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.actions import operations
 from halocline.formats.delta.actions.action import Metadata
-from halocline.formats.delta.configuration import properties, schema_edit
-from halocline.formats.delta.configuration.schema_edit import Node
+from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.column_mapping import MODE, check_column_mapping, mode_of
+from halocline.schema.types import DataType, Opaque, Path, Primitive, Struct, decimal_of, is_void
+from halocline.schema.visitor import types
 
 if TYPE_CHECKING:
     from halocline.compat.protocol import Protocol
-
-MODE: Final = "delta.columnMapping.mode"
-MAX_ID: Final = "delta.columnMapping.maxColumnId"
-ID: Final = "delta.columnMapping.id"
-PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 _NUMBERS: Final = ("byte", "short", "integer", "long", "float", "double")
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 PRIMITIVES: Final = frozenset((*_NUMBERS, *_TIMES, "binary", "boolean", "string", "variant", "void"))
 """The types without parameters."""
-_PARAMETRISED: Final = re.compile(
-    r"decimal\((\d+),\s*(-?\d+)\)|(?:char|varchar)\((\d+)\)|string collate \w+|interval .*"
-)
+_OTHER_TYPES: Final = re.compile(r"(?:char|varchar)\(\d+\)$|string collate \w+$|interval ")
+_MOST_DIGITS: Final = 38
 _UNWRITABLE: Final = re.compile(r"[ ,;{}()\n\t=]")
 _NOT_FOR_PARTITIONS: Final = frozenset({"variant", "void"})
 
 
 def table_metadata(metadata: Metadata) -> TableMetadata:
-    """The metadata as features see it."""
-    return TableMetadata(
-        dict(metadata.configuration), schema_edit.parse(metadata.schema_string), metadata.partition_columns
-    )
+    """The metadata as features see it.
+
+    Raises:
+        MalformedError: The schema cannot be read.
+    """
+    return schema_facts(metadata.schema, metadata.configuration, metadata.partition_columns)
+
+
+def schema_facts(
+    schema: Struct, configuration: Mapping[str, str], partition_columns: Sequence[str] = ()
+) -> TableMetadata:
+    """What features depend on, of a table with this schema."""
+    return TableMetadata(dict(configuration), tuple(partition_columns), schema.column_types, schema.annotations)
 
 
 def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protocol, operation: str) -> None:
@@ -63,12 +68,10 @@ def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protoc
         InputError: A property or a feature does not fit.
         SchemaError: The schema or the partitioning does not fit.
     """
-    schema = schema_edit.parse(metadata.schema_string)
-    mode = properties.choice(metadata.configuration, MODE)
     check_properties(metadata.configuration, {} if before is None else before.configuration)
-    check_schema(schema, mapped=mode != "none")
-    _check_partitioning(metadata, schema, before, operation)
-    check_column_mapping(metadata, schema, None if operation in operations.UNMAPS else before)
+    check_schema(metadata.schema, mapped=mode_of(metadata.configuration) != "none")
+    _check_partitioning(metadata, before, operation)
+    check_column_mapping(metadata, None if operation in operations.UNMAPS else before)
     check_features(metadata, before, protocol)
 
 
@@ -98,58 +101,23 @@ def check_properties(configuration: Mapping[str, str], before: Mapping[str, str]
         )
 
 
-def check_schema(schema: Node, *, mapped: bool) -> None:
+def check_schema(schema: Struct, *, mapped: bool) -> None:
     """Makes sure that a schema can be written and read back.
 
     Args:
-        schema: The schema, parsed.
+        schema: The schema.
         mapped: Whether column mapping lets names hold any character.
 
     Raises:
         SchemaError: A name is empty, ambiguous or cannot be written; a type is unknown; a struct holds nothing.
     """
-    _check_type(schema, (), mapped)
-
-
-def check_column_mapping(metadata: Metadata, schema: Node, before: Metadata | None) -> None:
-    """Makes sure that column mapping is complete and only changes in the ways that readers survive.
-
-    Raises:
-        SchemaError: Ids or physical names are missing or doubled, or ids fell.
-        InputError: The mode changes in another way than from none to name.
-    """
-    mode = properties.choice(metadata.configuration, MODE)
-    if before is not None:
-        _check_mode_change(properties.choice(before.configuration, MODE), mode)
-        was = properties.count(before.configuration, MAX_ID) or 0
-        now = properties.count(metadata.configuration, MAX_ID) or 0
-        if mode != "none" and now < was:
-            raise SchemaError(
-                f"{MAX_ID} cannot fall from {was} to {now}: an id would be given out twice",
-                sides={"before": str(was), "after": str(now)},
-            )
-    if mode == "none":
-        return
-    notes = [(path, each.get("metadata") or {}) for path, each in schema_edit.fields(schema)]
-    for path, note in notes:
-        if not isinstance(note.get(ID), int) or not note.get(PHYSICAL_NAME):
-            raise SchemaError(
-                f"column {'.'.join(path)} has no id or no physical name, which column mapping needs",
-                sides={"column": ".".join(path), "mode": mode},
-            )
-    ids = [note[ID] for _, note in notes]
-    highest = properties.count(metadata.configuration, MAX_ID) or 0
-    if doubled := _doubled(ids):
-        raise SchemaError(f"column mapping id {doubled} is given to two columns", sides={"id": str(doubled)})
-    if ids and max(ids) > highest:
-        raise SchemaError(
-            f"column mapping id {max(ids)} is above the highest id given out",
-            sides={"id": str(max(ids)), MAX_ID: str(highest)},
-        )
-    for _, struct in _structs(schema, ()):
-        names = [(each.get("metadata") or {})[PHYSICAL_NAME].lower() for each in struct["fields"]]
-        if twice := _doubled(names):
-            raise SchemaError(f"physical name {twice!r} is given to two columns", sides={"name": str(twice)})
+    for path, type in types(schema):
+        if isinstance(type, Struct):
+            _check_struct(type, path, mapped)
+        elif isinstance(type, Primitive):
+            _check_primitive(type, path)
+        elif isinstance(type, Opaque):
+            raise _unknown_type(type, path)
 
 
 def check_features(metadata: Metadata, before: Metadata | None, protocol: Protocol) -> None:
@@ -174,85 +142,65 @@ def check_features(metadata: Metadata, before: Metadata | None, protocol: Protoc
 # ---------------------------------------------------------------------- schema
 
 
-def _check_type(type: Any, path: schema_edit.Path, mapped: bool) -> None:
-    if isinstance(type, str):
-        _check_primitive(type, path)
-    elif schema_edit.is_struct(type):
-        _check_struct(type, path, mapped)
-    else:
-        inner = list(schema_edit.children(type))
-        kind = type.get("type") if isinstance(type, Mapping) else None
-        if not inner or kind not in ("array", "map") or len(inner) != (1 if kind == "array" else 2):
-            raise SchemaError(f"column {'.'.join(path)} has a type that is none", sides={"found": str(type)[:80]})
-        for step, child in inner:
-            _check_type(child, (*path, step), mapped)
-
-
-def _check_primitive(type: str, path: schema_edit.Path) -> None:
-    if type in PRIMITIVES:
+def _check_primitive(type: Primitive, path: Path) -> None:
+    if type.name in PRIMITIVES or _OTHER_TYPES.match(type.text):
         return
-    found = _PARAMETRISED.fullmatch(type)
-    if found is None:
-        raise SchemaError(
-            f"column {'.'.join(path)} has an unknown type",
-            sides={"found": type, "known": ", ".join(sorted(PRIMITIVES)) + ", decimal(p,s), array, map, struct"},
-        )
-    if found[1] is not None and not (1 <= int(found[1]) <= 38 and 0 <= int(found[2]) <= int(found[1])):
+    digits = decimal_of(type)
+    if digits is None:
+        raise _unknown_type(type, path)
+    if not (1 <= digits[0] <= _MOST_DIGITS and 0 <= digits[1] <= digits[0]):
         raise SchemaError(
             f"column {'.'.join(path)} has an impossible decimal",
-            sides={"found": type, "possible": "precision 1 to 38, scale 0 to the precision"},
+            sides={"found": str(type), "possible": f"precision 1 to {_MOST_DIGITS}, scale 0 to the precision"},
         )
 
 
-def _check_struct(struct: Node, path: schema_edit.Path, mapped: bool) -> None:
-    names = [each.get("name") for each in struct["fields"]]
-    if path and not names:
-        raise SchemaError(f"column {'.'.join(path)} is a struct without fields", sides={"found": "struct<>"})
-    for each, name in zip(struct["fields"], names, strict=True):
-        if not isinstance(name, str) or not name or not isinstance(each.get("nullable"), bool):
+def _unknown_type(type: DataType, path: Path) -> SchemaError:
+    return SchemaError(
+        f"column {'.'.join(path)} has an unknown type",
+        sides={"found": str(type), "known": ", ".join(sorted(PRIMITIVES)) + ", decimal(p,s), array, map, struct"},
+    )
+
+
+def _check_struct(struct: Struct, path: Path, mapped: bool) -> None:
+    where = ".".join(path)
+    if path and not struct.fields:
+        raise SchemaError(f"column {where} is a struct without fields", sides={"found": "struct<>"})
+    for field in struct.fields:
+        if not field.name:
+            raise SchemaError("every column needs a name", sides={"found": str(field)})
+        if not mapped and (bad := _UNWRITABLE.search(field.name)):
             raise SchemaError(
-                "every column needs a name and must say whether it is nullable", sides={"found": str(each)}
+                f"column name {field.name!r} holds {bad[0]!r}, which data files cannot",
+                sides={"column": ".".join((*path, field.name)), "not allowed": repr(" ,;{}()\\n\\t=")},
+                next_step=f"Rename the column, or set {MODE}=name on the table.",
             )
-        if not mapped and (bad := _UNWRITABLE.search(name)):
-            raise SchemaError(
-                f"column name {name!r} holds {bad[0]!r}, which data files cannot",
-                sides={"column": ".".join((*path, name)), "not allowed": repr(" ,;{}()\\n\\t=")},
-                next_step="Rename the column, or set delta.columnMapping.mode=name on the table.",
-            )
-        _check_type(each.get("type"), (*path, name), mapped)
-    if twice := _doubled([str(name).lower() for name in names]):
-        where = f" in {'.'.join(path)}" if path else ""
+    if twice := _doubled([name.lower() for name in struct.names]):
+        inside = f" in {where}" if path else ""
         raise SchemaError(
-            f"column name {twice!r} is ambiguous{where}: case does not tell names apart", sides={"name": twice}
+            f"column name {twice!r} is ambiguous{inside}: case does not tell names apart", sides={"name": twice}
         )
-    if names and all(each["type"] == "void" for each in struct["fields"]):
-        where = ".".join(path) or "the table"
-        raise SchemaError(f"{where} has only void columns, so there is nothing to write", sides={"columns": str(names)})
+    if struct.fields and all(is_void(field.type) for field in struct.fields):
+        raise SchemaError(
+            f"{where or 'the table'} has only void columns, so there is nothing to write",
+            sides={"columns": ", ".join(struct.names)},
+        )
 
 
-def _structs(type: Any, path: schema_edit.Path) -> Iterable[tuple[schema_edit.Path, Node]]:
-    if schema_edit.is_struct(type):
-        yield path, type
-        for each in type["fields"]:
-            yield from _structs(each["type"], (*path, each["name"]))
-    for step, child in schema_edit.children(type):
-        yield from _structs(child, (*path, step))
-
-
-def _check_partitioning(metadata: Metadata, schema: Node, before: Metadata | None, operation: str) -> None:
+def _check_partitioning(metadata: Metadata, before: Metadata | None, operation: str) -> None:
     columns = metadata.partition_columns
     if twice := _doubled([name.lower() for name in columns]):
         raise SchemaError(
             f"the table cannot be partitioned by {twice!r} twice", sides={"partitions": ", ".join(columns)}
         )
-    types = {each["name"]: each["type"] for each in schema["fields"]}
+    types = {each.name: each.type for each in metadata.schema.fields}
     for name in columns:
         if name not in types:
             raise SchemaError(
                 f"partition column {name!r} is not a column",
                 sides={"partitions": ", ".join(columns), "columns": ", ".join(types)},
             )
-        if not isinstance(types[name], str) or types[name] in _NOT_FOR_PARTITIONS:
+        if not isinstance(types[name], Primitive) or types[name].name in _NOT_FOR_PARTITIONS:
             raise SchemaError(
                 f"the table cannot be partitioned by {name!r}",
                 sides={"type": str(types[name])[:80], "needed": "a plain type"},
@@ -267,17 +215,6 @@ def _check_partitioning(metadata: Metadata, schema: Node, before: Metadata | Non
             sides={"before": ", ".join(before.partition_columns) or "none", "after": ", ".join(columns) or "none"},
             next_step="Overwrite the table with the new partitioning.",
         )
-
-
-def _check_mode_change(was: str, now: str) -> None:
-    if was == now or (was, now) == ("none", "name"):
-        return
-    raise InputError(
-        f"column mapping cannot change from {was} to {now} on an existing table",
-        condition="PROPERTY_INVALID",
-        sides={"before": was, "after": now, "allowed": "none to name"},
-        next_step="To remove column mapping, drop the feature columnMapping; it rewrites the files.",
-    )
 
 
 def _doubled(values: Iterable[Any]) -> Any:

@@ -13,9 +13,14 @@ from typing import Any, Final, TypeAlias
 
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import malformed
+from halocline.schema import types
 
 Node: TypeAlias = Mapping[str, Any]
 Path: TypeAlias = tuple[str, ...]
+
+JsonType: TypeAlias = str | Mapping[str, Any]
+FIELD_ID: Final = "delta.columnMapping.id"
+PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 _INNER: Final = (("elementType", "element"), ("keyType", "key"), ("valueType", "value"))
 _DEEPEST: Final = 200
@@ -142,3 +147,8 @@ def with_annotation(field: Node, key: str, value: Any) -> dict[str, Any]:
     if value is not None:
         metadata[key] = value
     return {**field, "metadata": metadata}
+
+
+def decimal_of(type: JsonType) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type; None for any other."""
+    return types.decimal_of(types.Primitive(type)) if isinstance(type, str) else None

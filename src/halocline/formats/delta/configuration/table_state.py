@@ -14,17 +14,18 @@ from functools import cached_property
 from typing import Any
 
 from halocline.compat.evolution import Change, alter, for_new_table
-from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.request import is_request
 from halocline.compat.terms import Terms
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
-from halocline.formats.delta.configuration import column_mapping, properties, schema_edit
-from halocline.formats.delta.configuration.metadata_rules import check_metadata, table_metadata
+from halocline.formats.delta.configuration import column_mapping, properties
+from halocline.formats.delta.configuration.metadata_rules import check_metadata, schema_facts, table_metadata
 from halocline.formats.delta.configuration.properties import KNOWN, OPEN_PREFIXES
-from halocline.formats.delta.configuration.schema_edit import Node
+from halocline.schema import Struct
+from halocline.schema.json_edge import dump, to_json
+from halocline.schema.visitor import map_fields
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class TableState:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema, parsed."""
-        return schema_edit.parse(self.metadata.schema_string)
+        """The schema as JSON."""
+        return dict(to_json(self.metadata.schema))
 
     @cached_property
     def terms(self) -> Terms:
@@ -69,7 +70,7 @@ class TableState:
     def evolved(
         self,
         *,
-        schema: Node | None = None,
+        schema: Struct | None = None,
         configuration: Mapping[str, str] | None = None,
         partition_columns: Sequence[str] | None = None,
         named: Iterable[str] = (),
@@ -78,7 +79,7 @@ class TableState:
         """The state with other metadata, and the protocol that this needs.
 
         Args:
-            schema: The new schema, parsed; the same if left out.
+            schema: The new schema; the same if left out.
             configuration: All properties, requests included; the same if left out.
             partition_columns: The new partition columns; the same if left out.
             named: Features that the statement asks for by name.
@@ -90,17 +91,12 @@ class TableState:
         """
         before = self.metadata
         columns = before.partition_columns if partition_columns is None else tuple(partition_columns)
-        wanted = TableMetadata(
-            dict(before.configuration if configuration is None else configuration),
-            self.schema if schema is None else schema,
-            columns,
-        )
+        asked = before.schema if schema is None else schema
+        wanted = schema_facts(asked, before.configuration if configuration is None else configuration, columns)
         evolution = alter(self.protocol, wanted, named=named)
-        final = evolution.metadata.schema
-        same = final is None or final == self.schema
+        stripped = wanted.field_annotations - evolution.metadata.field_annotations
         metadata = replace(
-            before,
-            schema_string=before.schema_string if same else schema_edit.dump(final or {}),
+            before.with_schema(map_fields(asked, lambda _, field: field.without(stripped)) if stripped else asked),
             partition_columns=columns,
             configuration=dict(evolution.metadata.configuration),
         )
@@ -112,7 +108,7 @@ class TableState:
 
 
 def new_table(
-    schema: Node,
+    schema: Struct,
     partition_columns: Sequence[str] = (),
     configuration: Mapping[str, str] | None = None,
     *,
@@ -124,7 +120,7 @@ def new_table(
     """The state of a table to be created, with the least protocol that it needs.
 
     Args:
-        schema: The schema as the log stores it, parsed.
+        schema: The schema.
         partition_columns: Names of the partition columns, in order.
         configuration: Properties, requests included.
         name: A name for people.
@@ -137,7 +133,8 @@ def new_table(
         SchemaError: The schema or the partitioning does not fit.
 
     Example:
-        >>> state = new_table({"type": "struct", "fields": [schema_edit.field("id", "long")]})
+        >>> from halocline.schema import Field, Primitive
+        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
         >>> print(state.protocol, len(state.actions))
         (1,2) 2
     """
@@ -145,10 +142,10 @@ def new_table(
     for key, value in asked.items():
         check_property(key, value)
     schema, asked = column_mapping.mapped(schema, asked, column_mapping.random_name)
-    evolution = for_new_table(TableMetadata(asked, schema, tuple(partition_columns)), named=named)
+    evolution = for_new_table(schema_facts(schema, asked, partition_columns), named=named)
     metadata = Metadata(
         id=str(uuid.uuid4()),
-        schema_string=schema_edit.dump(schema),
+        schema_string=dump(schema),
         name=name,
         description=description,
         partition_columns=tuple(partition_columns),

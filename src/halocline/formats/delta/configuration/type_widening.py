@@ -2,68 +2,153 @@
 
 A *widening* is a change of a primitive type that every old value survives. The schema notes each one, so that readers
 know which files hold the narrower type: in the metadata of the nearest struct field, with the steps inside arrays and
-maps as `fieldPath`. Tables under the preview of the feature also note the version of the change.
+maps as `fieldPath`. A reader must refuse changes it does not know, since it could not tell what the old files mean.
+Tables under the preview of the feature also note the version of the change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
-from halocline.errors import SchemaError
-from halocline.formats.delta.configuration import schema_edit
-from halocline.formats.delta.configuration.type_changes import TYPE_CHANGES, can_widen
+from halocline.errors import MalformedError, SchemaError, UnsupportedError
+from halocline.schema.types import DataType, Field, Path, Primitive, Struct, decimal_of
+from halocline.schema.visitor import map_fields, paired
+
+FEATURES: Final = ("typeWidening", "typeWidening-preview")
+"""The feature's names in a protocol, the finished one first."""
+
+ENABLED: Final = "delta.enableTypeWidening"
+"""The property that lets columns change their type."""
+
+_CHANGES: Final = "delta.typeChanges"
+_VERSION: Final = "tableVersion"
+
+_WIDER: Final[Mapping[str, frozenset[str]]] = {
+    "byte": frozenset({"short", "integer", "long", "double"}),
+    "short": frozenset({"integer", "long", "double"}),
+    "integer": frozenset({"long", "double"}),
+    "float": frozenset({"double"}),
+    "date": frozenset({"timestamp_ntz"}),
+}
+# How many digits before the decimal point hold every value of a whole-number type.
+_WHOLE_DIGITS: Final[Mapping[str, int]] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 
 
-def changes(old: Any, new: Any, path: schema_edit.Path, version: int | None = None) -> list[dict[str, Any]]:
-    """The changes to note in a struct field whose type goes from one to another.
+def can_widen(old: DataType, new: DataType) -> bool:
+    """Whether every value of the old type has its place in the new one, by the rules of the format.
+
+    Example:
+        >>> [can_widen(Primitive(old), Primitive("decimal(12,2)")) for old in ("integer", "long")]
+        [True, False]
+    """
+    if not isinstance(old, Primitive) or not isinstance(new, Primitive):
+        return False
+    if new.name in _WIDER.get(old.name, ()):
+        return True
+    wider, narrower = decimal_of(new), decimal_of(old)
+    if wider is None:
+        return False
+    precision, scale = narrower or (_WHOLE_DIGITS.get(old.name, 99), 0)
+    more_scale = wider[1] - scale
+    return 0 <= more_scale <= wider[0] - precision
+
+
+def has_changed(field: Field) -> bool:
+    """Whether files may hold the field in another type than it has now."""
+    return _CHANGES in field.metadata
+
+
+def unrecorded(field: Field) -> Field:
+    """The field without its recorded changes, for a table whose files never had another type."""
+    return field.without([_CHANGES])
+
+
+def check_type_changes(path: Path, field: Field) -> None:
+    """Makes sure that every recorded change of a field's type is a known one.
+
+    Raises:
+        MalformedError: The record cannot be read.
+        UnsupportedError: It holds a change that this release does not know.
+    """
+    changes = field.metadata.get(_CHANGES)
+    if changes is None:
+        return
+    column = ".".join(path)
+    if not isinstance(changes, tuple):
+        raise _malformed(column, changes)
+    for change in changes:
+        if not isinstance(change, Mapping):
+            raise _malformed(column, change)
+        old, new = change.get("fromType"), change.get("toType")
+        if not isinstance(old, str) or not isinstance(new, str):
+            raise _malformed(column, change)
+        if not can_widen(Primitive(old), Primitive(new)):
+            raise UnsupportedError(
+                f"column {column} was changed from {old} to {new}, which this release does not read",
+                condition="TYPE_CHANGE_UNKNOWN",
+                sides={"column": f"{column}: {old} to {new}", "known": "the changes that Delta's type widening allows"},
+                next_step="Upgrade Halocline, or rewrite the table's old files with the new type.",
+            )
+
+
+def widened(field: Field, type: DataType, path: Path, version: int | None = None) -> Field:
+    """The field with another type, and the changes noted that lead there.
 
     Only primitive types change here, also inside arrays and maps; the fields of a struct are looked at one by one.
 
     Args:
-        old: The type so far.
-        new: The type asked for.
+        field: The field so far.
+        type: The type asked for.
         path: The column, for messages.
         version: The version of the change, for tables under the preview.
 
     Raises:
         SchemaError: The change is no widening.
     """
-    found = []
-    for steps, narrow, wide in _differences(old, new, (), path):
-        if not (isinstance(narrow, str) and isinstance(wide, str) and can_widen(narrow, wide)):
+    noted = [*field.metadata.get(_CHANGES, ())]
+    for steps, narrow, wide in _differences(field.type, type, ()):
+        if not can_widen(narrow, wide):
             raise SchemaError(
                 f"column {'.'.join(path)} cannot change its type that way without rewriting data",
-                sides={"from": _text(narrow), "to": _text(wide)},
+                sides={"from": str(narrow)[:80], "to": str(wide)[:80]},
                 next_step="Widen it to a type that holds every value, or overwrite the table.",
             )
-        change: dict[str, Any] = {"fromType": narrow, "toType": wide}
-        if steps:
-            change["fieldPath"] = ".".join(steps)
-        found.append(change if version is None else {"tableVersion": version, **change})
-    return found
+        change: dict[str, Any] = {} if version is None else {_VERSION: version}
+        change |= {"fromType": str(narrow), "toType": str(wide)}
+        noted.append(change | ({"fieldPath": ".".join(steps)} if steps else {}))
+    return replace(field, type=type).annotated(_CHANGES, noted or None)
 
 
-def noted(field: schema_edit.Node, found: list[dict[str, Any]]) -> schema_edit.Node:
-    """The field with further changes noted."""
-    if not found:
-        return field
-    before = (field.get("metadata") or {}).get(TYPE_CHANGES) or []
-    return schema_edit.with_annotation(field, TYPE_CHANGES, [*before, *found])
+def with_later_version(schema: Struct, version: int, later: int) -> Struct:
+    """The schema with the changes of one version noted as those of another, for a commit that comes later."""
+
+    def moved(_: Path, field: Field) -> Field:
+        changes = field.metadata.get(_CHANGES)
+        if not changes:
+            return field
+        ours = [{**each, _VERSION: later} if each.get(_VERSION) == version else each for each in changes]
+        return field.annotated(_CHANGES, ours)
+
+    return map_fields(schema, moved)
 
 
-def _differences(
-    old: Any, new: Any, steps: tuple[str, ...], path: schema_edit.Path
-) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+def _differences(old: DataType, new: DataType, steps: Path) -> Iterator[tuple[Path, DataType, DataType]]:
     if old == new:
         return
-    inner_old, inner_new = list(schema_edit.children(old)), list(schema_edit.children(new))
-    if inner_old and [step for step, _ in inner_old] == [step for step, _ in inner_new]:
-        for (step, one), (_, other) in zip(inner_old, inner_new, strict=True):
-            yield from _differences(one, other, (*steps, step), path)
+    inner = paired(old, new)
+    if inner is None:
+        yield steps, old, new
         return
-    yield steps, old, new
+    for step, one, other in inner:
+        yield from _differences(one, other, (*steps, step))
 
 
-def _text(type: Any) -> str:
-    return type if isinstance(type, str) else schema_edit.dump(type)[:80]
+def _malformed(column: str, found: object) -> MalformedError:
+    return MalformedError(
+        f"the changes of type recorded for column {column} cannot be read",
+        condition="MALFORMED_METADATA",
+        sides={"expected": '[{"fromType": ..., "toType": ...}]', "found": str(found)[:80]},
+        next_step="Restore the metadata by reading an earlier version of the table.",
+    )

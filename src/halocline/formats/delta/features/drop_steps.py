@@ -12,7 +12,7 @@ keys, and from then on the new ones must not have them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from halocline.formats.delta.actions.action import Action, Add, DomainMetadata, 
 from halocline.formats.delta.actions.domains import SYSTEM_PREFIX
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.configuration import properties, schema_edit
+from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.metadata_rules import check_metadata, table_metadata
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.drop_work import DropWork
@@ -39,6 +39,7 @@ from halocline.formats.delta.features.older_types import holds_older_types
 from halocline.formats.delta.features.vector_files import untold_vector_files
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.visitor import map_fields
 
 EDITS: Final = frozenset({"set", "unset", "strip-annotations"})
 """Steps that only change metadata."""
@@ -130,11 +131,7 @@ def _effective(metadata: Metadata, key: str) -> str:
 
 
 def _stripped(metadata: Metadata, keys: frozenset[str]) -> Metadata:
-    table = table_metadata(metadata)
-    if keys.isdisjoint(table.field_annotations) or table.schema is None:
-        return metadata
-    schema = table.without_annotations(keys).schema
-    return replace(metadata, schema_string=schema_edit.dump(schema or {}))
+    return metadata.with_schema(map_fields(metadata.schema, lambda _, field: field.without(keys)))
 
 
 def _commit_edits(work: DropWork, steps: Sequence[DropStep]) -> None:

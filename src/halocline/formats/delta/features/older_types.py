@@ -8,13 +8,16 @@ since readers fill it with nulls whatever its type.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from halocline.formats.delta.actions.locations import locate
-from halocline.formats.delta.configuration.schema import PHYSICAL_NAME, JsonType, Schema, decimal_of
+from halocline.formats.delta.configuration.column_mapping import physical_name
+from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.log.parquet_object import ParquetObject
+from halocline.schema.types import Array, Map, Primitive, Struct, decimal_of
+from halocline.schema.visitor import Visitor
 from halocline.storage.base import Store
 
 _EXACT: Final[Mapping[str, pa.DataType]] = {
@@ -40,43 +43,39 @@ def holds_older_types(store: Store, schema: Schema, path: str) -> bool:
         MalformedError: It is no Parquet file.
     """
     home, name = locate(store, path)
-    found = ParquetObject(home, name).schema
-    return _fields_differ(list(found), schema.json, schema.mode)
+    found = pa.struct(list(ParquetObject(home, name).schema))
+    return _Differs(schema.mode).visit(schema.struct, found)
 
 
-def differs(found: pa.DataType, type: JsonType, mode: str = "none") -> bool:
-    """Whether a type in a file is an older one of the type that the table has now.
+class _Differs(Visitor[pa.DataType, bool]):
+    """Whether a type in a file is an older one of the type that the table has now."""
 
-    Example:
-        >>> differs(pa.int32(), "long"), differs(pa.list_(pa.int64()), {"type": "array", "elementType": "long"})
-        (True, False)
-    """
-    if isinstance(type, str):
-        return _primitive_differs(found, type)
-    if type.get("type") == "struct":
-        return pa.types.is_struct(found) and _fields_differ(list(found), type, mode)
-    if type.get("type") == "array" and (pa.types.is_list(found) or pa.types.is_large_list(found)):
-        return differs(found.value_type, type["elementType"], mode)
-    if type.get("type") == "map" and pa.types.is_map(found):
-        return differs(found.key_type, type["keyType"], mode) or differs(found.item_type, type["valueType"], mode)
-    return False
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
 
+    def primitive(self, type: Primitive, context: pa.DataType) -> bool:
+        if type.name in _EXACT:
+            return bool(context != _EXACT[type.name])
+        if type.name == "timestamp_ntz":
+            return bool(pa.types.is_date(context))
+        decimal = decimal_of(type)
+        if decimal is None:
+            return False
+        return not pa.types.is_decimal(context) or (context.precision, context.scale) != decimal
 
-def _primitive_differs(found: pa.DataType, type: str) -> bool:
-    if type in _EXACT:
-        return bool(found != _EXACT[type])
-    if type == "timestamp_ntz":
-        return bool(pa.types.is_date(found))
-    decimal = decimal_of(type)
-    if decimal is None:
+    def struct(self, type: Struct, context: pa.DataType) -> bool:
+        present = {field.name.lower(): field.type for field in context} if pa.types.is_struct(context) else {}
+        for field in type.fields:
+            found = present.get(physical_name(field, self._mode).lower())
+            if found is not None and self.visit(field.type, found):
+                return True
         return False
-    return not pa.types.is_decimal(found) or (found.precision, found.scale) != decimal
 
+    def array(self, type: Array, context: pa.DataType) -> bool:
+        is_list = pa.types.is_list(context) or pa.types.is_large_list(context)
+        return is_list and self.visit(type.element, context.value_type)
 
-def _fields_differ(found: list[pa.Field], struct: Mapping[str, Any], mode: str) -> bool:
-    present = {field.name.lower(): field.type for field in found}
-    for field in struct.get("fields") or ():
-        name = field["name"] if mode == "none" else (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"])
-        if name.lower() in present and differs(present[name.lower()], field["type"], mode):
-            return True
-    return False
+    def map(self, type: Map, context: pa.DataType) -> bool:
+        if not pa.types.is_map(context):
+            return False
+        return self.visit(type.key, context.key_type) or self.visit(type.value, context.item_type)

@@ -21,10 +21,11 @@ from halocline.compat.request import MIN_READER_VERSION, MIN_WRITER_VERSION
 from halocline.compat.terms import Terms
 from halocline.errors import InputError
 from halocline.formats.delta.configuration import alter as edits
-from halocline.formats.delta.configuration.schema_edit import Node
+from halocline.formats.delta.configuration.metadata_rules import schema_facts
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.log.header import TableHeader
 from halocline.formats.delta.snapshot.inspection import lenient_protocol
+from halocline.schema import Struct
 
 AFTER: Final = "after"
 HISTORY_KEPT: Final = "history kept"
@@ -39,9 +40,9 @@ def with_feature(state: TableState, name: str) -> TableState:
         InputError: An existing table cannot gain it, or another feature excludes it.
 
     Example:
-        >>> from halocline.formats.delta.configuration.schema_edit import field
+        >>> from halocline.schema import Field, Primitive, Struct
         >>> from halocline.formats.delta.configuration.table_state import new_table
-        >>> state = new_table({"type": "struct", "fields": [field("id", "long")]})
+        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
         >>> print(with_feature(state, "DOMAINMETADATA").protocol)
         (1,7|W: appendOnly,domainMetadata,invariants)
     """
@@ -55,28 +56,28 @@ def with_versions(state: TableState, reader: int, writer: int) -> TableState:
         InputError: A number is not defined, or reader 3 goes with a writer below 7.
 
     Example:
-        >>> from halocline.formats.delta.configuration.schema_edit import field
+        >>> from halocline.schema import Field, Primitive, Struct
         >>> from halocline.formats.delta.configuration.table_state import new_table
-        >>> state = new_table({"type": "struct", "fields": [field("id", "long")]})
+        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
         >>> print(with_versions(state, 1, 4).protocol)
         (1,4)
     """
     return edits.set_properties(state, {MIN_READER_VERSION: str(reader), MIN_WRITER_VERSION: str(writer)})
 
 
-def prepared_for(state: TableState, schema: Node, *, auto_upgrade: bool, table: str) -> TableState:
+def prepared_for(state: TableState, schema: Struct, *, auto_upgrade: bool, table: str) -> TableState:
     """The state with the features that columns to be written need, if a write may raise the protocol.
 
     Args:
         state: The table so far.
-        schema: The schema that the table will have, parsed.
+        schema: The schema that the table will have.
         auto_upgrade: Whether the user allows it.
         table: The table's name, for messages.
 
     Raises:
         InputError: The columns need a feature that the table lacks, and the user has not allowed it.
     """
-    wanted = TableMetadata({}, schema)
+    wanted = schema_facts(schema, {})
     needed = sorted(added_by(wanted, state.protocol) - state.protocol.features)
     if not needed:
         return state

@@ -30,6 +30,7 @@ from halocline.formats.delta.actions.action import (
 )
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import checkpoint_schema
 from halocline.formats.delta.log.commits import Key, key_of
@@ -69,8 +70,8 @@ class AddForm:
         as_text = properties.flag(configuration, "delta.checkpoint.writeStatsAsJson")
         more: list[tuple[str, Any]] = [("stats", pa.string())] if as_text else []
         stats = partitions = None
-        schema = Schema.parse(metadata.schema_string, configuration)
-        zoneless = frozenset(column.physical for column in schema.walk() if column.type == "timestamp_ntz")
+        schema = Schema.of(metadata.schema, mode_of(configuration))
+        zoneless = frozenset(column.physical for column in schema.walk() if column.type.name == "timestamp_ntz")
         if properties.flag(configuration, "delta.checkpoint.writeStatsAsStruct"):
             columns = schema.partition_columns(metadata.partition_columns)
             vectors = header.protocol_action is not None and header.protocol.supports("deletionVectors")

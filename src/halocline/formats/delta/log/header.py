@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
@@ -21,6 +20,7 @@ from halocline.compat.protocol import Protocol
 from halocline.errors import MalformedError
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction
 from halocline.formats.delta.actions.protocol import protocol_of
+from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.log.replay import Replay
 from halocline.storage.base import Store
 
@@ -64,18 +64,14 @@ class TableHeader:
             )
         return protocol_of(self.protocol_action)
 
-    @property
+    @cached_property
     def table_metadata(self) -> TableMetadata:
         """The metadata as far as features depend on it.
 
         Raises:
             MalformedError: The schema cannot be read.
         """
-        body: dict[str, Any] = {"configuration": self.metadata.configuration}
-        body["partitionColumns"] = self.metadata.partition_columns
-        return TableMetadata.from_action(
-            body | ({"schemaString": text} if (text := self.metadata.schema_string) else {})
-        )
+        return table_metadata(self.metadata)
 
     def protocol_or_legacy(self) -> Protocol:
         """What the table requires, where a table without a protocol counts as (1,1), with a warning."""

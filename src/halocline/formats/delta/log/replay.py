@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import DeletionVector, DomainMetadata, Txn
 from halocline.formats.delta.actions.locations import Locations
+from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import live_files
 from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns
@@ -177,8 +178,8 @@ class Replay:
         metadata = self.header.metadata
         if metadata is None:
             return frozenset()
-        columns = Schema.parse(metadata.schema_string, metadata.configuration).walk()
-        return frozenset(column.physical for column in columns if column.type == "timestamp_ntz")
+        columns = Schema.of(metadata.schema, mode_of(metadata.configuration)).walk()
+        return frozenset(column.physical for column in columns if column.type.name == "timestamp_ntz")
 
     def tombstones(self) -> pa.Table:
         """The files that were removed and are remembered, newest word only."""

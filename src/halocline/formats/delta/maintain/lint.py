@@ -30,6 +30,7 @@ from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
+from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.features.approval import Approve
@@ -218,7 +219,7 @@ def fix(
         protocol=protocol,
         protocol_action=header.protocol_action,
         metadata=header.metadata,
-        columns=Schema.parse(metadata.schema_string, metadata.configuration),
+        columns=Schema.of(metadata.schema, mode_of(metadata.configuration)),
         release=own_release(),
         operation="write",
         header=header,

@@ -24,12 +24,13 @@ from halocline.compat.findings import Finding, protocol_findings
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.request import is_request
-from halocline.formats.delta.actions.action import Action
-from halocline.formats.delta.configuration.metadata_rules import ID, MAX_ID, MODE, PHYSICAL_NAME
+from halocline.formats.delta.actions.action import Action, Metadata
+from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, is_mapped
 from halocline.formats.delta.features.usage import in_action, in_metadata, uses_always
 from halocline.formats.delta.log.header import TableHeader
 from halocline.formats.delta.snapshot.inspection import lenient_protocol
 from halocline.formats.delta.snapshot.protocol_history import REPAIR_PROTOCOL, REPLACES_TABLE, ProtocolHistory, Step
+from halocline.schema.visitor import walk
 
 HURTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -130,7 +131,7 @@ def problems(
     yield from _oddities(written, misspelt)
     yield from _misspelt(misspelt)
     yield from _lost(history)
-    yield from _disagreements(protocol.repaired(), metadata, lost | set(misspelt.values()))
+    yield from _disagreements(protocol.repaired(), header, lost | set(misspelt.values()))
     yield from _stored_requests(metadata)
     yield from _unasked(header, protocol, history, actions_since)
     if not any(finding.fatal for finding in written):
@@ -186,19 +187,19 @@ def _lost(history: ProtocolHistory) -> Iterator[Problem]:
         yield Problem("LOST_FEATURES", what, Repair(adds=gone), doubt)
 
 
-def _disagreements(protocol: Protocol, metadata: TableMetadata, told: frozenset[str]) -> Iterator[Problem]:
-    for finding in disagreements(protocol, metadata):
+def _disagreements(protocol: Protocol, header: TableHeader, told: frozenset[str]) -> Iterator[Problem]:
+    for finding in disagreements(protocol, header.table_metadata):
         if finding.code == "ENABLED_NOT_SUPPORTED" and finding.feature == "columnMapping":
-            yield _unmapped(finding, metadata)
+            yield _unmapped(finding, header.metadata)
         elif finding.code == "ENABLED_NOT_SUPPORTED" and finding.feature not in told:
             yield Problem(finding.code, str(finding), Repair(adds=frozenset({finding.feature})))
         elif finding.code in ("REQUIREMENT_NOT_ENABLED", "EXCLUDED"):
             yield Problem(finding.code, str(finding))
 
 
-def _unmapped(finding: Finding, metadata: TableMetadata) -> Problem:
+def _unmapped(finding: Finding, metadata: Metadata) -> Problem:
     """A property alone maps nothing: what counts is whether the columns carry ids and physical names."""
-    mapped = [{ID, PHYSICAL_NAME} <= (each.get("metadata") or {}).keys() for _, each in metadata.fields()]
+    mapped = [is_mapped(field) for _, field in walk(metadata.schema)]
     if not any(mapped):
         what = f"{MODE}={metadata.configuration[MODE]} is stored, and no column is mapped"
         return Problem("MAPPING_NOT_DONE", what, Repair(unset=frozenset({MODE, MAX_ID})))

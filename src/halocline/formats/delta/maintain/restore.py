@@ -26,7 +26,7 @@ from halocline.formats.delta.actions.locations import Locations, locate
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.configuration import identity, in_commit_timestamps, properties, row_tracking
-from halocline.formats.delta.configuration.metadata_rules import MAX_ID
+from halocline.formats.delta.configuration.column_mapping import MAX_ID
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import adds_from, removes_from
 from halocline.formats.delta.log.live_files import vectors_in

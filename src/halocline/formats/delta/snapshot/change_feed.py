@@ -21,6 +21,7 @@ from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Add, Cdc, Commit, DeletionVector, Metadata, Remove, decode_commit
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import protocol_of
+from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot import access
@@ -127,7 +128,7 @@ class _Walk:
                 next_step=f"Ask for versions at which {_ENABLED[0]} is true.",
             )
         known = {column.physical for column in self._end.columns.walk()}
-        before = Schema.parse(metadata.schema_string, metadata.configuration)
+        before = Schema.of(metadata.schema, mode_of(metadata.configuration))
         for column in before.walk():
             if column.physical not in known:
                 raise UnsupportedError(

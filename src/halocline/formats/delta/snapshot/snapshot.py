@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +30,8 @@ from halocline.compat.release import Release
 from halocline.errors import InputError, MalformedError
 from halocline.formats.delta.actions.action import CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
 from halocline.formats.delta.configuration import in_commit_timestamps
-from halocline.formats.delta.configuration.schema import MAPPING_MODE, PHYSICAL_NAME, Schema
+from halocline.formats.delta.configuration.column_mapping import FEATURE, MODE, mode_of, stored_name
+from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.header import TableHeader, header_of
 from halocline.formats.delta.log.replay import Replay
@@ -40,9 +41,8 @@ from halocline.formats.delta.snapshot.pruning import StatsPruner
 from halocline.formats.delta.stats.predicate import Predicate
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files
+from halocline.schema.json_edge import to_json
 from halocline.storage.base import Store
-
-COLUMN_MAPPING: Final = "columnMapping"
 
 
 def own_release() -> Release:
@@ -152,10 +152,10 @@ class Snapshot:
         """Whether no later version has been committed meanwhile."""
         return not self.store.exists(DELTA.commit_path(self.version + 1))
 
-    @property
+    @cached_property
     def schema(self) -> Mapping[str, Any]:
         """The schema as parsed JSON."""
-        return self.columns.json
+        return dict(to_json(self.columns.struct))
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -254,19 +254,19 @@ def version_at(store: Store, timestamp_ms: int) -> int:
 def _columns_behind_gate(header: TableHeader, protocol: Protocol, release: Release, operation: str) -> Schema:
     """Passes the gate, and gives the schema as this protocol means it."""
     metadata = header.metadata
-    mode = metadata.configuration.get(MAPPING_MODE, "none").strip().lower()
     access.check_access(release, protocol, metadata, operation, header.root)
     for finding in disagreements(protocol, header.table_metadata):
         concerns = operation.startswith("write") or feature(protocol.format, finding.feature).kind is Kind.READER_WRITER
         if finding.code == "ENABLED_NOT_SUPPORTED" and finding.fatal and concerns:
             raise _contradiction(header, protocol, str(finding))
-    if not protocol.supports(COLUMN_MAPPING) and mode != "none":
+    mode = mode_of(metadata.configuration)
+    if not protocol.supports(FEATURE) and mode != "none":
         # Some writers store the property without mapping anything. Only where names differ would rows be lost.
-        plain = Schema.parse(metadata.schema_string)
-        if any(column.metadata.get(PHYSICAL_NAME, column.path[-1]) != column.path[-1] for column in plain.walk()):
-            raise _contradiction(header, protocol, f"{MAPPING_MODE} is {mode}, and {COLUMN_MAPPING} is not supported")
+        plain = Schema.of(metadata.schema)
+        if any(stored_name(column.field) not in (None, column.path[-1]) for column in plain.walk()):
+            raise _contradiction(header, protocol, f"{MODE} is {mode}, and {FEATURE} is not supported")
         return plain
-    return Schema.parse(metadata.schema_string, metadata.configuration)
+    return Schema.of(metadata.schema, mode)
 
 
 def _contradiction(header: TableHeader, protocol: Protocol, problem: str) -> MalformedError:

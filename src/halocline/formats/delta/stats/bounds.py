@@ -21,9 +21,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.formats.delta.configuration.schema import Column, decimal_of
-from halocline.formats.delta.configuration.type_changes import TYPE_CHANGES
+from halocline.formats.delta.configuration.schema import Column
+from halocline.formats.delta.configuration.type_widening import has_changed
 from halocline.formats.delta.stats.timestamps_text import FARTHEST_ZONE_US, days_of, microseconds_of, range_of
+from halocline.schema.collations import collation_of
+from halocline.schema.types import Primitive, decimal_of
 
 _LEAST_LONG, _MOST_LONG = -(2**63), 2**63 - 1
 _MILLISECOND_US: Final = 1000
@@ -59,11 +61,9 @@ def family_of(column: Column) -> Family | None:
 
     Text under a collation does not compare by its bytes.
     """
-    if not isinstance(column.type, str):
+    if not isinstance(column.type, Primitive) or collation_of(column.field) is not None:
         return None
-    if column.type == "string" and "__COLLATIONS" in column.metadata:
-        return None
-    return Family.DECIMAL if decimal_of(column.type) else _FAMILIES.get(column.type)
+    return Family.DECIMAL if decimal_of(column.type) else _FAMILIES.get(column.type.name)
 
 
 def arrow_type_of(column: Column, family: Family) -> pa.DataType:
@@ -130,7 +130,7 @@ def _from_text(text: str, column: Column, family: Family) -> Any:
         if family is Family.WHOLE:
             return int(text)
         if family is Family.FLOATING:
-            return _finite(single(float(text)) if column.type == "float" else float(text))
+            return _finite(single(float(text)) if column.type.name == "float" else float(text))
         if family is Family.DECIMAL:
             return Decimal(text)
     except (ValueError, InvalidOperation):
@@ -210,7 +210,7 @@ def _reader(column: Column, family: Family) -> Callable[[Any, int], Any]:
     if family is Family.WHOLE:
         return lambda value, _: value if type(value) is int and _LEAST_LONG <= value <= _MOST_LONG else None
     if family is Family.FLOATING:
-        return _single_reader if column.type == "float" else _double_reader(TYPE_CHANGES in column.metadata)
+        return _single_reader if column.type.name == "float" else _double_reader(has_changed(column.field))
     if family is Family.DECIMAL:
         return lambda value, _: value if isinstance(value, Decimal) else None
     if family is Family.TEXT:

@@ -86,7 +86,7 @@ class StatsReader:
 
 
 def _is_struct(column: Column) -> bool:
-    return not isinstance(column.type, str) and column.type.get("type") == "struct"
+    return column.field.struct is not None
 
 
 def _json_type(column: Column) -> Any:

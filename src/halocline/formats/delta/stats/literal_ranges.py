@@ -13,10 +13,11 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperati
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from halocline.formats.delta.configuration.schema import Column, decimal_of
+from halocline.formats.delta.configuration.schema import Column
 from halocline.formats.delta.stats.bounds import Family, single
 from halocline.formats.delta.stats.predicate import Literal, LiteralKind, Operator
 from halocline.formats.delta.stats.timestamps_text import days_of, microseconds_of, range_of
+from halocline.schema.types import decimal_of
 
 _EXACT: Final = Context(prec=120)
 _EXACT_IN_DOUBLE: Final = 2**53
@@ -50,7 +51,8 @@ def range_for(
         zone: The zone of timestamps without one, if known.
 
     Example:
-        >>> column = Column(("n",), ("n",), "integer", True, {})
+        >>> from halocline.schema import Field, Primitive
+        >>> column = Column(("n",), ("n",), Field("n", Primitive("integer")))
         >>> range_for(Literal(LiteralKind.NUMBER, Decimal("1.5")), Operator.LT, column, Family.WHOLE, None)
         Range(low=2, high=2)
     """
@@ -118,7 +120,7 @@ def _floating(literal: Literal, column: Column) -> Range | bool:
         return True
     if value - value != 0:
         return True
-    if column.type != "float":
+    if column.type.name != "float":
         return Range(value, value)
     # Whether Spark compares in single or in double precision depends on the literal's type.
     narrow = single(value)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from halocline.errors import InputError
 from halocline.formats.delta.configuration.schema import Column, Schema
 from halocline.formats.delta.stats.timestamps_text import days_of
+from halocline.schema.types import Array, Map
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -216,7 +217,7 @@ class _Translator:
         """The column; None if the path leads into an array or a map."""
         column = self._schema.find(path[0])
         for length in range(2, len(path) + 1):
-            if not isinstance(column.type, str) and column.type.get("type") != "struct":
+            if isinstance(column.type, Array | Map):
                 return None
             column = self._schema.find(*path[:length])
         return column
@@ -265,7 +266,7 @@ class _Translator:
         if isinstance(node, exp.Null):
             return Never()
         column = self._column(node)
-        if column is not None and column.type == "boolean":
+        if column is not None and column.type.name == "boolean":
             return Comparison(column, Operator.EQ, Literal(LiteralKind.BOOLEAN, not negated))
         return Anything()
 
@@ -307,7 +308,7 @@ class _Translator:
 
     def _like(self, node: exp.Like) -> Test:
         column, literal = self._column(node.this), _literal(node.expression)
-        if column is None or column.type != "string" or not isinstance(literal, Literal):
+        if column is None or column.type.name != "string" or not isinstance(literal, Literal):
             return Anything()
         pattern = str(literal.value)
         if found := _PREFIX_PATTERN.fullmatch(pattern):

@@ -22,24 +22,13 @@ import pyarrow.compute as pc
 import pyarrow.json as paj
 
 from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.schema import Column, JsonType, Schema, decimal_of
-from halocline.formats.delta.configuration.schema_edit import is_struct
+from halocline.formats.delta.configuration.schema import Column, Schema
+from halocline.schema import arrow
+from halocline.schema.types import DataType, Primitive, decimal_of
 
-_BOUNDED: Final[Mapping[str, pa.DataType]] = {
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "string": pa.string(),
-}
-"""The primitive types that have bounds."""
+_UNBOUNDED: Final = frozenset({"boolean", "binary"})
+"""The primitive types that have no bounds."""
 
-_ARROW: Final = {**_BOUNDED, "boolean": pa.bool_(), "binary": pa.binary()}
 _BLOCK: Final = 1 << 30
 
 _Children: TypeAlias = Mapping[tuple[str, ...], Sequence[Column]]
@@ -75,15 +64,12 @@ def partition_type(columns: Sequence[Column]) -> Any:
     """The type of `partitionValues_parsed`; None for a table without partitions."""
     if not columns:
         return None
-    return pa.struct([(column.physical[0], arrow_type(column.type)) for column in columns])
+    types = [arrow.arrow_type(each.type) if _has_arrow_type(each.type) else pa.string() for each in columns]
+    return pa.struct([(column.physical[0], type) for column, type in zip(columns, types, strict=True)])
 
 
-def arrow_type(type: JsonType) -> pa.DataType:
-    """The Arrow type of a primitive; text for one that has none."""
-    if isinstance(type, str):
-        digits = decimal_of(type)
-        return pa.decimal128(*digits) if digits is not None else _ARROW.get(type, pa.string())
-    return pa.string()
+def _has_arrow_type(type: DataType) -> bool:
+    return isinstance(type, Primitive) and (type.name in arrow.PRIMITIVES or decimal_of(type) is not None)
 
 
 def parsed_stats(stats: pa.Array, type: Any) -> pa.Array:
@@ -126,7 +112,7 @@ def _children(schema: Schema) -> _Children:
     below: dict[tuple[str, ...], list[Column]] = {}
     for column in schema.walk():
         below.setdefault(column.path[:-1], []).append(column)
-    return {column.path: below.get(column.path, []) for column in schema.walk() if is_struct(column.type)}
+    return {column.path: below.get(column.path, []) for column in schema.walk() if column.field.struct is not None}
 
 
 def _indexed(columns: Sequence[Column], below: _Children, configuration: Mapping[str, str]) -> _Kept:
@@ -170,8 +156,8 @@ def _bounds(kept: _Kept) -> Any:
     for name, below in kept:
         if isinstance(below, list):
             type = _bounds(below)
-        elif isinstance(below, str) and (below in _BOUNDED or decimal_of(below) is not None):
-            type = arrow_type(below)
+        elif _has_arrow_type(below) and below.name not in _UNBOUNDED:
+            type = arrow.arrow_type(below)
         else:
             type = None
         if type is not None:

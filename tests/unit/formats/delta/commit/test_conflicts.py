@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.commit_builders import add, ground, intent, metadata, remove, schema, vector, winner
+from tests.support.columns import field, schema
+from tests.support.commit_builders import add, ground, intent, metadata, remove, vector, winner
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import ConflictError, IncompatibleError
@@ -14,7 +15,7 @@ from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.conflicts import rebased
 from halocline.formats.delta.commit.intent import Reads
 from halocline.formats.delta.configuration import row_tracking
-from halocline.formats.delta.configuration.schema_edit import dump, field
+from halocline.schema.json_edge import dump
 
 APPEND, DELETE_READ, DELETE_DELETE = "CONCURRENT_APPEND", "CONCURRENT_DELETE_READ", "CONCURRENT_DELETE_DELETE"
 METADATA, PROTOCOL = "CONCURRENT_METADATA_CHANGE", "CONCURRENT_PROTOCOL_CHANGE"

@@ -6,11 +6,11 @@ import time
 from functools import cache
 
 import pytest
-from tests.support.commit_builders import add, remove, schema
+from tests.support.columns import field, schema
+from tests.support.commit_builders import add, remove
 
 from halocline.formats.delta.actions.action import encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.checksum import read_summary

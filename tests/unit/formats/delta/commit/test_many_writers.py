@@ -10,11 +10,10 @@ from pathlib import Path
 
 import deltalake
 import pytest
-from tests.support.commit_builders import schema
+from tests.support.columns import field, schema
 
 from halocline.formats.delta.actions.action import decode_commit
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
 from halocline.formats.delta.log.checksum import read_summary

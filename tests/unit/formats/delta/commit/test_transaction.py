@@ -7,7 +7,8 @@ import json
 import deltalake
 import pyarrow as pa
 import pytest
-from tests.support.commit_builders import add, metadata, remove, schema, vector
+from tests.support.columns import field, schema
+from tests.support.commit_builders import add, metadata, remove, vector
 
 import halocline
 from halocline.compat.protocol import Protocol
@@ -30,7 +31,6 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.identity import with_marks
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.commit_builders import schema
+from tests.support.columns import array, field, of_type, schema
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import InputError, NotFoundError, SchemaError
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction
 from halocline.formats.delta.configuration import alter
+from halocline.formats.delta.configuration.constraints import checks
 from halocline.formats.delta.configuration.identity import IdentityColumn, identity_columns
 from halocline.formats.delta.configuration.properties import KNOWN, check, count, duration_ms, flag, parse_duration_ms
-from halocline.formats.delta.configuration.schema_edit import field, fields, find
 from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.schema import Field
+from halocline.schema.visitor import walk
 
 NESTED = schema(
     "id",
     field("Name", "string"),
     field("day", "date"),
-    field("point", {"type": "struct", "fields": [field("x", "integer"), field("y", "integer")]}),
-    field("tags", {"type": "array", "elementType": "integer", "containsNull": True}),
+    field("point", schema(field("x", "integer"), field("y", "integer"))),
+    field("tags", array("integer")),
 )
 
 
@@ -34,7 +36,11 @@ def mapped(**more) -> TableState:
 
 
 def names(changed: TableState) -> list[str]:
-    return [each["name"] for each in changed.schema["fields"]]
+    return list(changed.metadata.schema.names)
+
+
+def find(state: TableState, *path: str) -> Field:
+    return state.metadata.schema.find(path)[1]
 
 
 # ---------------------------------------------------------------------- new tables
@@ -52,7 +58,7 @@ def test_new_table_has_the_least_protocol_and_both_actions():
 
 def test_new_table_under_column_mapping_has_ids_and_random_physical_names():
     made = new_table(NESTED, [], {"delta.columnMapping.mode": "name"})
-    notes = [each["metadata"] for _, each in fields(made.schema)]
+    notes = [each.metadata for _, each in walk(made.metadata.schema)]
     assert sorted(note["delta.columnMapping.id"] for note in notes) == list(range(1, 8))
     assert all(note["delta.columnMapping.physicalName"].startswith("col-") for note in notes)
     assert made.metadata.configuration["delta.columnMapping.maxColumnId"] == "7"
@@ -73,14 +79,14 @@ def test_requests_are_used_up():
         (schema(field("a b", "long")), (), "cannot"),
         (schema(field("a", "varint")), (), "unknown type"),
         (schema(field("a", "decimal(40,2)")), (), "impossible decimal"),
-        (schema(field("a", {"type": "struct", "fields": []})), (), "without fields"),
-        (schema(field("a", {"type": "map", "keyType": "string"})), (), "a type that is none"),
+        (schema(field("a", {"type": "set", "elementType": "long"})), (), "unknown type"),
+        (schema(field("a", schema())), (), "without fields"),
         (schema(field("a", "void")), (), "only void"),
         (schema("a", "b"), ("c",), "not a column"),
         (schema("a", "b"), ("a", "a"), "twice"),
         (schema("a"), ("a",), "every column"),
         (
-            schema("a", field("b", {"type": "array", "elementType": "long", "containsNull": True})),
+            schema("a", field("b", array("long"))),
             ("b",),
             "partitioned",
         ),
@@ -93,7 +99,7 @@ def test_schema_that_cannot_be_written_is_refused(columns, partitions, message):
 
 
 def test_any_name_can_be_written_under_column_mapping():
-    assert new_table(schema(field("a b;c", "long")), (), {"delta.columnMapping.mode": "name"}).schema["fields"]
+    assert new_table(schema(field("a b;c", "long")), (), {"delta.columnMapping.mode": "name"}).metadata.schema.fields
 
 
 # ---------------------------------------------------------------------- properties
@@ -138,8 +144,8 @@ def test_property_that_cannot_be_set_is_refused(values, message):
 
 def test_column_mapping_switched_on_later_keeps_names_as_physical_names():
     changed = alter.set_properties(state(), {"delta.columnMapping.mode": "name"})
-    for path, each in fields(changed.schema):
-        assert each["metadata"]["delta.columnMapping.physicalName"] == path[-1]
+    for path, each in walk(changed.metadata.schema):
+        assert each.metadata["delta.columnMapping.physicalName"] == path[-1]
     assert changed.metadata.configuration["delta.columnMapping.maxColumnId"] == "7"
 
 
@@ -197,11 +203,11 @@ def test_defaults_are_what_delta_documents():
 
 def test_constraint_is_added_and_dropped_by_name():
     changed = alter.add_constraint(state(), "Positive", "id > 0")
-    assert alter.constraints(changed.metadata) == {"positive": "id > 0"}
+    assert checks(changed.metadata.configuration) == {"positive": "id > 0"}
     assert changed.protocol.supports("checkConstraints")
     with pytest.raises(InputError, match="already"):
         alter.add_constraint(changed, "POSITIVE", "id > 1")
-    assert alter.constraints(alter.drop_constraint(changed, "positive").metadata) == {}
+    assert checks(alter.drop_constraint(changed, "positive").metadata.configuration) == {}
     with pytest.raises(NotFoundError, match="no constraint"):
         alter.drop_constraint(state(), "positive")
     assert alter.drop_constraint(state(), "positive", if_exists=True).actions == ()
@@ -213,11 +219,11 @@ def test_constraint_is_added_and_dropped_by_name():
 def test_column_is_added_at_the_end_with_an_id_of_its_own():
     changed = alter.add_columns(mapped(), [field("more", "string")])
     assert names(changed)[-1] == "more"
-    _, added = find(changed.schema, ["more"])
-    assert added["metadata"]["delta.columnMapping.id"] == 8
+    added = find(changed, "more")
+    assert added.metadata["delta.columnMapping.id"] == 8
     assert changed.metadata.configuration["delta.columnMapping.maxColumnId"] == "8"
     nested = alter.add_columns(state(), [field("z", "integer")], parent=("point",))
-    assert find(nested.schema, ["point", "z"])[1]["type"] == "integer"
+    assert find(nested, "point", "z").type == of_type("integer")
 
 
 @pytest.mark.parametrize(
@@ -239,9 +245,9 @@ def test_renamed_column_keeps_its_data_and_its_partition():
     before = mapped_with_partitions()
     changed = alter.rename_column(before, ["DAY"], "date")
     assert changed.metadata.partition_columns == ("date",)
-    assert find(changed.schema, ["date"])[1]["metadata"] == find(before.schema, ["day"])[1]["metadata"]
+    assert find(changed, "date").metadata == find(before, "day").metadata
     nested = alter.rename_column(before, ["point", "x"], "longitude")
-    assert find(nested.schema, ["point", "longitude"])
+    assert find(nested, "point", "longitude")
 
 
 def mapped_with_partitions() -> TableState:
@@ -253,7 +259,7 @@ def test_dropped_column_is_gone_and_its_id_is_not_given_out_again():
     changed = alter.drop_columns(mapped(), [["name"], ["point", "y"]])
     assert names(changed) == ["id", "day", "point", "tags"]
     again = alter.add_columns(changed, [field("name", "string")])
-    assert find(again.schema, ["name"])[1]["metadata"]["delta.columnMapping.id"] == 8
+    assert find(again, "name").metadata["delta.columnMapping.id"] == 8
 
 
 @pytest.mark.parametrize(
@@ -277,24 +283,22 @@ def test_partition_column_and_last_column_cannot_be_dropped():
 
 def test_column_is_widened_and_the_change_noted():
     before = state(enableTypeWidening="true")
-    once = alter.change_type(before, ["point", "x"], "long")
-    assert find(once.schema, ["point", "x"])[1]["metadata"] == {
-        "delta.typeChanges": [{"fromType": "integer", "toType": "long"}]
-    }
-    inside = alter.change_type(once, ["tags"], {"type": "array", "elementType": "long", "containsNull": True})
-    assert find(inside.schema, ["tags"])[1]["metadata"]["delta.typeChanges"] == [
-        {"fromType": "integer", "toType": "long", "fieldPath": "element"}
-    ]
-    twice = alter.change_type(once, ["point", "x"], "decimal(20,0)")
-    assert len(find(twice.schema, ["point", "x"])[1]["metadata"]["delta.typeChanges"]) == 2
+    once = alter.change_type(before, ["point", "x"], of_type("long"))
+    assert find(once, "point", "x").metadata == {"delta.typeChanges": ({"fromType": "integer", "toType": "long"},)}
+    inside = alter.change_type(once, ["tags"], array("long"))
+    assert find(inside, "tags").metadata["delta.typeChanges"] == (
+        {"fromType": "integer", "toType": "long", "fieldPath": "element"},
+    )
+    twice = alter.change_type(once, ["point", "x"], of_type("decimal(20,0)"))
+    assert len(find(twice, "point", "x").metadata["delta.typeChanges"]) == 2
 
 
 def test_preview_also_notes_the_version():
     made = new_table(
         NESTED, (), {"delta.feature.typeWidening-preview": "supported", "delta.enableTypeWidening": "true"}
     )
-    changed = alter.change_type(TableState(made.metadata, made.protocol), ["point", "x"], "long", version=7)
-    assert find(changed.schema, ["point", "x"])[1]["metadata"]["delta.typeChanges"][0]["tableVersion"] == 7
+    changed = alter.change_type(TableState(made.metadata, made.protocol), ["point", "x"], of_type("long"), version=7)
+    assert find(changed, "point", "x").metadata["delta.typeChanges"][0]["tableVersion"] == 7
 
 
 @pytest.mark.parametrize(
@@ -308,19 +312,19 @@ def test_preview_also_notes_the_version():
 def test_type_that_loses_values_is_refused(type, enabled, message):
     before = state(enableTypeWidening="true") if enabled else state()
     with pytest.raises(SchemaError, match=message):
-        alter.change_type(before, ["id"], type)
+        alter.change_type(before, ["id"], of_type(type))
 
 
 def test_not_null_can_be_taken_away():
     before = state(schema(field("id", "long", nullable=False), "more"))
-    assert find(alter.allow_nulls(before, ["id"]).schema, ["id"])[1]["nullable"] is True
+    assert find(alter.allow_nulls(before, ["id"]), "id").nullable is True
 
 
 def test_replaced_schema_keeps_ids_of_columns_that_stay():
     before = mapped()
     changed = alter.replace_schema(before, schema("id", "brand_new"), ())
-    kept, new = (find(changed.schema, [name])[1]["metadata"] for name in ("id", "brand_new"))
-    assert kept == find(before.schema, ["id"])[1]["metadata"]
+    kept, new = (find(changed, name).metadata for name in ("id", "brand_new"))
+    assert kept == find(before, "id").metadata
     assert new["delta.columnMapping.id"] == 8
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.columns import field, schema
 
 from halocline.errors import IncompatibleError, InputError
 from halocline.formats.delta.configuration import alter
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.features.approval import approve_change, asked_by
 from halocline.formats.delta.features.support import with_feature
@@ -15,7 +15,7 @@ SWITCH = {"delta.enableDeletionVectors": "true"}
 
 
 def table(partitioned=False, **properties):
-    columns = {"type": "struct", "fields": [field("id", "long"), field("day", "date")]}
+    columns = schema("id", field("day", "date"))
     made = new_table(columns, ("day",) if partitioned else (), properties)
     return TableState(made.metadata, made.protocol)
 

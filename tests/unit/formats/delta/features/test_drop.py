@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 from tests.support import arrow_rows
-from tests.support.commit_builders import add, schema
+from tests.support.columns import field, of_type, schema
+from tests.support.commit_builders import add
 
 from halocline.compat.features import features
 from halocline.compat.protocol import Protocol
@@ -18,7 +19,6 @@ from halocline.formats.delta.actions import deletion_vectors
 from halocline.formats.delta.actions.action import DomainMetadata, encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.drop import drop_feature
@@ -593,7 +593,7 @@ def test_only_files_with_older_types_are_written_again_when_widening_is_dropped(
     created(store, {"delta.enableTypeWidening": "true"}, [field("id", "long"), field("amount", "integer")])
     narrow = arrow_rows.written(store, numbers(1, amount=pa.array([10], pa.int32())))
     committed(store, narrow)
-    committed(store, *alter.change_type(state_of(store), ["amount"], "long").actions)
+    committed(store, *alter.change_type(state_of(store), ["amount"], of_type("long")).actions)
     wide = arrow_rows.written(store, numbers(2, amount=pa.array([2**40], pa.int64())))
     committed(store, wide)
     with pytest.raises(NotYetError):

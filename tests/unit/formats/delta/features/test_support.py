@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.commit_builders import metadata, schema
+from tests.support.columns import field, schema
+from tests.support.commit_builders import metadata
 
 from halocline.errors import InputError, MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import ProtocolAction
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.features.drop_plan import plan_drop
 from halocline.formats.delta.features.support import (

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.commit_builders import add, metadata, remove, schema, vector
+from tests.support.columns import field, schema
+from tests.support.commit_builders import add, metadata, remove, vector
 
 from halocline.formats.delta.actions.action import (
     DomainMetadata,
@@ -25,12 +26,12 @@ from halocline.formats.delta.actions.action import (
     encode_commit,
 )
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.checkpoint_write import SIDECAR_ROWS, classic_path, is_due, write_checkpoint
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.pointer import decode_pointer
+from halocline.schema.json_edge import dump
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
 
@@ -197,7 +198,7 @@ EVERY_TYPE = schema(
     field("ntz", "timestamp_ntz"),
     field("flag", "boolean"),
     field("bin", "binary"),
-    field("st", {"type": "struct", "fields": [field("x", "long"), field("y", "string")]}),
+    field("st", schema(field("x", "long"), field("y", "string"))),
     field("arr", {"type": "array", "elementType": "long", "containsNull": True}),
 )
 BOUNDS = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.support.commit_builders import add, metadata, remove, schema, vector
+from tests.support.columns import field, schema
+from tests.support.commit_builders import add, metadata, remove, vector
 
 from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction, Remove, Txn, encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checksum import Step, decode_summary, path_of, read_summary

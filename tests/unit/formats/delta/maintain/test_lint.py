@@ -6,7 +6,8 @@ import json
 
 import pyarrow as pa
 import pytest
-from tests.support.commit_builders import add, schema
+from tests.support.columns import field, schema
+from tests.support.commit_builders import add
 from tests.support.log_builder import parquet_of
 
 from halocline.compat.breaks import WRITING, Client
@@ -14,12 +15,12 @@ from halocline.compat.features import features
 from halocline.compat.release import Release
 from halocline.errors import ConflictError, IncompatibleError
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
-from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.maintain.lint import fix, lint
 from halocline.formats.delta.maintain.lint_rules import HURTS
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
+from halocline.schema.json_edge import dump
 from halocline.storage import open_store
 from halocline.storage.faulty import FaultyStore
 from halocline.storage.memory import MemoryStore

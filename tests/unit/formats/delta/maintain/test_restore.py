@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.commit_builders import add, remove, schema, vector
+from tests.support.columns import field, schema
+from tests.support.commit_builders import add, remove, vector
 
 from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Add, DomainMetadata
@@ -12,7 +13,6 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.identity import identity_columns, with_marks
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.features.drop import drop_feature
 from halocline.formats.delta.log.live_files import vectors_in
@@ -132,7 +132,7 @@ def test_identity_marks_only_move_forward():
     store = created(columns=schema(field("id", "long", metadata=notes)))
     commit(store, with_marks(Snapshot.load(store).metadata, {"id": 9}), add("a"))
     restore(store, 0)
-    assert identity_columns(Snapshot.load(store).schema)[0].mark == 9
+    assert identity_columns(Snapshot.load(store).metadata.schema)[0].mark == 9
     assert paths(store) == []
 
 

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.commit_builders import add, metadata, remove, schema
+from tests.support.columns import field, schema
+from tests.support.commit_builders import add, metadata, remove
 
 from halocline.errors import IncompatibleError, InputError, NotFoundError, UnavailableError, UnsupportedError
 from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
 from halocline.formats.delta.actions.deletion_vectors import file_path, write_file
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.maintain.vacuum import is_hidden, vacuum
 from halocline.formats.delta.snapshot.snapshot import Snapshot
