@@ -66,7 +66,7 @@ class SpanSet:
 
     Example:
         >>> reads = SpanSet.parse("[1.3.3, 1.6.0)", "1.6.3")
-        >>> Version.parse("1.6.0") in reads, str(reads.next_boundary(Version.parse("1.6.0")))
+        >>> Version.parse("1.6.0") in reads, str(reads.first_from(Version.parse("1.6.0")))
         (False, '1.6.3')
     """
 
@@ -120,10 +120,6 @@ class SpanSet:
     def boundaries(self) -> tuple[Version, ...]:
         """Every version at which membership changes, in order."""
         return tuple(bound for span in self.spans for bound in (span.since, span.until) if bound is not None)
-
-    def next_boundary(self, version: Version) -> Version | None:
-        """The first version above `version` at which membership changes."""
-        return next((bound for bound in self.boundaries if bound > version), None)
 
     def first_from(self, version: Version) -> Version | None:
         """The smallest member that is not below `version`."""

@@ -102,16 +102,6 @@ def test_the_laws_of_set_algebra_hold(a, b, c):
 
 
 @given(span_sets, bounds)
-def test_the_next_boundary_is_the_first_change_of_membership(spans, version):
-    boundary = spans.next_boundary(version)
-    above = [other for other in UNIVERSE if other > version]
-    changed = [other for other in above if (other in spans) != (version in spans)]
-    assert boundary == (changed[0] if changed else None)
-    between = [other for other in above if boundary is None or other < boundary]
-    assert {other in spans for other in between} <= {version in spans}
-
-
-@given(span_sets, bounds)
 def test_the_first_member_from_a_version_is_the_smallest(spans, version):
     expected = min((other for other in members(spans) if other >= version), default=None)
     assert spans.first_from(version) == expected

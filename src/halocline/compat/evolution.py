@@ -23,21 +23,8 @@ from halocline.compat.features import feature, features, find_feature, rules
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.normal_form import required_closure
 from halocline.compat.protocol import Protocol
-from halocline.compat.request import FEATURE_PREFIX, Request, check_stored, is_request, stored_configuration
-from halocline.errors import InputError, UnsupportedError
-
-__all__ = [
-    "Change",
-    "Evolution",
-    "alter",
-    "auto_features",
-    "check_protocol_requirements",
-    "check_stored",
-    "for_new_table",
-    "minimum_from_metadata",
-    "required_minimum_protocol",
-    "stored_configuration",
-]
+from halocline.compat.request import FEATURE_PREFIX, Request, is_request, stored_configuration
+from halocline.errors import InputError
 
 DEFAULT_VERSIONS: Final = (1, 2)
 """The numbers of a new table that asks for nothing."""
@@ -63,14 +50,12 @@ class Evolution:
         protocol: The protocol to write.
         metadata: The metadata to store, without requests.
         reasons: Each feature that came in and why, in order of name.
-        notes: What was asked for and had no effect, and what was changed in the metadata.
     """
 
     before: Protocol | None
     protocol: Protocol
     metadata: TableMetadata
     reasons: tuple[Change, ...] = ()
-    notes: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -130,18 +115,17 @@ def alter(existing: Protocol, metadata: TableMetadata, *, named: Iterable[str] =
         (2,5) columnMapping: delta.columnMapping.mode other than none is set
     """
     request = Request.read(metadata.configuration)
-    reasons, notes = _Reasons(), list[str]()
-    protocol = _with_versions(existing, request, reasons, notes)
+    reasons = _Reasons()
+    protocol = _with_versions(existing, request, reasons)
     protocol = _with_named(protocol, [*request.named, *named], reasons)
     stored = metadata.with_configuration(stored_configuration(metadata.configuration))
     for record in features("delta").values():
         if not existing.supports(record.name) and record.strip_unless_supported & stored.field_annotations:
             stored = stored.without_annotations(record.strip_unless_supported)
-            notes.append(f"the table does not support {record.name}: its annotations were taken out of the schema")
     protocol = _with_switched_on(protocol, stored, reasons)
     _check_create_only(existing, protocol)
     _check_agreement(protocol, stored)
-    return Evolution(existing, protocol, stored, reasons.of(protocol.features - existing.features), tuple(notes))
+    return Evolution(existing, protocol, stored, reasons.of(protocol.features - existing.features))
 
 
 def auto_features(metadata: TableMetadata, protocol: Protocol) -> frozenset[str]:
@@ -153,78 +137,6 @@ def auto_features(metadata: TableMetadata, protocol: Protocol) -> frozenset[str]
     """
     listed = {feature(protocol.format, name).name for name in protocol.writer_features or ()}
     return required_closure(protocol.format, listed | added_by(metadata, protocol))
-
-
-def minimum_from_metadata(metadata: TableMetadata) -> Protocol:
-    """The lowest protocol that this metadata, requests included, can be written under.
-
-    Numbers count only if both are asked for.
-
-    Example:
-        >>> print(minimum_from_metadata(TableMetadata({"delta.feature.vacuumProtocolCheck": "supported"})))
-        (3,7|R: vacuumProtocolCheck|W: vacuumProtocolCheck)
-    """
-    return _minimum(metadata, Request.read(metadata.configuration), _Reasons())
-
-
-def required_minimum_protocol(metadata: TableMetadata) -> tuple[tuple[int, int], tuple[str, ...]]:
-    """The numbers that releases up to 2.2 required for this metadata, and the features that led to them, in order.
-
-    The reader number is 0 where nothing concerns readers. Those releases refused identity columns altogether; the
-    number that was set aside for them is given all the same.
-
-    Example:
-        >>> required_minimum_protocol(TableMetadata({"delta.appendOnly": "true", "delta.constraints.a": "x > 0"}))
-        ((0, 3), ('appendOnly', 'checkConstraints'))
-    """
-    used = tuple(name for name in _OLD_ORDER if _used_by_old_rules(name, metadata))
-    pairs = [feature("delta", name).legacy or (0, 0) for name in used]
-    return (max((reader for reader, _ in pairs), default=0), max((writer for _, writer in pairs), default=0)), used
-
-
-def check_protocol_requirements(metadata: TableMetadata, current: Protocol) -> Protocol | None:
-    """What releases up to 2.2 raised an existing table's protocol to, or None if it was high enough.
-
-    Example:
-        >>> metadata = TableMetadata({"delta.enableChangeDataFeed": "true"})
-        >>> print(check_protocol_requirements(metadata, Protocol.delta(1, 2)))
-        (1,4)
-    """
-    check_stored(metadata)
-    if current.has_lists:
-        raise UnsupportedError(
-            "releases up to 2.2 know no feature lists",
-            sides={"table": str(current), "they know": "(1,1) to (2,6)"},
-            next_step="Use alter, which follows current releases.",
-        )
-    (reader, writer), used = required_minimum_protocol(metadata)
-    if "identityColumns" in used:
-        raise UnsupportedError(
-            "releases up to 2.2 refuse identity columns",
-            sides={"schema": "has an identity column", "they know": ", ".join(_OLD_ORDER[:5])},
-            next_step="Use alter, which follows current releases.",
-        )
-    if current.reader >= reader and current.writer >= writer:
-        return None
-    return Protocol.delta(max(current.reader, reader), max(current.writer, writer))
-
-
-_OLD_ORDER: Final = (
-    "invariants",
-    "appendOnly",
-    "checkConstraints",
-    "generatedColumns",
-    "changeDataFeed",
-    "identityColumns",
-    "columnMapping",
-)
-
-
-def _used_by_old_rules(name: str, metadata: TableMetadata) -> bool:
-    if name == "appendOnly":
-        # Those releases looked whether the property is there, not what it says.
-        return "delta.appendOnly" in metadata.configuration
-    return any(rule.holds(metadata) for rule in feature("delta", name).enabled_by)
 
 
 class _Reasons:
@@ -268,7 +180,7 @@ def _pair(reader: int, writer: int) -> Protocol:
     return Protocol.delta(reader, writer)
 
 
-def _with_versions(existing: Protocol, request: Request, reasons: _Reasons, notes: list[str]) -> Protocol:
+def _with_versions(existing: Protocol, request: Request, reasons: _Reasons) -> Protocol:
     if request.reader is None and request.writer is None:
         return existing
     reader = existing.reader if request.reader is None else request.reader
@@ -280,11 +192,8 @@ def _with_versions(existing: Protocol, request: Request, reasons: _Reasons, note
             next_step="Ask for both versions, or for features by name.",
         )
     wanted = Protocol.delta(reader, writer)
-    merged = existing.merged(wanted)
     reasons.add(wanted.implied, f"versions ({reader},{writer}) stand for it")
-    if merged == existing and (reader < existing.reader or writer < existing.writer):
-        notes.append(f"versions ({reader},{writer}) add nothing to {existing}, and versions are never lowered")
-    return merged
+    return existing.merged(wanted)
 
 
 def _with_named(protocol: Protocol, named: Iterable[str], reasons: _Reasons) -> Protocol:

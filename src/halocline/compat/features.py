@@ -137,11 +137,6 @@ class Feature:
         return self.kind is not Kind.UNKNOWN
 
     @property
-    def droppable(self) -> bool:
-        """True if there is a way to take it out of a table."""
-        return self.drop is not None
-
-    @property
     def enabling_properties(self) -> dict[str, str]:
         """The properties that switch it on; empty if none do, or if what to set is not known.
 

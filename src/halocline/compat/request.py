@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from halocline.compat.features import features, find_feature, rules
-from halocline.compat.metadata import TableMetadata
-from halocline.errors import InputError, MalformedError
+from halocline.errors import InputError
 
 MIN_READER_VERSION: Final = "delta.minReaderVersion"
 MIN_WRITER_VERSION: Final = "delta.minWriterVersion"
@@ -76,25 +75,6 @@ def stored_configuration(configuration: Mapping[str, str]) -> dict[str, str]:
         {'a': 'b'}
     """
     return {key: value for key, value in configuration.items() if not is_request(key)}
-
-
-def check_stored(metadata: TableMetadata) -> None:
-    """Refuses the metadata of an existing table that has requests among its stored properties.
-
-    Example:
-        >>> check_stored(TableMetadata({"delta.appendOnly": "true"}))
-    """
-    stray = sorted(filter(is_request, metadata.configuration))
-    if stray:
-        raise MalformedError(
-            f"the table stores {', '.join(stray)}, which belong into its protocol",
-            condition="MALFORMED_METADATA",
-            sides={
-                "stored": ", ".join(f"{key}={metadata.configuration[key]}" for key in stray),
-                "expected": "no property that asks for a protocol",
-            },
-            next_step="Remove these properties from the table.",
-        )
 
 
 def _version(asked: Mapping[str, str], key: str, defined: tuple[int, ...]) -> int | None:

@@ -4,19 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from halocline.compat.evolution import (
-    alter,
-    auto_features,
-    check_protocol_requirements,
-    check_stored,
-    for_new_table,
-    minimum_from_metadata,
-    required_minimum_protocol,
-    stored_configuration,
-)
+from halocline.compat.evolution import alter, auto_features, for_new_table
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
-from halocline.errors import HaloclineError, InputError, MalformedError, NotFoundError, UnsupportedError
+from halocline.compat.request import is_request, stored_configuration
+from halocline.errors import HaloclineError, InputError, NotFoundError
 from halocline.schema.json_edge import struct_from_json
 
 W = "inCommitTimestamp"
@@ -181,7 +173,7 @@ def test_each_row_of_the_transition_table_gives_its_protocol(row):
 @pytest.mark.parametrize("row", TRANSITIONS.values(), ids=TRANSITIONS.keys())
 def test_no_row_of_the_transition_table_stores_what_was_asked_for(row):
     stored = for_new_table(table(row.create or {}, row.schema), row.defaults).metadata
-    check_stored(stored)
+    assert not any(map(is_request, stored.configuration))
     asked = {**(row.defaults or {}), **(row.create or {})}
     requests = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.")
     assert stored.configuration == {key: value for key, value in asked.items() if not key.startswith(requests)}
@@ -287,10 +279,8 @@ def test_altering_does_not_tidy_a_protocol_that_already_suffices(text):
     )
 
 
-def test_lower_versions_are_noted_and_ignored():
-    evolution = alter(Protocol.delta(1, 4), TableMetadata(versions(1, 2)))
-    assert not evolution.changed
-    assert evolution.notes == ("versions (1,2) add nothing to (1,4), and versions are never lowered",)
+def test_lower_versions_are_ignored():
+    assert not alter(Protocol.delta(1, 4), TableMetadata(versions(1, 2))).changed
 
 
 def test_unknown_features_of_the_table_survive_an_alter():
@@ -314,7 +304,6 @@ def test_annotations_that_an_old_table_never_supported_are_taken_out_of_its_sche
     evolution = alter(Protocol.delta(1, 2), table({}, GENERATED))
     assert not evolution.changed
     assert evolution.metadata.field_annotations == frozenset()
-    assert "generatedColumns" in evolution.notes[0]
     kept = alter(Protocol.delta(1, 4), table({}, GENERATED))
     assert kept.metadata.field_annotations == {"delta.generationExpression"}
 
@@ -407,16 +396,6 @@ def test_requests_are_not_among_the_stored_properties_whatever_their_case():
     assert stored_configuration(asked) == {"b": "c"}
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.appendOnly", "delta.ignoreProtocolDefaults"],
-)
-def test_an_existing_table_that_stores_a_request_is_malformed(key):
-    with pytest.raises(MalformedError, match=key) as caught:
-        check_protocol_requirements(TableMetadata({key: "2"}), Protocol.delta(1, 2))
-    assert caught.value.condition == "MALFORMED_METADATA"
-
-
 # ---------------------------------------------------------------- the pieces
 
 
@@ -427,81 +406,6 @@ def test_auto_features_are_listed_or_switched_on_and_closed():
         "rowTracking",
         "domainMetadata",
     }
-
-
-@pytest.mark.parametrize(
-    ("asked", "protocol"),
-    [
-        ({}, "(1,1)"),
-        (versions(1, 4), "(1,4)"),
-        (versions(writer=4), "(1,1)"),
-        (versions(1, 4) | CHANGE_FEED, "(1,4)"),
-        (CHANGE_FEED, "(1,7|W: changeDataFeed)"),
-        (named(RW), f"(3,7|R: {RW}|W: {RW})"),
-    ],
-)
-def test_the_minimum_from_metadata_counts_versions_only_in_pairs(asked, protocol):
-    assert str(minimum_from_metadata(TableMetadata(asked))) == protocol
-
-
-# ---------------------------------------------------------------- older releases
-
-
-OLD = {
-    "nothing": ({}, None, (0, 0), ()),
-    "an invariant": ({}, schema(column(**{"delta.invariants": "{}"})), (0, 2), ("invariants",)),
-    "append-only": ({"delta.appendOnly": "true"}, None, (0, 2), ("appendOnly",)),
-    "append-only off": ({"delta.appendOnly": "false"}, None, (0, 2), ("appendOnly",)),
-    "a constraint": ({"delta.constraints.positive": "a > 0"}, None, (0, 3), ("checkConstraints",)),
-    "a generated column": ({}, GENERATED, (0, 4), ("generatedColumns",)),
-    "change feed": (CHANGE_FEED, None, (0, 4), ("changeDataFeed",)),
-    "column mapping": (BY_NAME, None, (2, 5), ("columnMapping",)),
-    "an identity column": ({}, schema(column(**{"delta.identity.start": 1})), (0, 6), ("identityColumns",)),
-    "several": (
-        {"delta.appendOnly": "true", "delta.constraints.c": "true"} | CHANGE_FEED,
-        schema(column(**{"delta.invariants": "{}"})),
-        (0, 4),
-        ("invariants", "appendOnly", "checkConstraints", "changeDataFeed"),
-    ),
-    "identity and mapping": (
-        BY_NAME,
-        schema(column(**{"delta.identity.start": 1})),
-        (2, 6),
-        ("identityColumns", "columnMapping"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("asked", "columns", "pair", "used"), OLD.values(), ids=OLD.keys())
-def test_older_releases_required_the_highest_pair_of_what_is_used(asked, columns, pair, used):
-    assert required_minimum_protocol(table(asked, columns)) == (pair, used)
-
-
-@pytest.mark.parametrize(
-    ("current", "asked", "raised"),
-    [
-        ("(1,2)", {"delta.appendOnly": "true"}, None),
-        ("(1,2)", CHANGE_FEED, "(1,4)"),
-        ("(1,6)", BY_NAME, "(2,6)"),
-        ("(1,1)", {"delta.constraints.c": "true"}, "(1,3)"),
-    ],
-)
-def test_older_releases_raised_each_number_to_what_is_required(current, asked, raised):
-    result = check_protocol_requirements(TableMetadata(asked), Protocol.parse(current))
-    assert (None if result is None else str(result)) == raised
-
-
-def test_older_releases_refuse_lists_and_identity_columns():
-    with pytest.raises(UnsupportedError, match="feature lists"):
-        check_protocol_requirements(TableMetadata(), Protocol.delta(1, 7))
-    with pytest.raises(UnsupportedError, match="identity"):
-        check_protocol_requirements(table({}, schema(column(**{"delta.identity.start": 1}))), Protocol.delta(1, 2))
-
-
-def test_the_same_statement_gives_two_protocols_in_old_and_new_releases():
-    metadata = TableMetadata(CHANGE_FEED)
-    assert str(check_protocol_requirements(metadata, Protocol.delta(1, 2))) == "(1,4)"
-    assert str(alter(Protocol.delta(1, 2), metadata).protocol) == "(1,7|W: appendOnly,changeDataFeed,invariants)"
 
 
 def test_an_unknown_feature_in_a_request_lists_near_names():

@@ -6,8 +6,8 @@ from halocline.errors import InputError
 from halocline.fleet.core.effects import Admit, CommitRecords, Refuse, Renew
 from halocline.fleet.core.events import Join, Leave, MoveTable, Observe, Raise, RemoveMember, StartDowngrade
 from halocline.fleet.core.ladder_state import View
-from halocline.fleet.core.level import BlockerKind, left_behind, plan_raise
-from halocline.fleet.core.members import who_lacks, who_needs, who_uses
+from halocline.fleet.core.level import BlockerKind, plan_raise
+from halocline.fleet.core.members import who_needs, who_uses
 from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report
 
 from .fleets import DELTA, HUDI, LEASE, MARGIN, WINDOW, Run, granted, key, refusal, uses
@@ -273,7 +273,6 @@ def test_force_goes_over_the_heads_of_those_who_do_not_speak_and_is_recorded():
     assert refusal(run.do(Raise("delta", 3, "me", force=True))).next_step == "Force needs a reason."
     assert isinstance(run.do(Raise("delta", 3, "me", "trino is being retired", force=True))[0], CommitRecords)
     assert run.state.fleet.members[key("trino", 0)].excused == {"delta": 3}
-    assert [each.who for each in left_behind(run.state, 0)] == ["trino"]
 
 
 def test_force_does_not_go_over_the_heads_of_those_who_speak():
@@ -282,7 +281,7 @@ def test_force_does_not_go_over_the_heads_of_those_who_speak():
     assert refusal(run.do(Raise("delta", 3, "me", "now", force=True))).condition == "LEVEL_BLOCKED"
 
 
-def test_questions_about_who_uses_needs_and_lacks_something():
+def test_questions_about_who_uses_and_needs_something():
     run = Run(terms=FleetTerms(LEASE, MARGIN, WINDOW, provides=frozenset({"watch"})))
     run.join("etl", tables=uses("lake/t"), features=frozenset({"lsm"}))
     run.join("bi", needs=frozenset({"watch"}))
@@ -292,10 +291,9 @@ def test_questions_about_who_uses_needs_and_lacks_something():
         for who in (
             who_uses(run.state, "lake/t", 0),
             who_needs(run.state, "watch", 0),
-            who_lacks(run.state, "lsm", 0),
         )
     ]
-    assert names == [["etl#1", "trino"], ["bi#1"], ["bi#1", "trino"]]
+    assert names == [["etl#1", "trino"], ["bi#1"]]
 
 
 def test_whoever_joins_on_the_way_down_must_support_both_levels():

@@ -240,11 +240,6 @@ def test_nothing_is_supported_by_what_nobody_knows(release):
     assert supported_by(release) == {}
 
 
-def test_no_level_allows_an_unknown_feature():
-    assert shipped()["delta"].level_for(["warp"]) is None
-    assert shipped()["delta"].level_for([]) == 1
-
-
 def test_an_operator_has_a_name_that_can_be_one():
     assert Report(operator_name(), 0, "").identity == operator_name()
 

@@ -145,10 +145,6 @@ class History:
             return SpanSet()
         return self._clients(self._under(flags), version)
 
-    def peers_for(self, version: str | Version, *, flags: Collection[str] = ()) -> SpanSet:
-        """Every version that one program on both ends can work with, whichever side it takes."""
-        return self.servers_for(version, flags=flags) & self.clients_for(version, flags=flags)
-
     def check(self, *, client: str | Version, server: str | Version, flags: Collection[str] = ()) -> HistoryVerdict:
         """Can they work together? Names every feature that the server lacks although the client requires it.
 

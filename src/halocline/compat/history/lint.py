@@ -27,28 +27,19 @@ class Rule(StrEnum):
     """The rules, each with what it demands."""
 
     REQUIRED_BEFORE_PROVIDED = "required-before-provided"
+    """Servers provide a feature no later than clients require it."""
     REMOVED_BEFORE_UNUSED = "removed-before-unused"
+    """Clients stop requiring a feature no later than servers remove it."""
     ID_REUSED = "id-reused"
+    """An id means one feature for ever."""
     INFINITE_MINIMUM = "infinite-minimum"
+    """For every release there is a peer that can work with it."""
     FALLING_MINIMUM = "falling-minimum"
+    """A later release never accepts peers that an earlier one refused."""
     CONSTANT_TOO_LOW = "constant-too-low"
+    """A shipped constant keeps out peers that lack a feature."""
     CONSTANT_TOO_HIGH = "constant-too-high"
-
-    @property
-    def demand(self) -> str:
-        """What a history must do to satisfy this rule."""
-        return _DEMANDS[self]
-
-
-_DEMANDS = {
-    Rule.REQUIRED_BEFORE_PROVIDED: "servers provide a feature no later than clients require it",
-    Rule.REMOVED_BEFORE_UNUSED: "clients stop requiring a feature no later than servers remove it",
-    Rule.ID_REUSED: "an id means one feature for ever",
-    Rule.INFINITE_MINIMUM: "for every release there is a peer that can work with it",
-    Rule.FALLING_MINIMUM: "a later release never accepts peers that an earlier one refused",
-    Rule.CONSTANT_TOO_LOW: "a shipped constant keeps out peers that lack a feature",
-    Rule.CONSTANT_TOO_HIGH: "a shipped constant lets in every peer that fits",
-}
+    """A shipped constant lets in every peer that fits."""
 
 
 @dataclass(frozen=True, slots=True)

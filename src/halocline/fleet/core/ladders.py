@@ -37,21 +37,6 @@ class FormatLadder:
         used = frozenset[str]().union(*(names for each, names in self.features.items() if each <= level))
         return Protocol.of(self.ladder.name, used)
 
-    def level_for(self, features: Iterable[str]) -> int | None:
-        """The least level that allows these table features; None if no level does.
-
-        Example:
-            >>> shipped()["delta"].level_for(["deletionVectors"])
-            4
-        """
-        wanted = frozenset(features)
-        allowed: frozenset[str] = frozenset()
-        for level, names in sorted(self.features.items()):
-            allowed |= self.protocol(level).features | names
-            if wanted <= allowed:
-                return level
-        return None
-
 
 @cache
 def shipped() -> Mapping[str, FormatLadder]:

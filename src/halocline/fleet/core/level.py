@@ -99,17 +99,6 @@ def plan_raise(state: State, ladder: str, level: int, at: int, rules: FleetRules
     )
 
 
-def left_behind(state: State, at: int) -> tuple[Blocker, ...]:
-    """The live members that do not speak and cannot work with the fleet as it stands: only tables can refuse them."""
-    return tuple(
-        blocker
-        for ladder, ladder_state in sorted(state.fleet.ladder_states.items())
-        for member in state.fleet.live(at)
-        if not member.speaks and member.uses(ladder)
-        for blocker in _objection(state.fleet, member, ladder, ladder_state.level, frozenset(), RULES)
-    )
-
-
 def effective_policy(fleet: Fleet, ladder: str, at: int, rules: FleetRules = RULES) -> Policy:
     """What makes the level rise now; `hold` while a hold keeps it where it stands."""
     ladder_state = fleet.ladder_states[ladder]

@@ -160,12 +160,6 @@ def who_uses(state: State, table: str, at: int) -> tuple[Member, ...]:
     return tuple(sorted(using, key=lambda member: member.report.key))
 
 
-def who_lacks(state: State, feature: str, at: int) -> tuple[Member, ...]:
-    """The live members that do not provide a feature; those of whom nothing is known are among them."""
-    lacking = (member for member in state.fleet.live(at) if feature not in member.report.features)
-    return tuple(sorted(lacking, key=lambda member: member.report.key))
-
-
 def who_needs(state: State, feature: str, at: int) -> tuple[Member, ...]:
     """The live members that would break if the fleet's services stopped providing a feature."""
     needing = (member for member in state.fleet.live(at) if feature in member.report.needs)

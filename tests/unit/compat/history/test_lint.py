@@ -147,7 +147,3 @@ def test_shipped_history_reports_the_stale_constant():
         "servers [1.2.755, 1.2.880) ship minimum client 1.2.288, computed is 1.2.676: "
         "clients in [1.2.288, 1.2.676) are let in though transaction/reply_error would be missing"
     )
-
-
-def test_every_rule_says_what_it_demands():
-    assert all(rule.demand for rule in Rule)

@@ -124,24 +124,6 @@ def encode(positions: Iterable[int]) -> bytes:
     return _PORTABLE.to_bytes(4, "little") + data
 
 
-def inline(positions: Iterable[int]) -> DeletionVector:
-    """A descriptor that carries its vector itself.
-
-    Example:
-        >>> from halocline.storage.memory import MemoryStore
-        >>> list(read_positions(MemoryStore(), inline([0, 9])))
-        [0, 9]
-    """
-    bitmap = BitMap64(positions)
-    data = encode(bitmap)
-    return DeletionVector(
-        storage_type="i",
-        path_or_inline_dv=z85.encode(data + bytes(-len(data) % 4)),
-        size_in_bytes=len(data),
-        cardinality=len(bitmap),
-    )
-
-
 def write_file(
     store: Store, vectors: Sequence[Iterable[int]], *, prefix: str = "", file_id: uuid.UUID | None = None
 ) -> list[DeletionVector]:

@@ -1,8 +1,8 @@
 """Domain metadata: named configurations in the log, owned by a feature or by a user.
 
-Names that begin with `delta.` belong to the format's features; a user may neither set nor remove them. Everything
-else is a user's own. A domain is taken away by a tombstone that still carries the last configuration, so that the
-change can be read both ways. Domains that nobody here knows are kept as they are.
+Names that begin with `delta.` belong to the format's features, everything else is a user's own. A domain is taken away
+by a tombstone that still carries the last configuration, so that the change can be read both ways. Domains that are not
+known here are kept as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from halocline.errors import DeniedError, InputError, NotFoundError
+from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Action, DomainMetadata
 
 if TYPE_CHECKING:
@@ -18,36 +18,6 @@ if TYPE_CHECKING:
 
 SYSTEM_PREFIX: Final = "delta."
 FEATURE: Final = "domainMetadata"
-
-
-def user_domain(domain: str, configuration: str) -> DomainMetadata:
-    """The action that sets a user's domain.
-
-    Raises:
-        DeniedError: The name belongs to the format.
-
-    Example:
-        >>> user_domain("billing", '{"owner": "finance"}')
-        DomainMetadata(domain='billing', configuration='{"owner": "finance"}', removed=False)
-    """
-    _check_not_system(domain)
-    return DomainMetadata(domain, configuration)
-
-
-def user_domain_removal(domain: str, present: Mapping[str, DomainMetadata]) -> DomainMetadata:
-    """The tombstone for a user's domain, with the configuration it had.
-
-    Raises:
-        DeniedError: The name belongs to the format.
-        NotFoundError: The table has no such domain.
-    """
-    _check_not_system(domain)
-    if domain not in present:
-        raise NotFoundError(
-            f"the table has no domain {domain!r}",
-            sides={"asked for": domain, "present": ", ".join(sorted(present)) or "none"},
-        )
-    return DomainMetadata(domain, present[domain].configuration, removed=True)
 
 
 def after(present: Mapping[str, DomainMetadata], actions: Iterable[Action]) -> dict[str, DomainMetadata]:
@@ -80,12 +50,4 @@ def check(actions: Iterable[Action], protocol: Protocol) -> None:
             condition="FEATURE_DEPENDENCY",
             sides={"table": str(protocol), "needed": FEATURE},
             next_step=f"Set {'delta.feature.' + FEATURE}=supported on the table first.",
-        )
-
-
-def _check_not_system(domain: str) -> None:
-    if domain.startswith(SYSTEM_PREFIX):
-        raise DeniedError(
-            f"domain {domain!r} belongs to the format; only its feature changes it",
-            sides={"asked for": domain, "free to use": f"any name that does not begin with {SYSTEM_PREFIX}"},
         )

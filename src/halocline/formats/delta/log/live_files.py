@@ -9,7 +9,7 @@ that can be compared. `log_path` is the same as the log spells it, for whoever w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, Final
@@ -242,8 +242,3 @@ def check_unique(paths: pa.ChunkedArray, table: str) -> None:
     twice = [row["values"] for row in pc.value_counts(paths).to_pylist() if row["counts"] > 1]
     if twice:
         raise malformed(f"the log of {table}", f"lists {twice[0]!r} more than once")
-
-
-def mask_of(values: Iterable[bool]) -> pa.Array:
-    """A boolean array for filtering."""
-    return pa.array(values, type=pa.bool_())

@@ -25,6 +25,7 @@ from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.actions.commit_info import CommitInfo
 from halocline.formats.delta.log.header import TableHeader, read_header
 from halocline.formats.delta.log.timestamps import commit_info_in
+from halocline.formats.delta.snapshot.detail import checksum_finding
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA, FileKind, LogFile
 from halocline.formats.log.segment import list_files
@@ -90,7 +91,7 @@ class Inspection:
         protocol: What it requires, as far as it can be read; (1,1) where there is no protocol.
         terms: The protocol with the features in use.
         metadata: The metadata.
-        findings: What is wrong or odd about the protocol.
+        findings: What is wrong or odd about the protocol, or about the checksum of the version.
         writers: Who wrote the log.
         files: How many live files there are; None if this release may not tell.
         size: Their bytes.
@@ -162,17 +163,17 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
     """
     header = read_header(store, version)
     protocol = lenient_protocol(header)
-    files, size, uncounted = _counted(store, header)
+    counted, uncounted = _counted(store, header)
     return Inspection(
         root=header.root,
         version=header.version,
         protocol=protocol,
         terms=Terms.of(protocol, header.table_metadata),
         metadata=header.metadata,
-        findings=header.findings(),
+        findings=(*header.findings(), *(counted.findings if counted else ())),
         writers=writers(store),
-        files=files,
-        size=size,
+        files=counted.files if counted else None,
+        size=counted.size if counted else None,
         uncounted=uncounted,
     )
 
@@ -235,9 +236,18 @@ def time_of(commit: LogFile, info: CommitInfo | None) -> int:
     return commit.modified_ms if told is None else told
 
 
-def _counted(store: Store, header: TableHeader) -> tuple[int | None, int | None, str | None]:
+@dataclass(frozen=True)
+class _Counted:
+    files: int
+    size: int
+    findings: tuple[Finding, ...]
+
+
+def _counted(store: Store, header: TableHeader) -> tuple[_Counted | None, str | None]:
     try:
-        files, size = Snapshot.load(store, version=header.version).totals
+        snapshot = Snapshot.load(store, version=header.version)
+        files, size = snapshot.totals
+        finding = checksum_finding(snapshot)
     except HaloclineError as error:
-        return None, None, f"{error.condition}: {error.message}"
-    return files, size, None
+        return None, f"{error.condition}: {error.message}"
+    return _Counted(files, size, () if finding is None else (finding,)), None

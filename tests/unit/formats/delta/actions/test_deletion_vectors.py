@@ -14,7 +14,6 @@ from halocline.formats.delta.actions.deletion_vectors import (
     decode,
     encode,
     file_path,
-    inline,
     read_positions,
     write_file,
 )
@@ -29,6 +28,11 @@ def described(kind: str, where: str, data: bytes, cardinality: int, offset: int 
     return DeletionVector(
         storage_type=kind, path_or_inline_dv=where, offset=offset, size_in_bytes=len(data), cardinality=cardinality
     )
+
+
+def inline(deleted) -> DeletionVector:
+    data = encode(deleted)
+    return described("i", z85.encode(data + bytes(-len(data) % 4)), data, len(set(deleted)), offset=None)
 
 
 def framed(data: bytes, crc: int | None = None) -> bytes:

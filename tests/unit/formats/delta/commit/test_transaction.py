@@ -14,7 +14,6 @@ import halocline
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.errors import ConflictError, DeniedError, IncompatibleError, InputError, InternalError, SchemaError
-from halocline.formats.delta.actions import domains
 from halocline.formats.delta.actions.action import (
     Cdc,
     CommitInfo,
@@ -311,15 +310,11 @@ def test_row_tracking_needs_row_counts_and_keeps_its_mark_to_itself():
         begin(store).commit([DomainMetadata("delta.rowTracking", '{"rowIdHighWaterMark":7}')], "WRITE")
 
 
-def test_user_domains_are_kept_and_system_domains_are_protected():
+def test_domains_of_users_are_kept_until_their_tombstone():
     store = created({"delta.feature.domainMetadata": "supported"})
-    begin(store).commit([domains.user_domain("billing", '{"owner":"a"}')], "WRITE")
+    begin(store).commit([DomainMetadata("billing", '{"owner":"a"}')], "WRITE")
     assert Snapshot.load(store).domains["billing"].configuration == '{"owner":"a"}'
-    with pytest.raises(DeniedError, match="belongs to the format"):
-        domains.user_domain("delta.clustering", "{}")
-    gone = domains.user_domain_removal("billing", Snapshot.load(store).domains)
-    assert gone.configuration == '{"owner":"a"}'
-    begin(store).commit([gone], "WRITE")
+    begin(store).commit([DomainMetadata("billing", '{"owner":"a"}', removed=True)], "WRITE")
     assert dict(Snapshot.load(store).domains) == {}
 
 

@@ -63,6 +63,12 @@ def test_a_table_that_may_not_be_read_is_told_without_its_files(protocol, shown,
     assert found.findings
 
 
+def test_a_checksum_that_contradicts_the_log_is_among_the_findings():
+    store = table(ProtocolAction(1, 2), [add("a")])
+    store.put("_delta_log/00000000000000000001.crc", b"{}")
+    assert [finding.code for finding in inspect(store).findings] == ["CHECKSUM_UNREADABLE"]
+
+
 def test_an_earlier_version_can_be_inspected():
     store = table(ProtocolAction(1, 2), [info(), add("a")], [info(), add("b"), ProtocolAction(1, 3)])
     assert (str(inspect(store, 1).protocol), inspect(store, 1).files) == ("(1,2)", 1)
