@@ -17,16 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from halocline.errors import MalformedError
 from halocline.formats.hudi.avro.types import arrow_field, arrow_type, nullable
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 _LONGEST: Final = 63
 """The highest shift of a number in a long; a longer one is damaged."""
-
-
-class AvroDamage(ValueError):
-    """The bytes are no rows of the schema."""
 
 
 def decode_rows(schema: Mapping[str, Any], data: bytes | memoryview, starts: Positions, ends: Positions) -> pa.Table:
@@ -39,7 +36,7 @@ def decode_rows(schema: Mapping[str, Any], data: bytes | memoryview, starts: Pos
         ends: Where each row ends.
 
     Raises:
-        AvroDamage: A row does not end where it should, or cannot be read.
+        MalformedError: A row does not end where it should, or cannot be read.
         UnsupportedError: A type has no column type.
 
     Example:
@@ -54,10 +51,10 @@ def decode_rows(schema: Mapping[str, Any], data: bytes | memoryview, starts: Pos
             column, position = decoder.decode(field["type"], position)
             columns.append(column)
     except (IndexError, OverflowError, pa.ArrowInvalid) as error:
-        raise AvroDamage(str(error)) from error
+        raise MalformedError(str(error)) from error
     if not np.array_equal(position, ends):
         row = int(np.flatnonzero(position != ends)[0])
-        raise AvroDamage(f"row {row} should end at byte {int(ends[row])}, and ends at {int(position[row])}")
+        raise MalformedError(f"row {row} should end at byte {int(ends[row])}, and ends at {int(position[row])}")
     return pa.table(columns, schema=pa.schema([arrow_field(each) for each in schema["fields"]]))
 
 
@@ -170,7 +167,7 @@ class _Decoder:
             _, after[sized] = self._numbers(after[sized])
         counts = np.abs(counts)
         if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= len(self._data):
-            raise AvroDamage("more items than there are bytes")
+            raise MalformedError("more items than there are bytes")
         return counts, after
 
     def _fixed_column(self, at: Positions, size: int, arrow: pa.DataType) -> pa.Array:
@@ -186,7 +183,7 @@ class _Decoder:
         padded = np.zeros((len(values), width), np.uint8)
         for row, value in enumerate(values.to_pylist()):
             if len(value) > width:
-                raise AvroDamage(f"a decimal of {len(value)} bytes")
+                raise MalformedError(f"a decimal of {len(value)} bytes")
             padded[row] = np.frombuffer(
                 int.from_bytes(value, "big", signed=True).to_bytes(width, "big", signed=True), "u1"
             )
@@ -201,7 +198,7 @@ class _Decoder:
         shift = 7
         while more.size:
             if shift > _LONGEST:
-                raise AvroDamage("a number of more than ten bytes")
+                raise MalformedError("a number of more than ten bytes")
             found = self._data[after[more]]
             value[more] |= (found & 0x7F).astype(np.uint64) << np.uint64(shift)
             after[more] += 1
@@ -213,13 +210,13 @@ class _Decoder:
     def _lengths(self, at: Positions) -> tuple[Positions, Positions]:
         lengths, after = self._numbers(at)
         if lengths.size and (int(lengths.min()) < 0 or int((after + lengths).max()) > len(self._data)):
-            raise AvroDamage("a text is longer than the data")
+            raise MalformedError("a text is longer than the data")
         return lengths, after
 
     def _texts(self, at: Positions, lengths: Positions) -> pa.Array:
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         if offsets[-1] > np.iinfo(np.int32).max:
-            raise AvroDamage("a column of texts of more than 2 GiB")
+            raise MalformedError("a column of texts of more than 2 GiB")
         picked = self._data[np.repeat(at - offsets[:-1], lengths) + np.arange(offsets[-1])]
         buffers = [None, pa.py_buffer(offsets.astype(np.int32).tobytes()), pa.py_buffer(picked.tobytes())]
         return pa.BinaryArray.from_buffers(pa.binary(), len(at), buffers)
@@ -229,7 +226,7 @@ class _Decoder:
 
     def _check(self, numbers: npt.NDArray[Any], count: int) -> None:
         if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < count:
-            raise AvroDamage(f"a choice among {count} is {int(numbers.max())}")
+            raise MalformedError(f"a choice among {count} is {int(numbers.max())}")
 
 
 def _decimals(rows: npt.NDArray[np.uint8], arrow: pa.DataType) -> pa.Array:
@@ -239,7 +236,7 @@ def _decimals(rows: npt.NDArray[np.uint8], arrow: pa.DataType) -> pa.Array:
     sign = np.where(rows[:, :1] & 0x80, np.uint8(0xFF), np.uint8(0)) if size else np.zeros((len(rows), 1), np.uint8)
     if size > width:
         if not (rows[:, : size - width] == sign).all():
-            raise AvroDamage(f"a decimal does not fit {arrow}")
+            raise MalformedError(f"a decimal does not fit {arrow}")
         rows = rows[:, size - width :]
     full = np.concatenate([np.repeat(sign, width - rows.shape[1], axis=1), rows], axis=1)
     data = pa.py_buffer(np.ascontiguousarray(full[:, ::-1]).tobytes())

@@ -9,6 +9,8 @@ from typing import Any, Final
 from fastavro import parse_schema, reader, writer
 from fastavro.schema import SchemaParseException, UnknownType
 
+from halocline.errors import MalformedError
+
 MAGIC: Final = b"Obj\x01"
 """How such a file begins."""
 
@@ -29,15 +31,11 @@ _DAMAGE: Final = (
 """What the decoder raises on bytes that are no container."""
 
 
-class ContainerDamage(ValueError):
-    """The bytes are no container of one record."""
-
-
 def read_record(data: bytes) -> tuple[str, dict[str, Any]]:
     """The full name of the record's type, and the record.
 
     Raises:
-        ContainerDamage: The bytes are no container, or hold another number of records.
+        MalformedError: The bytes are no container, or hold another number of records.
 
     Example:
         >>> schema = {"type": "record", "name": "a.b", "fields": [{"name": "x", "type": "int"}]}
@@ -49,9 +47,9 @@ def read_record(data: bytes) -> tuple[str, dict[str, Any]]:
         records = list(found)
         schema: Any = found.writer_schema
     except _DAMAGE as error:
-        raise ContainerDamage(f"{type(error).__name__}: {error}") from error
+        raise MalformedError(f"{type(error).__name__}: {error}") from error
     if len(records) != 1 or not isinstance(records[0], dict):
-        raise ContainerDamage(f"{len(records)} records instead of one")
+        raise MalformedError(f"{len(records)} records instead of one")
     return schema["name"], records[0]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from halocline.errors import UnsupportedError
-from halocline.formats.hudi.avro.columns import AvroDamage, decode_rows
+from halocline.errors import MalformedError, UnsupportedError
+from halocline.formats.hudi.avro.columns import decode_rows
 from halocline.formats.hudi.avro.types import parse_schema
 from halocline.formats.hudi.blocks.frame import BlockType, HeaderKey, LogBlock
 
@@ -75,8 +75,8 @@ def _avro_rows(block: LogBlock) -> pa.Table:
     starts, ends = _extents(block, count)
     try:
         return decode_rows(schema, content, starts, ends)
-    except AvroDamage as error:
-        raise block.malformed("rows of the schema in its header", str(error)) from error
+    except MalformedError as error:
+        raise block.malformed("rows of the schema in its header", error.message) from error
 
 
 def _extents(block: LogBlock, count: int) -> tuple[np.ndarray, np.ndarray]:

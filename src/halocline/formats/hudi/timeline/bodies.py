@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from halocline.errors import MalformedError
-from halocline.formats.hudi.avro.containers import MAGIC, ContainerDamage, read_record
+from halocline.formats.hudi.avro.containers import MAGIC, read_record
 
 
 class Body(NamedTuple):
@@ -36,8 +36,8 @@ def decode_body(data: bytes, place: str) -> Body:
     if data.startswith(MAGIC):
         try:
             schema, record = read_record(data)
-        except ContainerDamage as error:
-            raise _torn(place, f"an Avro file that cannot be read: {error}") from error
+        except MalformedError as error:
+            raise _torn(place, f"an Avro file that cannot be read: {error.message}") from error
         return Body(record, schema)
     text = data.strip()
     if not text:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halocline.errors import MalformedError, UnsupportedError
-from halocline.formats.hudi.avro.columns import AvroDamage, decode_rows
+from halocline.formats.hudi.avro.columns import decode_rows
 from halocline.formats.hudi.avro.types import arrow_schema
 from halocline.formats.hudi.avro.types import parse_schema as parse
 
@@ -136,12 +136,12 @@ def test_negative_decimals_keep_their_sign():
     ],
 )
 def test_damaged_rows_are_an_error(type, data):
-    with pytest.raises(AvroDamage):
+    with pytest.raises(MalformedError):
         decode_rows(record(("a", type)), data, np.array([0]), np.array([len(data)]))
 
 
 def test_rows_that_run_into_each_other_are_an_error():
-    with pytest.raises(AvroDamage, match="row 0 should end at byte 1"):
+    with pytest.raises(MalformedError, match="row 0 should end at byte 1"):
         decode_rows(record(("a", "string")), b"\x02a\x00", np.array([0, 2]), np.array([1, 3]))
 
 
