@@ -39,7 +39,7 @@ class Detail:
 
     @property
     def clustering_columns(self) -> list[str]:
-        """The columns by which the files are clustered, as the log names them; empty if they are not."""
+        """The columns by which the files are clustered, by their logical names; empty if they are not."""
         domain = self.snapshot.domains.get(_CLUSTERING)
         if domain is None:
             return []
@@ -47,9 +47,11 @@ class Detail:
             columns = msgspec.json.decode(domain.configuration, type=dict[str, Any]).get("clusteringColumns")
         except msgspec.MsgspecError:
             return []
-        # Writers store each column as a path; some store plain names.
-        found = columns if isinstance(columns, list) else []
-        return [".".join(map(str, each)) if isinstance(each, list) else str(each) for each in found]
+        # Writers store each column as a path of physical names; some store plain names.
+        paths = columns if isinstance(columns, list) else []
+        stored = [tuple(map(str, each)) if isinstance(each, list) else (str(each),) for each in paths]
+        logical = {column.physical: column.path for column in self.snapshot.columns.walk()}
+        return [".".join(logical.get(path, path)) for path in stored]
 
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs, under the names that Delta's `DESCRIBE DETAIL` uses."""

@@ -344,6 +344,18 @@ class TestDetail:
         domain = DomainMetadata("delta.clustering", json.dumps({"clusteringColumns": columns}))
         assert detail_of(loaded(LogBuilder().create(domain))).clustering_columns == shown
 
+    def test_clustering_columns_of_a_mapped_table_show_by_their_logical_names(self):
+        def mapped(name, physical, type="long"):
+            identity = {"delta.columnMapping.physicalName": physical, "delta.columnMapping.id": len(physical)}
+            return {"name": name, "type": type, "nullable": True, "metadata": identity}
+
+        inner = {"type": "struct", "fields": [mapped("day", "c-44")]}
+        schema = {"type": "struct", "fields": [mapped("country", "c-1"), mapped("sent", "c-22", inner)]}
+        domain = DomainMetadata("delta.clustering", '{"clusteringColumns":[["c-22","c-44"],["c-1"],["c-gone"]]}')
+        metadata = Metadata("1", json.dumps(schema), configuration={"delta.columnMapping.mode": "name"})
+        log = LogBuilder().create(domain, protocol=ProtocolAction(2, 5), metadata=metadata)
+        assert detail_of(loaded(log)).clustering_columns == ["sent.day", "country", "c-gone"]
+
     def crc(self, log: LogBuilder, **change):
         snapshot = loaded(log)
         assert snapshot.protocol_action is not None
