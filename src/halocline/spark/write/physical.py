@@ -31,9 +31,9 @@ _RESERVED: Final = f"{NULL_FOLDER} stands for null in partition columns"
 _FOLDER_TEXT: Final[Mapping[str, str]] = {
     "timestamp": "CAST(timestampadd(MICROSECOND, unix_micros({0}), TIMESTAMP_NTZ '1970-01-01 00:00:00') AS string)",
     "binary": "nullif(hex({0}), '')",
-    # The two zeros are equal, and their folders would differ.
-    "float": "{0} + CAST(0 AS float)",
-    "double": "{0} + 0D",
+    # The two zeros have folders of their own, and Spark, which sorts rows by folder, takes them for equal numbers.
+    "float": "CAST({0} AS string)",
+    "double": "CAST({0} AS string)",
     # Spark would write this text and null into the same folder.
     "string": f"CASE WHEN {{0}} = '{NULL_FOLDER}' THEN raise_error('{_RESERVED}') ELSE {{0}} END",
 }
