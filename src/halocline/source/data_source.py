@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes
+from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.source.options import LATEST, SourceOptions
@@ -69,7 +69,8 @@ class HaloclineSource(DataSource):
         """The columns of the version that is read, which is fixed from here on."""
         end = _end(self._asked)
         self._version = end.version
-        return cast(StructType, spark_schema(shown_schema(end, changes=self._asked.change_feed)["fields"]))
+        shown = shown_schema(_column_source(self._asked, end), changes=self._asked.change_feed)
+        return cast(StructType, spark_schema(shown["fields"]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the rows of one version, or the changes of several."""
@@ -106,7 +107,8 @@ class TableReader(DataSourceReader):
     def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
         self._asked = asked
         self._end = _end(asked, version)
-        self._rows = FileRows.of(self._end, schema.jsonValue(), zone=asked.zone, changes=asked.change_feed)
+        columns = _column_source(asked, self._end)
+        self._rows = FileRows.of(columns, schema.jsonValue(), zone=asked.zone, changes=asked.change_feed)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers read files; what they need of the snapshot is in the rows already.
@@ -166,6 +168,11 @@ def _end(asked: SourceOptions, version: int | None = None) -> Snapshot:
     if version is None:
         return asked.snapshot("read", version=asked.version, timestamp_ms=asked.timestamp_ms)
     return asked.snapshot("read", version=version)
+
+
+def _column_source(asked: SourceOptions, end: Snapshot) -> Snapshot:
+    """The version whose columns are shown."""
+    return column_source(end, asked.snapshot(OPERATION)) if asked.change_feed else end
 
 
 def _first(asked: SourceOptions, end: Snapshot) -> int:

@@ -10,8 +10,10 @@ from halocline.errors import InputError, NotFoundError
 from halocline.formats.delta.actions.action import Add, CommitInfo, Remove, decode_commit, encode_commit
 from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.log.names import DELTA
+from halocline.source.data_source import register
 from halocline.storage import open_store
 from halocline.table import Table
+from halocline.table.delta.new_table import column
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -63,6 +65,40 @@ def test_times_are_taken_from_the_history(orders, spark):
     times = {entry.version: entry.timestamp_ms for entry in table.history()}
     row = table.changes(4, 4).selectExpr("unix_millis(_commit_timestamp)").collect()[0]
     assert row[0] == times[4]
+
+
+def fed(tmp_path, spark, **properties):
+    """Version 1 inserts a row, and later ones are for the test to make."""
+    table = Table.create(tmp_path / "t", "id INT, w INT", spark, properties={**FEED, **properties})
+    table.append(spark.sql("SELECT 1 id, 7 w"))
+    return table
+
+
+@pytest.mark.parametrize("door", ["Table", "format"])
+def test_a_range_that_ends_before_a_column_was_added_has_the_column(tmp_path, spark, door):
+    table = fed(tmp_path, spark)
+    table.add_columns([column("v", "integer")])
+    table.append(spark.sql("SELECT 2 id, 8 w, 9 v"))
+    if door == "Table":
+        changes = table.changes(0, 1)
+    else:
+        register(spark)
+        reader = spark.read.format("halocline").option("readChangeFeed", "true").option("startingVersion", "0")
+        changes = reader.option("endingVersion", "1").load(str(tmp_path / "t"))
+    assert changes.columns[:3] == ["id", "w", "v"]
+    assert [tuple(row)[:4] for row in changes.collect()] == [(1, 7, None, "insert")]
+
+
+def test_a_range_that_ends_before_a_column_was_renamed_or_retyped_has_the_columns_of_its_end(tmp_path, spark):
+    table = fed(tmp_path / "mapped", spark, **{"delta.columnMapping.mode": "name"})
+    table.rename_column("w", "x")
+    assert [tuple(row)[:2] for row in table.changes(0, 1).select("id", "w").collect()] == [(1, 7)]
+    table = fed(tmp_path / "plain", spark)
+    table.overwrite(spark.sql("SELECT 'one' id, 7 w"), schema_mode="overwrite")
+    assert [tuple(row)[:2] for row in table.changes(0, 1).select("id", "w").collect()] == [(1, 7)]
+    table = fed(tmp_path / "partitioned", spark)
+    table.overwrite(spark.sql("SELECT 1 id, 7 w"), schema_mode="overwrite", partition_by=["w"])
+    assert [tuple(row)[:2] for row in table.changes(0, 1).select("id", "w").collect()] == [(1, 7)]
 
 
 def test_another_deletion_vector_shows_exactly_the_rows_that_changed(tmp_path, spark):

@@ -1,8 +1,7 @@
 """The change feed as a DataFrame: the rows of change files, and what happened to each, when.
 
 Three columns come after the table's own: `_change_type` (insert, update_preimage, update_postimage, delete),
-`_commit_version` and `_commit_timestamp`. Columns are those of the last version; a column that was added within the
-range is null in changes before.
+`_commit_version` and `_commit_timestamp`. A column that was added later is null in changes before.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ COMMIT_TIMESTAMP: Final = "_commit_timestamp"
 _NUMBER: Final = "__halocline_change"
 
 
-def change_frame(spark: SparkSession, end: Snapshot, files: Sequence[ChangeFile]) -> DataFrame:
+def change_frame(spark: SparkSession, shown: Snapshot, files: Sequence[ChangeFile]) -> DataFrame:
     """The rows of change files.
 
     Args:
         spark: The session.
-        end: The last version of the range, whose columns are shown.
+        shown: The version whose columns are shown.
         files: The change files.
     """
-    frames = [_frame(spark, end, part) for part in _parts(files)] or [_frame(spark, end, [])]
+    frames = [_frame(spark, shown, part) for part in _parts(files)] or [_frame(spark, shown, [])]
     return reduce(lambda above, below: above.unionByName(below), frames)
 
 
@@ -60,22 +59,22 @@ def _parts(files: Sequence[ChangeFile]) -> list[list[ChangeFile]]:
     return list(parts.values())
 
 
-def _frame(spark: SparkSession, end: Snapshot, files: Sequence[ChangeFile]) -> DataFrame:
+def _frame(spark: SparkSession, shown: Snapshot, files: Sequence[ChangeFile]) -> DataFrame:
     from pyspark.sql import functions as F
 
     itself = bool(files) and files[0].kind is ChangeKind.RECORDED
-    sized = at_once(lambda file: with_size(end.store, file), files)
+    sized = at_once(lambda file: with_size(shown.store, file), files)
     df = scan(
         spark,
         pa.Table.from_batches([from_adds([(file.path, file.file) for file in sized])]),
-        table_url=end.store.root,
-        schema=with_change_type(end.schema) if itself else end.schema,
-        partition_columns=end.partition_columns,
-        mapping_mode=mapping_mode(end.columns.mode, itself),
-        deleted=_left_out(end.store, sized),
+        table_url=shown.store.root,
+        schema=with_change_type(shown.schema) if itself else shown.schema,
+        partition_columns=shown.partition_columns,
+        mapping_mode=mapping_mode(shown.columns.mode, itself),
+        deleted=_left_out(shown.store, sized),
         rows=RowColumns(file=_NUMBER),
         zone=session_zone(spark),
-        store=end.store,
+        store=shown.store,
     )
     facts: dict[str, Any] = {
         _NUMBER: pa.array(range(len(sized)), pa.int64()),
@@ -88,7 +87,7 @@ def _frame(spark: SparkSession, end: Snapshot, files: Sequence[ChangeFile]) -> D
     types = f"{_NUMBER} bigint, {COMMIT_VERSION} bigint, {COMMIT_TIMESTAMP} timestamp"
     listed = spark.createDataFrame(pa.table(facts), types if itself else f"{types}, {CHANGE_TYPE} string")
     df = df.join(F.broadcast(listed), _NUMBER)
-    names = [field["name"] for field in end.schema["fields"]]
+    names = [field["name"] for field in shown.schema["fields"]]
     return df.select(*(df[f"`{name}`"] for name in (*names, CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)))
 
 

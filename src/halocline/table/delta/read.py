@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from halocline.formats.delta.snapshot.change_feed import OPERATION, changes
+from halocline.formats.delta.snapshot.change_feed import OPERATION, changes, column_source
 from halocline.formats.delta.snapshot.history import history
 from halocline.spark.scan.change_feed import change_frame
 from halocline.spark.scan.frames import frame_of
@@ -68,7 +68,8 @@ def read_changes(table: Opened, first: int | Moment, last: int | Moment | None =
     else:
         end = table.snapshot(OPERATION, timestamp=last)
     start = first if isinstance(first, int) else _first_version_from(table, first, end.version)
-    return change_frame(table.spark, end, changes(end, start))
+    shown = end if last is None else column_source(end, table.snapshot(OPERATION))
+    return change_frame(table.spark, shown, changes(end, start))
 
 
 def _first_version_from(table: Opened, moment: Moment, last: int) -> int:

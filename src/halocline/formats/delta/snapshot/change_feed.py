@@ -22,13 +22,14 @@ from halocline.formats.delta.actions.action import Add, Cdc, Commit, DeletionVec
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.configuration.column_mapping import mode_of
-from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.configuration.schema import Column, Schema
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files, readable_versions
+from halocline.schema.types import Primitive
 
 OPERATION: Final = "read.changes"
 _ENABLED: Final = ("delta.enableChangeDataFeed", "delta.enableChangeDataCapture")
@@ -93,6 +94,27 @@ def changes(end: Snapshot, first: int) -> list[ChangeFile]:
             next_step=f"Begin at version {available.start}.",
         )
     return list(_Walk(end, first).files())
+
+
+def column_source(end: Snapshot, newest: Snapshot) -> Snapshot:
+    """The version whose columns a range of changes is shown with, as Delta chooses it.
+
+    It is the newest one if that has the same columns and more, which are null in older changes. Otherwise, and where
+    columns are mapped, so that a name may have found another meaning, it is the last one of the range.
+
+    Args:
+        end: The last version of the range.
+        newest: The newest version of the table.
+    """
+    if {end.columns.mode, newest.columns.mode} != {"none"} or end.partition_columns != newest.partition_columns:
+        return end
+    kinds = {column.path: _kind(column) for column in newest.columns.walk()}
+    return newest if all(kinds.get(column.path) == _kind(column) for column in end.columns.walk()) else end
+
+
+def _kind(column: Column) -> object:
+    """The type itself, or what holds further types."""
+    return column.type if isinstance(column.type, Primitive) else type(column.type)
 
 
 class _Walk:
