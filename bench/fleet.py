@@ -24,13 +24,14 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import grpc
 
+from halocline.fleet.core.effects import Announce, Renew
 from halocline.fleet.core.events import Heartbeat
 from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
-from halocline.fleet.wire import messages
+from halocline.fleet.wire import calls, messages
 from halocline.fleet.wire.handshake import Role, Wire
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.session import Greeting
 
 HEARTBEAT_S = 5.0
 OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
@@ -80,29 +81,18 @@ class Member:
 
     async def join(self):
         self.channel = grpc.aio.insecure_channel(self.target, options=OPTIONS)
-        request = pb.HandshakeRequest(
-            client=messages.to_peer(self.wire.client(Role.MEMBER)),
-            identity=self.report.identity,
-            role="reader",
-            clock_ms=int(time.time() * 1000),
-            sent=int(time.monotonic() * 1000),
-            membership=messages.to_membership(self.report),
-        )
-        greet = self.channel.unary_unary(
-            "/halocline.fleet.v1.Fleet/Handshake",
-            request_serializer=pb.HandshakeRequest.SerializeToString,
-            response_deserializer=pb.HandshakeResponse.FromString,
-        )
-        response = await greet(request, timeout=60)
-        self._learn(response.admission.announcements)
-        session = self.channel.stream_stream(
-            "/halocline.fleet.v1.Fleet/Session",
-            request_serializer=pb.Up.SerializeToString,
-            response_deserializer=pb.Down.FromString,
-        )
-        self.call = session(metadata=(("authorization", f"Bearer {response.token}"),))
+        greet = self.channel.unary_unary(calls.HANDSHAKE.path)
+        welcome = calls.HANDSHAKE.answer.decode(await greet(self.greeting(), timeout=60))
+        self._learn(welcome.admission.announcements)
+        session = self.channel.stream_stream(calls.SESSION)
+        self.call = session(metadata=(("authorization", f"Bearer {welcome.token}"),))
         self.reader = asyncio.ensure_future(self._listen())
         await self.beat()
+
+    def greeting(self):
+        client, wall, sent = self.wire.client(Role.MEMBER), int(time.time() * 1000), int(time.monotonic() * 1000)
+        greeting = Greeting(client, self.report.identity, "reader", "", wall, sent, self.report)
+        return calls.HANDSHAKE.request.encode(greeting)
 
     async def beat(self):
         self.seq += 1
@@ -111,7 +101,7 @@ class Member:
         )
         self.answered = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
-        await self.call.write(pb.Up(heartbeat=messages.to_heartbeat(beat)))
+        await self.call.write(messages.to_heartbeat(beat))
         await asyncio.wait_for(self.answered, 60)
         self.latencies.append(time.perf_counter() - began)
 
@@ -120,14 +110,12 @@ class Member:
             await self._read()
 
     async def _read(self):
-        while (down := await self.call.read()) is not grpc.aio.EOF:
-            kind = down.WhichOneof("what")
-            if kind == "renewal":
-                if not self.answered.done():
-                    self.answered.set_result(None)
-                self._learn(down.renewal.announcements)
-            elif kind == "standing":
-                self._learn(down.standing.announcements)
+        while (data := await self.call.read()) is not grpc.aio.EOF:
+            message = messages.session_message(self.report.key, data)
+            if isinstance(message, Renew) and not self.answered.done():
+                self.answered.set_result(None)
+            if isinstance(message, Renew | Announce):
+                self._learn(message.announcements)
 
     def _learn(self, announcements):
         for each in announcements:
@@ -218,17 +206,13 @@ async def raise_reaches(members, server):
     loop = asyncio.get_running_loop()
     with AdminClient(f"grpc://{server.target}") as admin:
         began = time.perf_counter()
-        request = pb.RaiseRequest(ladder="hudi", level=8, reason="bench")
-        await loop.run_in_executor(None, lambda: admin.command("Raise", request))
+        await loop.run_in_executor(None, lambda: admin.raise_level("hudi", 8, reason="bench"))
         await asyncio.wait_for(asyncio.gather(*(each.heard.wait() for each in members)), 60)
         heard = time.perf_counter() - began
         await asyncio.gather(*(each.beat() for each in members))
         while True:
-            answer = await loop.run_in_executor(
-                None, lambda: admin.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
-            )
-            hudi = next(each for each in answer.ladders if each.ladder == "hudi")
-            if hudi.settled == 8:
+            answer = await loop.run_in_executor(None, admin.describe)
+            if answer.ladder("hudi").settled == 8:
                 return heard, time.perf_counter() - began
             await asyncio.sleep(0.05)
 
@@ -245,16 +229,7 @@ async def handshakes(server, seconds):
     wire = Wire.current()
     member = Member(10_000_000, server.target, wire)
     await member.join()
-    greet = member.channel.unary_unary(
-        "/halocline.fleet.v1.Fleet/Handshake", request_serializer=pb.HandshakeRequest.SerializeToString
-    )
-    request = pb.HandshakeRequest(
-        client=messages.to_peer(wire.client(Role.MEMBER)),
-        identity=member.report.identity,
-        role="reader",
-        clock_ms=int(time.time() * 1000),
-        membership=messages.to_membership(member.report),
-    )
+    greet, request = member.channel.unary_unary(calls.HANDSHAKE.path), member.greeting()
     cpu, until, count = server.cpu(), time.perf_counter() + seconds, 0
     while time.perf_counter() < until:
         await asyncio.gather(*(greet(request, timeout=30) for _ in range(8)))

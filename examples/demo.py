@@ -31,10 +31,10 @@ from rich.text import Text
 
 import halocline as hc
 from halocline.errors import HaloclineError, IncompatibleError
+from halocline.fleet.answers import LadderStatus, TableUsers
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.table.gatekeeper import ALONE, acting
 
 FEATURE = "deletionVectors"
@@ -109,18 +109,14 @@ class Fleet:
     def __init__(self, address: str) -> None:
         self.admin = AdminClient(address, "operator")
 
-    def ladder(self) -> pb.LadderStatus:
-        found = self.admin.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
-        return next(each for each in found.ladders if each.ladder == "delta")
+    def ladder(self) -> LadderStatus:
+        return self.admin.describe().ladder("delta")
 
-    def users(self, table: str) -> pb.TableUsersResponse:
-        return self.admin.ask("TableUsers", pb.TableUsersRequest(table=table), pb.TableUsersResponse)
+    def users(self, table: str) -> TableUsers:
+        return self.admin.table_users(table)
 
     def table_level(self, table: str) -> int:
         return next((each.level for each in self.users(table).levels if each.ladder == "delta"), 0)
-
-    def do(self, call: str, request: Any) -> None:
-        self.admin.command(call, request)
 
 
 def until(what: str, holds: Callable[[], bool], seconds: float = 60) -> None:
@@ -227,7 +223,7 @@ def tell(story: Story, place: Place, fleet: Fleet, pipelines: dict[str, Pipeline
         each.start()
     with story.waiting("everybody begins"):
         busy(everybody, 2)
-        fleet.do("SetPolicy", pb.SetPolicyRequest(ladder="delta", policy=Policy.AUTO, reason="rise as far as all can"))
+        fleet.admin.set_policy("delta", Policy.AUTO, reason="rise as far as all can")
     users_of(story, fleet, url)
     story.say(f"protocol {hc.Table.for_path(place.table).protocol}; {place.ledger.line()}")
 
@@ -296,9 +292,9 @@ def tell(story: Story, place: Place, fleet: Fleet, pipelines: dict[str, Pipeline
     )
 
     story.chapter("6  The way back")
-    fleet.do("PlaceHold", pb.PlaceHoldRequest(ladder="delta", name="look-first", reason="totals look odd"))
+    fleet.admin.hold("delta", "totals look odd", name="look-first")
     story.say(f"hold on delta: “totals look odd”; policy is now {fleet.ladder().policy}")
-    fleet.do("StartDowngrade", pb.DowngradeRequest(ladder="delta", target=3, reason="bring it back"))
+    fleet.admin.start_downgrade("delta", 3, "bring it back")
     story.say("downgrade to level 3: gates are closing")
     with story.waiting("everybody closes the gate"):
         until("gates closed", lambda: fleet.ladder().downgrade.phase == "closed")
@@ -308,7 +304,7 @@ def tell(story: Story, place: Place, fleet: Fleet, pipelines: dict[str, Pipeline
         deletes = place.ledger.deletes
         until("deletes go on", lambda: place.ledger.deletes >= deletes + 2)
     story.check("deletes go on without marking rows", place.ledger.marked == marked)
-    fleet.do("CleanDowngrade", pb.DowngradeRequest(ladder="delta", reason="clean lake/orders"))
+    fleet.admin.clean_downgrade("delta", reason="clean lake/orders")
     story.say("cleaning: past the point of no return")
     with hc.connect(place.fleet, name="operator-notebook", spark=place.spark):
         orders_table = hc.Table.for_path(place.table, place.spark)
@@ -318,7 +314,7 @@ def tell(story: Story, place: Place, fleet: Fleet, pipelines: dict[str, Pipeline
             until("the table's level falls", lambda: 0 < fleet.table_level(url) <= 3)
         story.say(f"protocol {orders_table.protocol}")
         story.check("the table has lost the feature", FEATURE not in orders_table.features())
-    fleet.do("FinishDowngrade", pb.DowngradeRequest(ladder="delta", reason="done"))
+    fleet.admin.finish_downgrade("delta", reason="done")
     with story.waiting("settling"):
         until("level 3", lambda: fleet.ladder().settled == 3)
     status = fleet.ladder()

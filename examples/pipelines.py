@@ -22,7 +22,7 @@ from ledger import AMOUNT_SQL, Ledger, Read
 
 import halocline as hc
 from halocline.errors import ConflictError
-from halocline.fleet.member.connect import Membership
+from halocline.fleet.member.handle import FleetHandle
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Pipeline(Thread):
                 self.place.ledger.refailed(self.name, error)
                 self._over.wait(1)
 
-    def _work(self, member: Membership) -> None:
+    def _work(self, member: FleetHandle) -> None:
         while not self._over.is_set() and self._wanted == self.release:
             try:
                 # The fleet waits for what is under way before a gate counts as closed.
@@ -96,7 +96,7 @@ class Pipeline(Thread):
             self._over.wait(self.pause)
 
     @contextmanager
-    def belonging(self) -> Iterator[Membership]:
+    def belonging(self) -> Iterator[FleetHandle]:
         """One life as a member of the fleet."""
         place = self.place
         member = hc.connect(place.fleet, name=self.name, release=self.release, role=self.role, install=False)
@@ -125,7 +125,7 @@ class SilentReader(Reader):
     """Adds the orders up and never speaks to the fleet; its engine sends lineage events."""
 
     @contextmanager
-    def belonging(self) -> Iterator[Membership]:
+    def belonging(self) -> Iterator[FleetHandle]:
         with hc.connect(name=self.name, release=self.release, role=self.role) as alone, alone.acting():
             yield alone
 

@@ -14,6 +14,7 @@ import sys
 
 from sqlalchemy import event, text
 
+from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import ManualClock
 from halocline.fleet.core.events import (
     CancelDowngrade,
@@ -35,7 +36,7 @@ from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, Report, TableUse
 from halocline.fleet.server.coordinator import Coordinator
-from halocline.fleet.store import Query, Write, open_fleet_store
+from halocline.fleet.store import Write, open_fleet_store
 from halocline.fleet.store.codec import encode, taken_apart
 
 HUDI = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8, changes_data=True))), "halocline")
@@ -114,7 +115,7 @@ def play(url, at=0, begin=0, acknowledge=lambda name: None):
         killer.point()
         acknowledge(name)
         found.append(truth(coordinator.state.fleet))
-    audited = len(store.audit(Query(limit=1000)))
+    audited = len(store.audit(AuditQuery(limit=1000)))
     store.close()
     return found, killer.count, audited
 

@@ -9,7 +9,7 @@ import time
 from halocline.compat.history import History
 from halocline.errors import HaloclineError
 from halocline.fleet.core.state import LevelRange, Report
-from halocline.fleet.member.client import FleetClient
+from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.wire.handshake import Wire
 
 
@@ -25,7 +25,7 @@ def main(asked):
         wire = Wire(asked["version"], History.load(asked["calls"]), History.load(asked["pushes"]))
     lo, hi = asked.get("levels", (6, 8))
     report = Report(asked["name"], 0, asked.get("release", "hudi@1.0.2"), supported={"hudi": LevelRange(lo, hi)})
-    client = FleetClient(
+    client = MemberLoop(
         asked["address"],
         report,
         wire=wire,
@@ -37,16 +37,16 @@ def main(asked):
         say(joined=client.start(wait=20), incarnation=client.incarnation)
     except HaloclineError as error:
         say(refused=error.condition, message=error.message, next=error.next_step)
-        client.close()
+        client.stop()
         return
     before = None
     while not over.wait(0.05):
-        now = (client.contact.status, client.contact.epoch, client.level("hudi"), client.incarnation)
+        now = (client.contact.status, client.contact.epoch, client.snapshot().level("hudi"), client.incarnation)
         if now != before:
             before = now
             status, epoch, level, incarnation = now
             say(status=status, epoch=epoch, level=level, incarnation=incarnation, server=client.contact.server)
-    client.close()
+    client.stop()
     say(closed=True, at=time.time())
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from halocline.errors import HaloclineError, UnavailableError
+from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import LevelRange, RecordChange, Report
 from halocline.fleet.member.admin import AdminClient
-from halocline.fleet.member.client import FleetClient
-from halocline.fleet.store import Holder, Query, StaleEpochError, Write
+from halocline.fleet.member.loop import MemberLoop
+from halocline.fleet.store import Holder, StaleEpochError, Write
 from halocline.fleet.store.postgresql import PostgresqlStore
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 
 def crash_everywhere(url):
@@ -37,8 +37,8 @@ def test_postgresql_a_kill_before_any_statement_loses_nothing_acknowledged(postg
 
 
 def describe(admin):
-    answer = admin.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
-    return answer.epoch, answer.ladders[0]
+    status = admin.describe()
+    return status.epoch, status.ladders[0]
 
 
 def test_sqlite_a_coordinator_killed_under_load_has_everything_it_acknowledged(launch, wait, memory_folder):
@@ -52,7 +52,7 @@ def test_sqlite_a_coordinator_killed_under_load_has_everything_it_acknowledged(l
             for number in range(100_000):
                 name = f"h{worker}-{number}"
                 try:
-                    admin.command("PlaceHold", pb.PlaceHoldRequest(ladder="hudi", name=name, reason="load"))
+                    admin.hold("hudi", "load", name=name)
                 except HaloclineError:
                     return
                 placed.append(name)
@@ -60,7 +60,7 @@ def test_sqlite_a_coordinator_killed_under_load_has_everything_it_acknowledged(l
                     return
 
     report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
-    with FleetClient(f"grpc://127.0.0.1:{port}", report, deadline=2) as member:
+    with MemberLoop(f"grpc://127.0.0.1:{port}", report, deadline=2) as member:
         life = member.incarnation
         workers = [threading.Thread(target=hold_on, args=(n,)) for n in range(3)]
         for worker in workers:
@@ -78,7 +78,7 @@ def test_sqlite_a_coordinator_killed_under_load_has_everything_it_acknowledged(l
             held = {each.name for each in ladder.holds}
             assert acknowledged <= held, f"lost {acknowledged - held}"
             assert len(held - acknowledged) <= 3, "at most what each worker had under way"
-            entries = admin.ask("Audit", pb.AuditRequest(action="hold", limit=1000), pb.AuditResponse).entries
+            entries = admin.audit(AuditQuery(action="hold", limit=1000))
             assert {each.detail.split()[0] for each in entries} == held, "every hold has its audit entry, and no other"
             wait(lambda: member.contact.epoch == 2, "the member is back")
             assert member.incarnation == life
@@ -91,17 +91,17 @@ def test_postgresql_a_second_coordinator_waits_and_takes_over_when_the_first_is_
     second = two.hears(active=False)["port"]
     both = f"grpc://127.0.0.1:{second},127.0.0.1:{first}"
     report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
-    with FleetClient(both, report, deadline=2) as member, AdminClient(both, "ann", deadline=3) as admin:
+    with MemberLoop(both, report, deadline=2) as member, AdminClient(both, "ann", deadline=3) as admin:
         assert member.contact.epoch == 1, "the standby said where to go"
-        admin.command("Raise", pb.RaiseRequest(ladder="hudi", level=8))
+        admin.raise_level("hudi", 8)
         life = member.incarnation
         one.kill()
         two.hears(active=True, epoch=2)
         wait(lambda: member.contact.epoch == 2, "the member finds the new one")
-        wait(lambda: member.level("hudi") == 8, "and its gates are as before")
+        wait(lambda: member.snapshot().level("hudi") == 8, "and its gates are as before")
         assert describe(admin)[0] == 2
         assert member.incarnation >= life
-        entries = admin.ask("Audit", pb.AuditRequest(action="take-over"), pb.AuditResponse).entries
+        entries = admin.audit(AuditQuery(action="take-over"))
         assert [each.subject for each in entries] == ["epoch 2", "epoch 1"]
 
 
@@ -113,35 +113,34 @@ def test_postgresql_a_stalled_coordinator_that_wakes_up_changes_and_grants_nothi
     old = Report("old", 0, "hudi@0.15.0", supported={"hudi": LevelRange(6, 6)})
     new = Report("new", 0, "hudi@1.1.0", supported={"hudi": LevelRange(6, 9)})
     with ExitStack() as clients:
-        stuck = clients.enter_context(FleetClient(f"grpc://127.0.0.1:{first}", old, deadline=1))
-        mobile = clients.enter_context(FleetClient(f"grpc://127.0.0.1:{first},127.0.0.1:{second}", new, deadline=1))
+        stuck = clients.enter_context(MemberLoop(f"grpc://127.0.0.1:{first}", old, deadline=1))
+        mobile = clients.enter_context(MemberLoop(f"grpc://127.0.0.1:{first},127.0.0.1:{second}", new, deadline=1))
         one.signal(signal.SIGSTOP)
         two.hears(active=True, epoch=2)
         admin = clients.enter_context(AdminClient(f"grpc://127.0.0.1:{second}", "ann", deadline=3))
-        blocked = pb.RaiseRequest(ladder="hudi", level=8)
         with pytest.raises(HaloclineError) as caught:
-            admin.command("Raise", blocked)
+            admin.raise_level("hudi", 8)
         assert caught.value.condition == "LEVEL_BLOCKED", "the member counts for one lease after the take-over"
-        wait(lambda: not stuck.gate("hudi", 6), "the member's own lease ends first")
+        wait(lambda: not stuck.snapshot().gate("hudi", 6), "the member's own lease ends first")
         wait(lambda: stuck.contact.error is not None, "a member notices that nobody answers")
         wait(lambda: mobile.contact.epoch == 2, "one that knows both coordinators goes to the other")
-        wait(lambda: _raised(admin, blocked), "the level rises once the lease has run out")
-        wait(lambda: mobile.gate("hudi", 8), "who went over hears of it")
+        wait(lambda: _raised(admin, 8), "the level rises once the lease has run out")
+        wait(lambda: mobile.snapshot().gate("hudi", 8), "who went over hears of it")
         one.signal(signal.SIGCONT)
         one.hears(active=False)
         with AdminClient(f"grpc://127.0.0.1:{first}", "bob", deadline=3) as sleeper:
             with pytest.raises(UnavailableError) as refused:
-                sleeper.command("Raise", pb.RaiseRequest(ladder="hudi", level=9))
+                sleeper.raise_level("hudi", 9)
             assert str(second) in str(refused.value) or "no coordinator is active" in str(refused.value)
         assert describe(admin)[1].level == 8
         wait(lambda: stuck.contact.final, "the old member is told")
         assert stuck.contact.error.condition == "INCOMPATIBLE_VERSION"
-        assert not stuck.gate("hudi", 6)
+        assert not stuck.snapshot().gate("hudi", 6)
 
 
-def _raised(admin, request):
+def _raised(admin, level):
     try:
-        admin.command("Raise", request)
+        admin.raise_level("hudi", level)
     except HaloclineError:
         return False
     return True
@@ -174,7 +173,7 @@ def test_postgresql_a_lease_is_counted_by_the_database_and_ends(stores, wait):
         one.renew(1)
     with pytest.raises(StaleEpochError):
         one.write(1, Write([RecordChange("incarnations", "etl", 1)], [Audit(1, "a", "join", "etl")]))
-    assert two.audit(Query()) == []
+    assert two.audit(AuditQuery()) == []
 
 
 def test_postgresql_a_renewed_lease_keeps_the_other_out(stores):

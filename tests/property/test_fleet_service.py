@@ -16,9 +16,25 @@ from sqlalchemy import select
 import halocline.fleet.server.coordinator as coordinator_module
 from halocline.errors import HaloclineError
 from halocline.fleet.core.clock import ManualClock
-from halocline.fleet.core.effects import Admit, Announce, Refuse, Renew
-from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Leave, Tick
+from halocline.fleet.core.effects import Admit, Announce, Refusal, Refuse, Renew
+from halocline.fleet.core.events import (
+    CancelDowngrade,
+    CleanDowngrade,
+    DeclareLadder,
+    FinishDowngrade,
+    Heartbeat,
+    Join,
+    Leave,
+    PlaceHold,
+    Raise,
+    ReleaseHold,
+    RemoveMember,
+    SetPolicy,
+    StartDowngrade,
+    Tick,
+)
 from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.member_step import (
     AskToJoin,
     Beat,
@@ -30,7 +46,7 @@ from halocline.fleet.core.member_step import (
     Status,
     member_step,
 )
-from halocline.fleet.core.state import FleetTerms, LevelRange, Report
+from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Report
 from halocline.fleet.core.step import step
 from halocline.fleet.model.ground_truth import MemberMoment, Moment, Process, World
 from halocline.fleet.model.invariants import check
@@ -42,13 +58,18 @@ from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.server.sessions import Session
 from halocline.fleet.store import schema
 from halocline.fleet.store.sqlite import SqliteStore
-from halocline.fleet.wire import messages
+from halocline.fleet.wire import calls, messages
 from halocline.fleet.wire.handshake import Role, Wire
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.session import Greeting
 
 LADDER = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8, changes_data=True), Rung(9))), "halocline")
 TERMS = FleetTerms(lease=100, margin=10, provides=frozenset())
 OPERATOR = Claims("ann", 0, "operator", "halocline@0.1.0", 0, "anybody", rights(["force", "join"]), 10**15)
+PHASES = [
+    (calls.CLEAN_DOWNGRADE, CleanDowngrade),
+    (calls.FINISH_DOWNGRADE, FinishDowngrade),
+    (calls.CANCEL_DOWNGRADE, CancelDowngrade),
+]
 RANGES = [LevelRange(6, 6), LevelRange(6, 8), LevelRange(6, 9), LevelRange(8, 9)]
 
 
@@ -254,17 +275,12 @@ class Fleets(RuleBasedStateMachine):
 
     def encoded(self, message):
         if isinstance(message, Join):
-            request = pb.HandshakeRequest(
-                client=messages.to_peer(self.wire.client(Role.MEMBER)),
-                identity=message.report.identity,
-                role="reader",
-                clock_ms=self.clock.wall(),
-                sent=message.sent,
-                membership=messages.to_membership(message.report),
-            )
-            return "join", message.report.incarnation, request.SerializeToString()
+            client = self.wire.client(Role.MEMBER)
+            report, wall = message.report, self.clock.wall()
+            greeting = Greeting(client, report.identity, "reader", "", wall, message.sent, report)
+            return "join", report.incarnation, calls.HANDSHAKE.request.encode(greeting)
         if isinstance(message, Heartbeat):
-            return "beat", message.incarnation, pb.Up(heartbeat=messages.to_heartbeat(message)).SerializeToString()
+            return "beat", message.incarnation, messages.to_heartbeat(message)
         assert isinstance(message, Leave)
         return "leave", message.incarnation, b""
 
@@ -309,9 +325,8 @@ class Fleets(RuleBasedStateMachine):
 
     async def greeted(self, server, payload, incarnation):
         try:
-            request = pb.HandshakeRequest.FromString(payload)
-            answer = await server._greeter.greet(request, Caller("test"))
-            return [("admit", pb.HandshakeResponse.FromString(answer.SerializeToString()))]
+            welcome = await server._greeter.greet(calls.HANDSHAKE.request.decode(payload), Caller("test"))
+            return [("admit", calls.HANDSHAKE.answer.encode(welcome))]
         except RejectedError as error:
             refusal = error.rejection.refusal
             return [] if refusal.condition == "UNAVAILABLE" else [("refuse", refusal)]
@@ -320,7 +335,7 @@ class Fleets(RuleBasedStateMachine):
         sent = []
 
         async def send(data):
-            sent.append(("down", pb.Down.FromString(data)))
+            sent.append(("down", data))
 
         claims = Claims(name, incarnation, "reader", "hudi@1.0.2", 0, "anybody", rights(["join"]), 10**15)
         session = Session(claims, send, lambda: None)
@@ -332,32 +347,20 @@ class Fleets(RuleBasedStateMachine):
         return sent
 
     def heard(self, member, incarnation, payload):
-        kind, what = payload
-        identity = member.state.report.identity
+        kind, sent = payload
+        key = MemberKey(member.state.report.identity, incarnation)
         if kind == "admit":
-            granted, epoch = what.admission, what.epoch
-            known = messages.announcements(granted.announcements)
-            reply = Admit(identity, incarnation, granted.sent, epoch, granted.lease_ms, known)
-        elif kind == "refuse":
-            reply = Refuse(identity, what, incarnation)
+            welcome = calls.HANDSHAKE.answer.decode(sent)
+            granted = welcome.admission
+            reply = Admit(*key, granted.sent, welcome.epoch, granted.lease_ms, granted.announcements)
         else:
-            reply = self.from_session(identity, incarnation, what)
-        if reply is not None:
+            reply = messages.session_message(key, sent) if kind == "down" else sent
+        if isinstance(reply, Refusal):
+            reply = Refuse(key.identity, reply, incarnation)
+        if isinstance(reply, Admit | Renew | Announce | Refuse):
             before = member.state
             member.state, _ = member_step(before, Hear(member.now, reply))
             assert check(MemberMoment(before, member.state)) == []
-
-    def from_session(self, identity, incarnation, down):
-        kind = down.WhichOneof("what")
-        if kind == "renewal":
-            each = down.renewal
-            known = messages.announcements(each.announcements)
-            return Renew(identity, incarnation, each.seq, each.sent, each.epoch, each.lease_ms, known)
-        if kind == "standing":
-            return Announce(messages.announcements(down.standing.announcements))
-        if kind == "ended":
-            return Refuse(identity, messages.ended(down.ended), incarnation)
-        return None
 
     # Operators.
 
@@ -368,12 +371,12 @@ class Fleets(RuleBasedStateMachine):
             note(f"refused: {error}")
             return None
 
-    def command(self, coordinator, call, request):
+    def command(self, coordinator, call, command):
         if coordinator not in self.services:
             return
         _, server = self.services[coordinator]
         try:
-            self.run(getattr(server._commands, call)(request, OPERATOR))
+            self.run(server._commands.answer(call, call.request.decode(call.request.encode(command)), OPERATOR))
         except (RejectedError, HaloclineError) as error:
             note(f"refused: {error}")
 
@@ -381,29 +384,33 @@ class Fleets(RuleBasedStateMachine):
 
     @rule(to=coordinators, level=st.sampled_from([8, 9]), force=st.booleans())
     def an_operator_raises(self, to, level, force):
-        self.command(to, "Raise", pb.RaiseRequest(ladder="hudi", level=level, force=force, reason="test"))
+        self.command(to, calls.RAISE, Raise("hudi", level, "", "test", force))
 
-    @rule(to=coordinators, policy=st.sampled_from(["auto", "manual"]))
+    @rule(to=coordinators, policy=st.sampled_from([Policy.AUTO, Policy.MANUAL]))
     def an_operator_sets_the_policy(self, to, policy):
-        self.command(to, "SetPolicy", pb.SetPolicyRequest(ladder="hudi", policy=policy))
+        self.command(to, calls.SET_POLICY, SetPolicy("hudi", policy, ""))
 
     @rule(to=coordinators, ahead=st.integers(0, 50))
     def an_operator_holds(self, to, ahead):
-        until = self.clock.now() + ahead if ahead else 0
-        self.command(to, "PlaceHold", pb.PlaceHoldRequest(ladder="hudi", name="h", reason="test", until_ms=until))
+        until = self.clock.now() + ahead if ahead else None
+        self.command(to, calls.PLACE_HOLD, PlaceHold("hudi", "h", "test", "", until=until))
 
     @rule(to=coordinators)
     def an_operator_releases(self, to):
-        self.command(to, "ReleaseHold", pb.ReleaseHoldRequest(ladder="hudi", name="h"))
+        self.command(to, calls.RELEASE_HOLD, ReleaseHold("hudi", "h", ""))
 
-    @rule(to=coordinators, call=st.sampled_from(["Start", "Clean", "Finish", "Cancel"]), level=st.sampled_from([6, 8]))
-    def an_operator_downgrades(self, to, call, level):
-        request = pb.DowngradeRequest(ladder="hudi", target=level, reason="test")
-        self.command(to, f"{call}Downgrade", request)
+    @rule(to=coordinators, level=st.sampled_from([6, 8]))
+    def an_operator_starts_a_downgrade(self, to, level):
+        self.command(to, calls.START_DOWNGRADE, StartDowngrade("hudi", level, "", "test"))
+
+    @rule(to=coordinators, phase=st.sampled_from(PHASES))
+    def an_operator_goes_on_with_a_downgrade(self, to, phase):
+        call, kind = phase
+        self.command(to, call, kind("hudi", "", "test"))
 
     @rule(to=coordinators, name=st.sampled_from("abc"))
     def an_operator_removes_a_member(self, to, name):
-        self.command(to, "RemoveMember", pb.RemoveMemberRequest(identity=name, reason="test"))
+        self.command(to, calls.REMOVE_MEMBER, RemoveMember(name, "", "test"))
 
     # What must hold.
 

@@ -22,16 +22,19 @@ from halocline.compat.breaks import breaks
 from halocline.compat.features import feature
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.protocol import Protocol
-from halocline.compat.terms import Terms
+from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import IncompatibleError, InputError
+from halocline.fleet.answers import BreakQuery
 from halocline.fleet.core.events import DeclareLadder, Event, Observe, TakeOver
+from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.ladders import shipped, supported_by
-from halocline.fleet.core.state import Fleet, Provenance, TableUse
+from halocline.fleet.core.member_step import LevelSnapshot, MemberState
+from halocline.fleet.core.state import Fleet, Provenance, Report, TableUse
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.member.gatekeeper import FleetGatekeeper
 from halocline.fleet.server import questions
 from halocline.fleet.usage.users import client_of
-from halocline.fleet.wire import messages
+from halocline.fleet.wire.calls import TABLE_USERS, WHO_BREAKS
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.storage import open_store
@@ -80,7 +83,8 @@ class Members:
     def __init__(self, table, named):
         self.table, self.identity = table, "self"
         self.contact = SimpleNamespace(error=None, status="joined", since=0)
-        self.state = loaded(Fleet())
+        self.state = MemberState(Report("self", 1, "halocline@0.1.0"))
+        self.fleet_state = loaded(Fleet())
         self.do(TakeOver())
         for each in shipped().values():
             self.do(DeclareLadder(each.ladder, "test"))
@@ -89,29 +93,25 @@ class Members:
             supported = supported_by(release)
             self.do(Observe(name, release, Provenance.DECLARED, "test", None, supported, uses, "writer"))
 
-    def do(self, what):
-        self.state, _ = step(self.state, Event(0, what))
+    def do(self, cause):
+        self.fleet_state, _ = step(self.fleet_state, Event(0, cause))
 
     @property
     def clients(self):
-        return [client_of(each, table=self.table) for each in self.state.fleet.members.values()]
+        return [client_of(each, table=self.table) for each in self.fleet_state.fleet.members.values()]
 
-    # What a gatekeeper asks of its connection.
+    # What a gatekeeper asks of its member.
 
-    def table_users(self, table):
-        found = questions.table_users(self.state, table, 0)
-        return SimpleNamespace(members=found.members, levels={})
+    def snapshot(self):
+        return LevelSnapshot({"delta": View(1, 99)})
 
-    def level(self, ladder):
-        return 99
+    def call(self, call, request):
+        return questions.table_users(self.fleet_state, request, 0) if call is TABLE_USERS else None
 
-    def observe(self, request):
+    def use(self, table, ladder, operation):
         pass
 
-    def note_use(self, table, ladder, operation):
-        pass
-
-    def move_table(self, table, ladder, level):
+    def stop(self):
         pass
 
 
@@ -121,7 +121,7 @@ def names(found) -> set[str]:
 
 def by_gatekeeper(fleet, act) -> set[str]:
     """Those whom a refusal names; what is done otherwise goes through."""
-    keeper = FleetGatekeeper(fleet, "grpc://nowhere", "halocline@0.1.0")
+    keeper = FleetGatekeeper(fleet, "grpc://nowhere")
     try:
         with gatekeeper.acting(keeper):
             act()
@@ -135,10 +135,8 @@ def by_gatekeeper(fleet, act) -> set[str]:
 
 
 def by_who_breaks(fleet, before, after) -> set[str]:
-    sent = messages.to_table_change(fleet.table, before, after)
-    arrived = type(sent).FromString(sent.SerializeToString())
-    then = messages.table_terms(arrived.before) if arrived.HasField("before") else None
-    answer = questions.who_breaks_by_change(fleet.state, arrived.table, then, messages.table_terms(arrived.after), 0)
+    sent = WHO_BREAKS.request.encode(BreakQuery(change=ProtocolChange(fleet.table, before, after)))
+    answer = questions.who_breaks_by_change(fleet.fleet_state, WHO_BREAKS.request.decode(sent).change, 0)
     assert answer.checked == len(fleet.clients)
     return {each.who for each in answer.affected}
 
@@ -225,7 +223,7 @@ def test_all_ways_to_ask_about_a_new_table_give_the_same_answer(table, mode, nam
 def test_who_blocks_a_feature_is_who_breaks_by_a_table_that_uses_it(asked, named):
     fleet = Members("file:///lake/orders", named)
     after = Terms.using("delta", [asked])
-    blocking = {each.who for each in questions.who_blocks(fleet.state, asked, 0).affected}
+    blocking = {each.who for each in questions.who_blocks(fleet.fleet_state, asked, 0).affected}
     assert blocking == by_who_breaks(fleet, None, after) == names(breaks(None, after, fleet.clients))
 
 

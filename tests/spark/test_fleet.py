@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
 import pytest
+from tests.support.fleets import SWITCH, raise_to, running, until, users_of
 
 import halocline as hc
 from halocline.errors import ConflictError, IncompatibleError
+from halocline.fleet.answers import MemberStatus
 from halocline.fleet.member.admin import AdminClient
-from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.table import gatekeeper as front
 from halocline.table.gatekeeper import ALONE
-
-SWITCH = {"delta.enableDeletionVectors": "true"}
 
 
 @pytest.fixture
 def fleet():
-    config = Config(store=":memory:", listen="127.0.0.1:0", http="127.0.0.1:0")
-    with embedded(config) as hosting, AdminClient(hosting.address, "operator") as admin:
+    with running() as (hosting, admin):
         yield hosting, admin
 
 
@@ -33,21 +29,8 @@ def orders(spark: Any, tmp_path: Any) -> hc.Table:
     return hc.Table.create(tmp_path / "orders", rows, properties={"delta.isolationLevel": "WriteSerializable"})
 
 
-def raise_to(admin: AdminClient, level: int) -> None:
-    for each in range(2, level + 1):
-        admin.command("Raise", pb.RaiseRequest(ladder="delta", level=each, reason="test"))
-
-
-def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"did not come true within {seconds} s"
-        time.sleep(0.05)
-
-
-def users(admin: AdminClient, table: hc.Table) -> dict[str, pb.Member]:
-    answer = admin.ask("TableUsers", pb.TableUsersRequest(table=table.url), pb.TableUsersResponse)
-    return {each.identity: each for each in answer.members}
+def users(admin: AdminClient, table: hc.Table) -> dict[str, MemberStatus]:
+    return users_of(admin, table.url)
 
 
 def test_the_session_joins_once_and_reports_what_it_reads_and_writes(fleet, orders, spark, conf):
@@ -64,7 +47,6 @@ def test_the_session_joins_once_and_reports_what_it_reads_and_writes(fleet, orde
     finally:
         joined = front.install(ALONE)
         joined.close()
-        joined.client.close()
 
 
 def test_creating_a_table_with_a_feature_asks_the_gate(fleet, spark, tmp_path):
@@ -86,7 +68,7 @@ def test_deletes_mark_rows_only_while_the_gate_is_open(fleet, orders, spark):
         orders.set_properties(SWITCH)
         until(lambda: orders.snapshot().level == 4)
         assert orders.delete("id < 10").metrics["numDeletionVectorsAdded"] == 1
-        admin.command("StartDowngrade", pb.DowngradeRequest(ladder="delta", target=3, reason="test"))
+        admin.start_downgrade("delta", 3, "test")
         until(lambda: not ops.gate("delta", 4))
         again = orders.delete("id < 20")
         assert (again.metrics["numDeletionVectorsAdded"], again.metrics["numDeletedRows"]) == (0, 10)

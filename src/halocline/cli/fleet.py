@@ -1,23 +1,31 @@
-"""`halocline fleet`: where a fleet stands, who is in the way, and moving its levels up and down."""
+"""`halocline fleet`: where a fleet stands, what is in the way, and moving its levels up and down."""
 
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from rich.console import RenderableType
 
 from halocline.cli import explore as explorer
 from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, emit
+from halocline.cli.serve import Rise
 from halocline.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from halocline.compat.terms import ProtocolChange
+    from halocline.fleet.answers import CommandResult
+    from halocline.fleet.core.ladder import Ladder
     from halocline.fleet.member.admin import AdminClient
-    from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+
+_A = TypeVar("_A")
 
 app = typer.Typer(name="fleet", help="Who is there, at which level, and what is in the way.", no_args_is_help=True)
 downgrade = typer.Typer(name="downgrade", help="Let a level fall, phase by phase.", no_args_is_help=True)
@@ -50,21 +58,21 @@ def _fleet(
 @app.command()
 def describe(context: typer.Context, output: OutputOption = Format.TEXT) -> None:
     """Show every ladder: level, settled level, members, and what is in the way of the next."""
-    pb, view = _parts()
-    _ask(context, output, "Describe", pb.DescribeRequest(), pb.DescribeResponse, view.describe)
+    _ask(context, output, lambda fleet: fleet.describe(), _view().describe)
 
 
 @app.command()
 def members(
     context: typer.Context,
-    everybody: Annotated[bool, typer.Option("--all", help="Also everybody who was ever greeted, or refused.")] = False,
+    also_past: Annotated[
+        bool, typer.Option("--all", help="Also every client that was ever greeted, or refused.")
+    ] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Show who is there, with which release, and what each supports and uses."""
-    pb, view = _parts()
+    """Show the members, with which release, and what each supports and uses."""
     now = int(datetime.now(UTC).timestamp() * 1000)
-    request = pb.MembersRequest(all=everybody)
-    _ask(context, output, "Members", request, pb.MembersResponse, lambda answer: view.members(answer, now))
+    shown = partial(_view().members, now_ms=now)
+    _ask(context, output, lambda fleet: fleet.members(also_past=also_past), shown)
 
 
 @app.command("who-blocks")
@@ -73,10 +81,9 @@ def who_blocks(
     feature: Annotated[str, typer.Argument(help="For example deletionVectors.")],
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Show who keeps a feature from being used. Exits 2 if somebody does."""
-    pb, view = _parts()
-    request = pb.WhoBlocksRequest(feature=feature)
-    answer = _ask(context, output, "WhoBlocks", request, pb.AffectedResponse, lambda a: view.affected(a, "blocks it"))
+    """Show the members that keep a feature from being used. Exits 2 if there are any."""
+    shown = partial(_view().affected, verb="blocks it")
+    answer = _ask(context, output, lambda fleet: fleet.who_blocks(feature), shown)
     raise typer.Exit(INCOMPATIBLE if answer.affected else FINE)
 
 
@@ -91,19 +98,22 @@ def who_breaks(
     truncate_history: Annotated[bool, typer.Option(help="With --drop: old versions go rather than stay.")] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Show who would break if a feature went, a level rose, or a table changed. Exits 2 if somebody would."""
-    pb, view = _parts()
+    """Show the members that would break if a feature went, a level rose, or a table changed. Exits 2 if any would."""
     if sum(map(bool, (remove, level, table))) != 1 or bool(table) != bool(enable or drop):
         raise InputError("say one of --remove FEATURE, --raise LADDER=LEVEL, or --table TABLE with --enable or --drop")
     ladder, number = _level(level) if level else ("", 0)
     change = _table_change(table, enable or [], drop or [], truncate_history) if table else None
-    request = pb.WhoBreaksRequest(remove=remove, ladder=ladder, level=number, change=change)
-    answer = _ask(context, output, "WhoBreaks", request, pb.AffectedResponse, lambda a: view.affected(a, "would break"))
+    answer = _ask(
+        context,
+        output,
+        lambda fleet: fleet.who_breaks(remove=remove, ladder=ladder, level=number, change=change),
+        partial(_view().affected, verb="would break"),
+    )
     raise typer.Exit(INCOMPATIBLE if answer.affected else FINE)
 
 
-def _table_change(table: str, enable: list[str], drop: list[str], truncate_history: bool) -> pb.TableChange:
-    from halocline.fleet.wire.messages import to_table_change
+def _table_change(table: str, enable: list[str], drop: list[str], truncate_history: bool) -> ProtocolChange:
+    from halocline.compat.terms import ProtocolChange
     from halocline.formats.delta.features.support import propose
     from halocline.formats.delta.log.header import read_header
     from halocline.storage import open_store
@@ -112,7 +122,7 @@ def _table_change(table: str, enable: list[str], drop: list[str], truncate_histo
     store = open_store(table)
     proposal = propose(read_header(store), enable=enable, drop=drop, truncate_history=truncate_history)
     (after,) = proposal.ways.values()
-    return to_table_change(Location.parse(store.root).url, proposal.now, after)
+    return ProtocolChange(Location.parse(store.root).url, proposal.now, after)
 
 
 @app.command("raise")
@@ -127,33 +137,23 @@ def raise_level(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Raise a level. Exits 2 if something is in the way."""
-    pb, view = _parts()
     ladder, number = _level(level)
     if dry_run:
-        request = pb.LevelRequest(ladder=ladder, level=number)
-        answer = _ask(context, output, "PlanRaise", request, pb.Plan, lambda a: view.plan(a, "raise"))
+        answer = _ask(context, output, lambda fleet: fleet.plan_raise(ladder, number), _view().raise_plan)
         raise typer.Exit(INCOMPATIBLE if answer.blockers else FINE)
-    _do(context, output, "Raise", pb.RaiseRequest(ladder=ladder, level=number, reason=reason, force=force))
-
-
-class Rise(StrEnum):
-    """What makes a level rise."""
-
-    AUTO = "auto"
-    MANUAL = "manual"
+    _do(context, output, lambda fleet: fleet.raise_level(ladder, number, reason=reason, force=force))
 
 
 @app.command()
 def policy(
     context: typer.Context,
     ladder: LadderArgument,
-    rises: Annotated[Rise, typer.Argument(help="By itself when everybody can, or by hand.")],
+    rises: Annotated[Rise, typer.Argument(help="By itself when every member can, or by hand.")],
     reason: ReasonOption = "",
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Decide whether a level rises by itself."""
-    pb, _ = _parts()
-    _do(context, output, "SetPolicy", pb.SetPolicyRequest(ladder=ladder, policy=rises, reason=reason))
+    _do(context, output, lambda fleet: fleet.set_policy(ladder, rises, reason=reason))
 
 
 @app.command()
@@ -162,18 +162,16 @@ def hold(
     ladder: LadderArgument,
     reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
     name: Annotated[str, typer.Option(help="Tells this hold from others on the ladder.")] = "hold",
-    level: Annotated[int, typer.Option(help="The highest level allowed; where it stands if not given.")] = 0,
+    level: Annotated[int | None, typer.Option(help="The highest level allowed; where it stands if not given.")] = None,
     until: Annotated[str, typer.Option(help="A date, or a span such as 12h or 30d; until released if not given.")] = "",
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Keep a level from rising."""
-    pb, view = _parts()
     try:
-        end = int(view.until(until, datetime.now(UTC)).timestamp() * 1000) if until else 0
+        end = int(_view().until(until, datetime.now(UTC)).timestamp() * 1000) if until else None
     except (ValueError, OverflowError) as error:
         raise InputError(f"{until!r} is no time", sides={"expected": "2026-12-01, 12h or 30d"}) from error
-    request = pb.PlaceHoldRequest(ladder=ladder, name=name, reason=reason, level=level, until_ms=end)
-    _do(context, output, "PlaceHold", request)
+    _do(context, output, lambda fleet: fleet.hold(ladder, reason, name=name, level=level, until_ms=end))
 
 
 @app.command()
@@ -185,17 +183,14 @@ def release(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """End a hold."""
-    pb, _ = _parts()
-    _do(context, output, "ReleaseHold", pb.ReleaseHoldRequest(ladder=ladder, name=name, reason=reason))
+    _do(context, output, lambda fleet: fleet.release(ladder, name, reason=reason))
 
 
 @downgrade.command()
 def validate(context: typer.Context, level: LevelArgument, output: OutputOption = Format.TEXT) -> None:
     """Show what letting a level fall would take. Exits 2 if something is in the way."""
-    pb, view = _parts()
     ladder, number = _level(level)
-    request = pb.LevelRequest(ladder=ladder, level=number)
-    answer = _ask(context, output, "PlanDowngrade", request, pb.Plan, lambda a: view.plan(a, "downgrade"))
+    answer = _ask(context, output, lambda fleet: fleet.plan_downgrade(ladder, number), _view().downgrade_plan)
     raise typer.Exit(INCOMPATIBLE if answer.blockers else FINE)
 
 
@@ -206,10 +201,9 @@ def start(
     reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Close the gates above a level, and wait for everybody to follow."""
-    pb, _ = _parts()
+    """Close the gates above a level, and wait for every member to follow."""
     ladder, number = _level(level)
-    _do(context, output, "StartDowngrade", pb.DowngradeRequest(ladder=ladder, target=number, reason=reason))
+    _do(context, output, lambda fleet: fleet.start_downgrade(ladder, number, reason))
 
 
 @downgrade.command()
@@ -217,8 +211,7 @@ def clean(
     context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = Format.TEXT
 ) -> None:
     """Pass the point of no return: tables are rewritten for the lower level."""
-    pb, _ = _parts()
-    _do(context, output, "CleanDowngrade", pb.DowngradeRequest(ladder=ladder, reason=reason))
+    _do(context, output, lambda fleet: fleet.clean_downgrade(ladder, reason=reason))
 
 
 @downgrade.command()
@@ -226,8 +219,7 @@ def finish(
     context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = Format.TEXT
 ) -> None:
     """Let the level fall, everything having been cleaned."""
-    pb, _ = _parts()
-    _do(context, output, "FinishDowngrade", pb.DowngradeRequest(ladder=ladder, reason=reason))
+    _do(context, output, lambda fleet: fleet.finish_downgrade(ladder, reason=reason))
 
 
 @downgrade.command()
@@ -235,20 +227,13 @@ def cancel(
     context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = Format.TEXT
 ) -> None:
     """Open the gates again, unless the point of no return is past."""
-    pb, _ = _parts()
-    _do(context, output, "CancelDowngrade", pb.DowngradeRequest(ladder=ladder, reason=reason))
+    _do(context, output, lambda fleet: fleet.cancel_downgrade(ladder, reason=reason))
 
 
 @downgrade.command()
 def status(context: typer.Context, output: OutputOption = Format.TEXT) -> None:
     """Show the downgrades that are under way."""
-    pb, view = _parts()
-
-    def shown(answer: Any) -> list[Any]:
-        moving = [each for each in answer.ladders if each.HasField("downgrade")]
-        return [line for each in moving for line in view.downgrade(each)] or ["no ladder is on its way down"]
-
-    _ask(context, output, "Describe", pb.DescribeRequest(), pb.DescribeResponse, shown)
+    _ask(context, output, lambda fleet: fleet.describe(), _view().downgrades)
 
 
 @ladders.command()
@@ -258,8 +243,8 @@ def declare(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Add a ladder of your own, or rungs on top of one."""
-    pb, _ = _parts()
-    _do(context, output, "DeclareLadder", _ladder_request(pb, file))
+    ladder, level, policy = _read_ladder(file)
+    _do(context, output, lambda fleet: fleet.declare_ladder(ladder, level=level, policy=policy))
 
 
 @member.command()
@@ -271,8 +256,7 @@ def remove(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Take a member out; one that speaks counts until its lease has run out."""
-    pb, _ = _parts()
-    _do(context, output, "RemoveMember", pb.RemoveMemberRequest(identity=identity, reason=reason, force=force))
+    _do(context, output, lambda fleet: fleet.remove_member(identity, reason, force=force))
 
 
 @member.command("declare")
@@ -285,27 +269,22 @@ def declare_member(
     ladder: Annotated[str, typer.Option(help="The ladder that these tables are on.")] = "delta",
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Note somebody who never calls. What its release supports is looked up."""
-    pb, _ = _parts()
+    """Note a member that never calls. What its release supports is looked up."""
+    from halocline.fleet.core.events import Observe
     from halocline.fleet.core.ladders import supported_by
+    from halocline.fleet.core.state import Provenance, TableUse
     from halocline.storage.location import Location
 
     operations = [op for op, tables in (("read", reads or not writes), ("write", writes)) if tables]
-    supported = supported_by(release, operations)
-    uses = [
-        pb.TableUse(table=Location.parse(table).url, ladder=ladder, operation=operation)
+    uses = frozenset(
+        TableUse(Location.parse(table).url, ladder, operation)
         for operation, tables in (("read", reads), ("write", writes))
         for table in tables or ()
-    ]
-    request = pb.ObserveRequest(
-        identity=identity,
-        release=release,
-        provenance="declared",
-        supported={name: pb.LevelRange(lo=each.lo, hi=each.hi) for name, each in supported.items()},
-        tables=uses,
-        role="writer" if writes else "reader",
     )
-    _do(context, output, "Observe", request)
+    role = "writer" if writes else "reader"
+    supported = supported_by(release, operations)
+    declared = Observe(identity, release, Provenance.DECLARED, "", supported=supported, tables=uses, role=role)
+    _do(context, output, lambda fleet: fleet.observe(declared))
 
 
 @app.command()
@@ -319,9 +298,10 @@ def audit(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Show what was decided, newest first."""
-    pb, view = _parts()
-    request = pb.AuditRequest(actor=actor, action=action, subject=about, refused_only=refused, limit=limit)
-    _ask(context, output, "Audit", request, pb.AuditResponse, view.audit)
+    from halocline.fleet.answers import AuditEntries, AuditQuery
+
+    query = AuditQuery(actor, action, about, refused, limit=limit)
+    _ask(context, output, lambda fleet: AuditEntries(fleet.audit(query)), _view().audit)
 
 
 @app.command("export")
@@ -346,55 +326,51 @@ def restore(
     reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Put a backup in the place of everything. Nobody may hold a lease meanwhile."""
-    from halocline.fleet.wire.messages import plain
-
+    """Put a backup in the place of everything. No member may hold a lease meanwhile."""
     try:
         document = file.read_bytes()
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}") from error
-    with _client(context) as client:
-        answer = client.restore(document, reason)
-    emit(output, plain(answer), f"imported, epoch {answer.epoch}")
+    _ask(context, output, lambda fleet: fleet.restore(document, reason), lambda done: [f"imported, epoch {done.epoch}"])
 
 
-def _parts() -> tuple[Any, Any]:
-    """The messages and the views; imported late because other commands do without them."""
-    try:
-        from halocline.cli import fleet_view
-        from halocline.fleet.wire.proto.v1 import fleet_pb2
-    except ImportError as error:
-        raise MissingExtraError("the fleet's client", "fleet") from error
-    return fleet_pb2, fleet_view
+def _view() -> ModuleType:
+    """How answers look; imported late, like all of the fleet, because other commands do without it."""
+    from halocline.cli import fleet_view
+
+    return fleet_view
 
 
 def _client(context: typer.Context) -> AdminClient:
-    _parts()
-    from halocline.fleet.member.admin import AdminClient
-    from halocline.fleet.wire.endpoint import Endpoint
-
+    try:
+        from halocline.fleet.member.admin import AdminClient
+        from halocline.fleet.wire.endpoint import Endpoint
+    except ImportError as error:
+        raise MissingExtraError("the fleet's client", "fleet") from error
     at, identity = context.obj
     return AdminClient(Endpoint.from_environment(at), identity)
 
 
 def _ask(
-    context: typer.Context, output: Format, call: str, request: Any, kind: Any, shown: Callable[[Any], list[Any]]
-) -> Any:
-    from halocline.fleet.wire.messages import plain
+    context: typer.Context,
+    output: Format,
+    ask: Callable[[AdminClient], _A],
+    shown: Callable[[_A], list[RenderableType]],
+) -> _A:
+    """Asks the fleet, shows the answer, and returns it."""
+    from halocline.fleet.answers import plain
 
-    with _client(context) as client:
-        answer = client.ask(call, request, kind)
+    with _client(context) as fleet:
+        from halocline.fleet.answers import plain
+
+        answer = ask(fleet)
     emit(output, plain(answer), *shown(answer))
     return answer
 
 
-def _do(context: typer.Context, output: Format, call: str, request: Any) -> None:
-    from halocline.fleet.wire.messages import plain
-    from halocline.fleet.wire.status import readable
-
-    with _client(context) as client:
-        answer = client.command(call, request)
-    emit(output, plain(answer), *(map(readable, answer.decisions) if answer.decisions else ["nothing changed"]))
+def _do(context: typer.Context, output: Format, command: Callable[[AdminClient], CommandResult]) -> None:
+    """Gives the fleet a command, and shows what was decided."""
+    _ask(context, output, command, _view().decisions)
 
 
 def _level(text: str) -> tuple[str, int]:
@@ -404,25 +380,24 @@ def _level(text: str) -> tuple[str, int]:
     return ladder, int(level)
 
 
-def _ladder_request(pb: Any, file: Path) -> Any:
-    import tomllib
+def _read_ladder(file: Path) -> tuple[Ladder, int | None, str]:
+    """The ladder that a file describes, the level it begins at, and its policy."""
+    from halocline.fleet.core.ladder import Ladder, Rung
 
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
-        rungs = [
-            pb.Rung(
-                level=each["level"],
-                requires=[pb.Requirement(ladder=name, level=n) for name, n in each.get("requires", {}).items()],
-                changes_data=each.get("changes_data", False),
-                features=each.get("features", []),
-                provided_by=each.get("provided_by", []),
-                summary=each.get("summary", ""),
+        rungs = tuple(
+            Rung(
+                each["level"],
+                tuple(each.get("requires", {}).items()),
+                each.get("changes_data", False),
+                frozenset(each.get("features", [])),
+                tuple(each.get("provided_by", [])),
+                each.get("summary", ""),
             )
             for each in said["rung"]
-        ]
-        return pb.DeclareLadderRequest(
-            name=said["name"], rungs=rungs, level=said.get("level", 0), policy=said.get("policy", "manual")
         )
+        return Ladder(said["name"], rungs), said.get("level"), said.get("policy", "manual")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{file} does not describe a ladder: {error}",

@@ -9,13 +9,25 @@ from datetime import UTC, datetime, timedelta
 from rich.console import RenderableType
 
 from halocline.cli.output import columns
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.wire.status import readable
+from halocline.fleet.answers import (
+    AffectedMembers,
+    AuditEntries,
+    BlockerStatus,
+    CommandResult,
+    DowngradeStatus,
+    FleetMembers,
+    FleetStatus,
+    LadderStatus,
+    LevelPlan,
+    MemberStatus,
+    readable,
+)
+from halocline.fleet.core.state import TableUse
 
 _LIFE = re.compile(r"#\d+$")
 
 
-def describe(answer: pb.DescribeResponse) -> list[RenderableType]:
+def describe(answer: FleetStatus) -> list[RenderableType]:
     """The ladders, and what is in the way of each next level."""
     table = columns("ladder", "level", "settled", "next", "members", "blocking the next level")
     notes: list[str] = []
@@ -33,7 +45,7 @@ def describe(answer: pb.DescribeResponse) -> list[RenderableType]:
     return [table, *notes, footer]
 
 
-def _blocking(each: pb.LadderStatus) -> str:
+def _blocking(each: LadderStatus) -> str:
     if not each.next:
         return ""
     if each.blockers:
@@ -41,11 +53,11 @@ def _blocking(each: pb.LadderStatus) -> str:
         more = len(each.blockers) - len(shown)
         return ", ".join(shown) + (f" and {more} more" if more else "")
     if each.policy == "auto":
-        return "nobody: it rises by itself" if each.live else "nobody is here yet"
-    return f"nobody: raise with  halocline fleet raise {each.ladder}={each.next}"
+        return "nothing: it rises by itself" if each.live else "no member is here yet"
+    return f"nothing: raise with  halocline fleet raise {each.ladder}={each.next}"
 
 
-def _why(blocker: pb.Blocker) -> str:
+def _why(blocker: BlockerStatus) -> str:
     if blocker.kind in ("too-old", "too-new", "lacks-feature", "unknown"):
         release = blocker.text.split(" ", 1)[0]
         lease = f", lease {blocker.lease_left_ms // 1000} s" if blocker.lease_left_ms else ""
@@ -53,11 +65,16 @@ def _why(blocker: pb.Blocker) -> str:
     return readable(blocker.text)
 
 
-def downgrade(each: pb.LadderStatus) -> list[str]:
+def downgrades(answer: FleetStatus) -> list[RenderableType]:
+    """How far each downgrade has come."""
+    return [line for each in answer.ladders for line in downgrade(each)] or ["no ladder is on its way down"]
+
+
+def downgrade(each: LadderStatus) -> list[str]:
     """How far a downgrade has come, and what comes next; nothing if there is none."""
-    if not each.HasField("downgrade"):
-        return []
     running = each.downgrade
+    if running is None:
+        return []
     line = f"{each.ladder} is on its way down to {running.target}: {running.phase}"
     if running.waiting and running.phase == "closing":
         line += f", waiting for {', '.join(map(name, running.waiting[:5]))}"
@@ -65,7 +82,7 @@ def downgrade(each: pb.LadderStatus) -> list[str]:
     return [f'{line}, {back}: "{running.reason}"', _next_of_downgrade(each.ladder, running)]
 
 
-def _next_of_downgrade(ladder: str, running: pb.Downgrade) -> str:
+def _next_of_downgrade(ladder: str, running: DowngradeStatus) -> str:
     if running.phase == "closing":
         return f"  or open the gates again: halocline fleet downgrade cancel {ladder}"
     if running.phase == "closed" and not running.free:
@@ -73,8 +90,8 @@ def _next_of_downgrade(ladder: str, running: pb.Downgrade) -> str:
     return f"  next: halocline fleet downgrade finish {ladder}"
 
 
-def members(answer: pb.MembersResponse, now_ms: int) -> list[RenderableType]:
-    """Who is there."""
+def members(answer: FleetMembers, now_ms: int) -> list[RenderableType]:
+    """The members."""
     table = columns("member", "release", "role", "supports", "known", "lease", "uses")
     for each in answer.members:
         supports = ", ".join(f"{ladder} {r.lo}-{r.hi}" for ladder, r in sorted(each.supported.items()))
@@ -95,14 +112,14 @@ def members(answer: pb.MembersResponse, now_ms: int) -> list[RenderableType]:
     return shown
 
 
-def _seen(each: pb.Member, now_ms: int) -> str:
+def _seen(each: MemberStatus, now_ms: int) -> str:
     return f"{each.provenance} {ago(now_ms - each.last_seen_ms)}" if each.last_seen_ms else each.provenance
 
 
-def affected(answer: pb.AffectedResponse, nobody: str) -> list[RenderableType]:
-    """Who is in the way or would break, and what each must upgrade to."""
+def affected(answer: AffectedMembers, verb: str) -> list[RenderableType]:
+    """The members that are in the way or would break, and what each must upgrade to."""
     if not answer.affected:
-        return [f"nobody of {answer.checked} {nobody}"]
+        return [f"none of {answer.checked} {verb}"]
     table = columns("member", "release", "uses", "why", "next")
     for each in answer.affected:
         where = uses(each.tables) + ("" if each.live else "no longer here")
@@ -111,31 +128,45 @@ def affected(answer: pb.AffectedResponse, nobody: str) -> list[RenderableType]:
     return [table, f"{len(answer.affected)} of {answer.checked}"]
 
 
-def plan(answer: pb.Plan, verb: str) -> list[RenderableType]:
-    """What is in the way of a level, or of letting one fall."""
-    head = f"{answer.ladder} {answer.level} to {answer.target}: "
-    if not answer.blockers:
-        lines: list[RenderableType] = [f"{head}nothing is in the way"]
-        if answer.checked:
-            lines.append(f"checked: {', '.join(map(name, answer.checked))}")
-        if verb == "downgrade":
-            free = (
-                "free: no data needs cleaning" if answer.free else "data needs cleaning, after which no way leads back"
-            )
-            lines.append(free)
-            lines += [f"  {each.table} is at level {each.level}" for each in answer.tables]
-            lines.append(f"waits for {len(answer.waiting)} members to close their gates")
-            lines.append(f"Next: halocline fleet downgrade start {answer.ladder}={answer.target} --reason '…'")
-        else:
-            lines.append(f"Next: halocline fleet raise {answer.ladder}={answer.target}")
-        return lines
+def raise_plan(answer: LevelPlan) -> list[RenderableType]:
+    """What raising a level would meet."""
+    if answer.blockers:
+        return _blocked(answer)
+    checked = [f"checked: {', '.join(map(name, answer.checked))}"] if answer.checked else []
+    return [_free(answer), *checked, f"Next: halocline fleet raise {answer.ladder}={answer.target}"]
+
+
+def downgrade_plan(answer: LevelPlan) -> list[RenderableType]:
+    """What letting a level fall would take."""
+    if answer.blockers:
+        return _blocked(answer)
+    free = "free: no data needs cleaning" if answer.free else "data needs cleaning, after which no way leads back"
+    return [
+        _free(answer),
+        free,
+        *(f"  {each.table} is at level {each.level}" for each in answer.tables),
+        f"waits for {len(answer.waiting)} members to close their gates",
+        f"Next: halocline fleet downgrade start {answer.ladder}={answer.target} --reason '…'",
+    ]
+
+
+def _free(answer: LevelPlan) -> str:
+    return f"{answer.ladder} {answer.level} to {answer.target}: nothing is in the way"
+
+
+def _blocked(answer: LevelPlan) -> list[RenderableType]:
     table = columns("in the way", "why", "next")
     for each in answer.blockers:
         table.add_row(name(each.who), readable(each.text), each.fix)
-    return [f"{head}{len(answer.blockers)} in the way", table]
+    return [f"{answer.ladder} {answer.level} to {answer.target}: {len(answer.blockers)} in the way", table]
 
 
-def audit(answer: pb.AuditResponse) -> list[RenderableType]:
+def decisions(answer: CommandResult) -> list[RenderableType]:
+    """What a command led to."""
+    return [readable(each) for each in answer.decisions] or ["nothing changed"]
+
+
+def audit(answer: AuditEntries) -> list[RenderableType]:
     """What was decided, newest first."""
     table = columns("number", "when", "who", "what", "about", "detail")
     for each in answer.entries:
@@ -150,7 +181,7 @@ def name(key: str) -> str:
     return _LIFE.sub("", key)
 
 
-def uses(tables: Iterable[pb.TableUse]) -> str:
+def uses(tables: Iterable[TableUse]) -> str:
     """Tables by operation, e.g. `reads lake/orders, lake/items`."""
     by: dict[str, list[str]] = {}
     for use in tables:

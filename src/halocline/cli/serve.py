@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rise(StrEnum):
-    """What makes levels rise in a new fleet."""
+    """What makes a level rise: an operator, or by itself as soon as every member can."""
 
     MANUAL = "manual"
     AUTO = "auto"

@@ -13,10 +13,7 @@ from halocline.cli.output import Format, OutputOption, columns, emit
 from halocline.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from halocline.fleet.member.admin import AdminClient
-    from halocline.fleet.usage.traces import UsageTrace
     from halocline.fleet.usage.users import User
-    from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 
 def show(
@@ -34,6 +31,7 @@ def show(
     Without a fleet only the history can tell, and readers leave nothing there.
     """
     try:
+        from halocline.fleet.answers import TableUsers
         from halocline.fleet.member.admin import AdminClient
         from halocline.fleet.usage.observers import observed
         from halocline.fleet.usage.users import known_users
@@ -48,15 +46,14 @@ def show(
     store = open_store(table)
     place = Location.parse(store.root).url
     history = observed(store)
-    members, levels = [], {}
+    known = TableUsers()
     if fleet:
         with AdminClient(Endpoint.from_environment(fleet)) as admin:
-            if report:
-                _report(admin, history.traces)
-            answer = _asked(admin, place)
-            members = list(answer.members)
-            levels = {each.ladder: each.level for each in answer.levels}
-    users = known_users(members, history.traces, place)
+            for trace in history.traces if report else ():
+                admin.observe(trace.event())
+            known = admin.table_users(place)
+    levels = {each.ladder: each.level for each in known.levels}
+    users = known_users(known.members, history.traces, place)
     result = {
         "table": store.root,
         "fleet": fleet or None,
@@ -65,17 +62,6 @@ def show(
         "unnamedCommits": history.unnamed,
     }
     emit(output, result, _table(users), *_notes(history.unnamed, bool(fleet), levels))
-
-
-def _asked(admin: AdminClient, place: str) -> pb.TableUsersResponse:
-    from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-
-    return admin.ask("TableUsers", pb.TableUsersRequest(table=place), pb.TableUsersResponse)
-
-
-def _report(admin: AdminClient, traces: tuple[UsageTrace, ...]) -> None:
-    for trace in traces:
-        admin.command("Observe", trace.request())
 
 
 def _table(users: tuple[User, ...]) -> Table:

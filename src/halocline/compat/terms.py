@@ -137,6 +137,29 @@ class Terms:
         return self.in_use is None or name in self.in_use
 
 
+@dataclass(frozen=True, slots=True)
+class ProtocolChange:
+    """A change of what one table requires.
+
+    Args:
+        table: The table's URL.
+        before: The terms it has; None for a table that is being created.
+        after: The terms it would have.
+    """
+
+    table: str
+    before: Terms | None
+    after: Terms
+
+    @property
+    def gained(self) -> frozenset[str]:
+        """The features that the table would newly support or use."""
+        if self.before is None:
+            return self.after.protocol.features
+        supported = self.after.protocol.features - self.before.protocol.features
+        return supported | (self.after.features_in_use - self.before.features_in_use)
+
+
 def base(name: str) -> str:
     """The feature that a mode belongs to.
 

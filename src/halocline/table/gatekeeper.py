@@ -16,40 +16,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from halocline.compat.terms import Terms
+from halocline.compat.terms import ProtocolChange, Terms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from halocline.formats.delta.snapshot.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class ProtocolChange:
-    """A change of what one table requires.
-
-    Args:
-        table: The table's URL.
-        before: The terms it has; None for a table that is being created.
-        after: The terms it would have.
-    """
-
-    table: str
-    before: Terms | None
-    after: Terms
-
-    @property
-    def gained(self) -> frozenset[str]:
-        """The features that the table would newly support or use."""
-        if self.before is None:
-            return self.after.protocol.features
-        supported = self.after.protocol.features - self.before.protocol.features
-        return supported | (self.after.features_in_use - self.before.features_in_use)
 
 
 class Gatekeeper(ABC):

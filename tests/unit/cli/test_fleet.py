@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.support.columns import field, schema
+from tests.support.fleets import in_memory
 
 from halocline.cli.main import run
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import FleetTerms, LevelRange, Report, TableUse
-from halocline.fleet.member.client import FleetClient
-from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.server.service import ServiceSettings
+from halocline.fleet.member.loop import MemberLoop
+from halocline.fleet.server.hosting import embedded
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.storage import open_store
@@ -22,19 +22,13 @@ from halocline.storage import open_store
 @pytest.fixture(scope="module")
 def hosting():
     """A fleet at delta 3, with a reader that is too old for 4."""
-    config = Config(
-        store=":memory:",
-        listen="127.0.0.1:0",
-        http="",
-        settings=ServiceSettings(tick_s=0.05),
-        terms=FleetTerms(lease=3000, margin=300),
-    )
+    config = in_memory(terms=FleetTerms(lease=3000, margin=300))
     uses = frozenset({TableUse("lake/orders", "delta"), TableUse("lake/items", "delta")})
     old = Report("etl-nightly", 0, "deltalake@1.0.2", supported=supported_by("deltalake@1.0.2"), tables=uses)
     new = Report("ingest", 0, "hudi@1.0.2", "writer", {"hudi": LevelRange(6, 8)})
     with embedded(config) as running:
         assert run(["fleet", "--at", running.address, "raise", "delta=3"]) == 0
-        with FleetClient(running.address, old), FleetClient(running.address, new):
+        with MemberLoop(running.address, old), MemberLoop(running.address, new):
             yield running
 
 
@@ -57,7 +51,7 @@ def test_describe_shows_ladders_and_the_next_command(fleet):
     assert lines[0].split() == ["ladder", "level", "settled", "next", "members", "blocking", "the", "next", "level"]
     delta = next(line for line in lines if line.startswith("delta"))
     assert re.search(r"3 .* 4 .*1 live .*etl-nightly \(deltalake@1\.0\.2, lease \d+ s\)", delta)
-    assert "nobody: raise with  halocline fleet raise hudi=8" in "\n".join(lines)
+    assert "nothing: raise with  halocline fleet raise hudi=8" in "\n".join(lines)
     assert "epoch 1" in lines[-1]
 
 
@@ -75,7 +69,7 @@ def test_who_blocks_exits_with_two_if_somebody_does(fleet):
     assert code == 2
     assert "etl-nightly" in lines[1]
     code, lines, _ = fleet("who-breaks", "--raise", "hudi=8")
-    assert (code, lines) == (0, ["nobody of 1 would break"])
+    assert (code, lines) == (0, ["none of 1 would break"])
 
 
 def test_who_breaks_by_a_change_of_a_table_is_asked_with_the_terms_of_the_table(fleet, tmp_path):
@@ -84,7 +78,7 @@ def test_who_breaks_by_a_change_of_a_table_is_asked_with_the_terms_of_the_table(
     Transaction.create(store).commit(new_table(columns).actions, "CREATE TABLE")
     url = store.root
     assert fleet("member", "declare", "newer", "trino@430", "--reads", url)[0] == 0
-    assert fleet("who-breaks", "--table", url, "--enable", "deletionVectors")[:2] == (0, ["nobody of 1 would break"])
+    assert fleet("who-breaks", "--table", url, "--enable", "deletionVectors")[:2] == (0, ["none of 1 would break"])
     assert fleet("who-breaks", "--table", url, "--enable", "rowTracking")[0] == 0
     assert fleet("member", "declare", "older", "trino@426", "--reads", url)[0] == 0
     code, lines, _ = fleet("who-breaks", "--table", url, "--enable", "deletionVectors")

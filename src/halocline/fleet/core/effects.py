@@ -13,7 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from halocline.errors import ConflictError, HaloclineError, IncompatibleError, InputError, NotFoundError
+from halocline.errors import (
+    ConflictError,
+    HaloclineError,
+    IncompatibleError,
+    InputError,
+    NotFoundError,
+    UnavailableError,
+)
 from halocline.fleet.core.ladder_state import Announcement
 from halocline.fleet.core.state import RecordChange
 
@@ -56,6 +63,7 @@ _ERRORS: dict[str, type[HaloclineError]] = {
     "INCOMPATIBLE_VERSION": IncompatibleError,
     "LEVEL_BLOCKED": IncompatibleError,
     "NOT_FOUND": NotFoundError,
+    "UNAVAILABLE": UnavailableError,
     "VERSION_UNKNOWN": IncompatibleError,
 }
 

@@ -51,6 +51,11 @@ class LevelSnapshot:
         """Whether the operation may use that level."""
         return level <= self.levels.get(ladder, UNHEARD).level
 
+    def level(self, ladder: str) -> int | None:
+        """The level that the operation may use up to; None if the ladder is closed."""
+        view = self.levels.get(ladder)
+        return None if view is None else view.level
+
 
 @dataclass(frozen=True, slots=True)
 class MemberState:

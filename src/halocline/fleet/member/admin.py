@@ -1,6 +1,7 @@
 """An operator's client: asks a fleet questions and gives it commands.
 
-Every answer is a message of the wire as it came; `halocline.fleet.wire.messages.plain` makes plain values of it.
+Every answer is a value from `halocline.fleet.answers`. A question is asked once more if its answer got lost; a command
+is not repeated if it is not known what became of it.
 """
 
 from __future__ import annotations
@@ -8,23 +9,55 @@ from __future__ import annotations
 import getpass
 import re
 import socket
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-from google.protobuf.message import Message
-
+from halocline.compat.terms import ProtocolChange
+from halocline.fleet.answers import (
+    AffectedMembers,
+    AuditEntry,
+    AuditQuery,
+    BreakQuery,
+    CommandResult,
+    FleetMembers,
+    FleetStatus,
+    LevelPlan,
+    TableUsers,
+)
 from halocline.fleet.core.clock import Clock
-from halocline.fleet.member.link import DEADLINE, Agreement, Link, LinkError
-from halocline.fleet.server.commands import CHUNK
+from halocline.fleet.core.events import (
+    CancelDowngrade,
+    CleanDowngrade,
+    DeclareLadder,
+    FinishDowngrade,
+    Observe,
+    PlaceHold,
+    Raise,
+    ReleaseHold,
+    RemoveMember,
+    SetPolicy,
+    SetTerms,
+    StartDowngrade,
+)
+from halocline.fleet.core.ladder import Ladder
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.state import FleetTerms
+from halocline.fleet.member.link import DEADLINE, Link, LinkError
+from halocline.fleet.wire import calls
+from halocline.fleet.wire.calls import CHUNK, Call, Chunk, LadderLevel
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.handshake import Wire
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.messages import chosen
+from halocline.fleet.wire.session import Welcome
 
-_Reply = TypeVar("_Reply", bound=Message)
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
 
 
 class AdminClient:
     """A connection of an operator.
+
+    Every method raises `HaloclineError` if the fleet refuses or is not reached.
 
     Args:
         endpoint: Where the fleet is, and what to be let in with.
@@ -35,10 +68,11 @@ class AdminClient:
 
     Example:
         >>> from halocline.fleet.server.hosting import embedded
-        >>> with embedded() as hosting, AdminClient(hosting.address) as admin:
-        ...     answer = admin.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
-        >>> [each.ladder for each in answer.ladders]
-        ['delta', 'hudi', 'index']
+        >>> with embedded() as hosting, AdminClient(hosting.address) as fleet:
+        ...     fleet.raise_level("hudi", 8, reason="all readers are new")
+        ...     fleet.describe().ladder("hudi").level
+        CommandResult(epoch=1, decisions=('raise hudi=8 hudi 6 to 8 all readers are new',))
+        8
     """
 
     def __init__(
@@ -51,7 +85,8 @@ class AdminClient:
         deadline: float = DEADLINE,
     ) -> None:
         where = Endpoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
-        self._link = Link(where, identity or operator_name(), "operator", wire=wire, clock=clock, deadline=deadline)
+        self._actor = identity or operator_name()
+        self._link = Link(where, self._actor, "operator", wire=wire, clock=clock, deadline=deadline)
 
     def __enter__(self) -> AdminClient:
         return self
@@ -59,58 +94,155 @@ class AdminClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def handshake(self) -> Agreement:
-        """Greets the fleet and says what it answered.
+    def close(self) -> None:
+        """Closes the connection."""
+        self._link.close()
 
-        Raises:
-            HaloclineError: Either end refused, or nobody was reached.
-        """
+    def handshake(self) -> Welcome:
+        """Greets the fleet and says what it answered."""
         try:
             return self._link.handshake()
         except LinkError as failed:
             raise failed.failure.error from None
 
-    def ask(self, call: str, request: Message, _: type[_Reply]) -> _Reply:
-        """Asks a question, once more if the first answer got lost.
+    # Questions.
 
-        Raises:
-            HaloclineError: The fleet refused, or was not reached.
+    def describe(self) -> FleetStatus:
+        """Where the fleet stands on every ladder, and what is in the way of the next level."""
+        return self._ask(calls.DESCRIBE, None)
+
+    def members(self, *, also_past: bool = False) -> FleetMembers:
+        """The members; on request also every client that was ever greeted, or refused."""
+        return self._ask(calls.MEMBERS, also_past)
+
+    def table_users(self, table: str) -> TableUsers:
+        """The members that use a table, and the levels it requires."""
+        return self._ask(calls.TABLE_USERS, table)
+
+    def who_blocks(self, feature: str) -> AffectedMembers:
+        """The members that keep a feature from being used."""
+        return self._ask(calls.WHO_BLOCKS, feature)
+
+    def who_breaks(
+        self, *, remove: str = "", ladder: str = "", level: int = 0, change: ProtocolChange | None = None
+    ) -> AffectedMembers:
+        """The members that would break if the services lost a feature, a level rose, or a table changed.
+
+        Args:
+            remove: The feature that the services would lose.
+            ladder: The ladder whose level would rise.
+            level: The level it would rise to.
+            change: What a table would require.
         """
-        reply: _Reply = self._link.ask(lambda _, admin, options: self._stub(call)(request, **options), harmless=True)
-        return reply
+        return self._ask(calls.WHO_BREAKS, BreakQuery(remove, ladder, level, change))
 
-    def command(self, call: str, request: Message) -> pb.CommandResponse:
-        """Gives a command, which is not repeated if it is not known what became of it.
+    def plan_raise(self, ladder: str, level: int) -> LevelPlan:
+        """What raising a level would meet."""
+        return self._ask(calls.PLAN_RAISE, LadderLevel(ladder, level))
 
-        Raises:
-            HaloclineError: The fleet refused, or was not reached.
-        """
-        reply: pb.CommandResponse = self._link.ask(lambda _, admin, options: self._stub(call)(request, **options))
-        return reply
+    def plan_downgrade(self, ladder: str, level: int) -> LevelPlan:
+        """What letting a level fall would take."""
+        return self._ask(calls.PLAN_DOWNGRADE, LadderLevel(ladder, level))
+
+    def audit(self, query: AuditQuery | None = None) -> tuple[AuditEntry, ...]:
+        """What was decided, newest first."""
+        return self._ask(calls.AUDIT, query or AuditQuery()).entries
+
+    # Commands.
+
+    def raise_level(self, ladder: str, level: int, *, reason: str = "", force: bool = False) -> CommandResult:
+        """Raises a level; with `force` and a reason over the heads of members that do not speak."""
+        return self._command(calls.RAISE, Raise(ladder, level, self._actor, reason, force))
+
+    def set_policy(self, ladder: str, policy: Policy | str, *, reason: str = "") -> CommandResult:
+        """Decides whether a level rises by itself."""
+        return self._command(calls.SET_POLICY, SetPolicy(ladder, chosen(Policy, "policy", policy), self._actor, reason))
+
+    def hold(
+        self, ladder: str, reason: str, *, name: str = "hold", level: int | None = None, until_ms: int | None = None
+    ) -> CommandResult:
+        """Keeps a level from rising: above `level` or where it stands, until that time or a release."""
+        return self._command(calls.PLACE_HOLD, PlaceHold(ladder, name, reason, self._actor, level, until_ms))
+
+    def release(self, ladder: str, name: str = "hold", *, reason: str = "") -> CommandResult:
+        """Ends a hold."""
+        return self._command(calls.RELEASE_HOLD, ReleaseHold(ladder, name, self._actor, reason))
+
+    def start_downgrade(self, ladder: str, level: int, reason: str) -> CommandResult:
+        """Closes the gates above a level."""
+        return self._command(calls.START_DOWNGRADE, StartDowngrade(ladder, level, self._actor, reason))
+
+    def clean_downgrade(self, ladder: str, *, reason: str = "") -> CommandResult:
+        """Passes the point of no return."""
+        return self._command(calls.CLEAN_DOWNGRADE, CleanDowngrade(ladder, self._actor, reason))
+
+    def finish_downgrade(self, ladder: str, *, reason: str = "") -> CommandResult:
+        """Lets the level fall."""
+        return self._command(calls.FINISH_DOWNGRADE, FinishDowngrade(ladder, self._actor, reason))
+
+    def cancel_downgrade(self, ladder: str, *, reason: str = "") -> CommandResult:
+        """Opens the gates again, unless the point of no return is past."""
+        return self._command(calls.CANCEL_DOWNGRADE, CancelDowngrade(ladder, self._actor, reason))
+
+    def declare_ladder(
+        self, ladder: Ladder, *, level: int | None = None, policy: Policy | str = Policy.MANUAL
+    ) -> CommandResult:
+        """Adds a ladder, which begins at `level` or its lowest rung; or rungs on top of one."""
+        rises = chosen(Policy, "policy", policy)
+        return self._command(calls.DECLARE_LADDER, DeclareLadder(ladder, self._actor, level, rises))
+
+    def observe(self, member: Observe) -> CommandResult:
+        """Notes a member that does not speak: declared, or seen using tables."""
+        return self._command(calls.OBSERVE, member)
+
+    def remove_member(self, identity: str, reason: str, *, force: bool = False) -> CommandResult:
+        """Takes a member out; with `force` the operator vouches that it no longer acts."""
+        return self._command(calls.REMOVE_MEMBER, RemoveMember(identity, self._actor, reason, force))
+
+    def set_terms(self, terms: FleetTerms, *, reason: str = "") -> CommandResult:
+        """Changes what the fleet agrees on."""
+        return self._command(calls.SET_TERMS, SetTerms(terms, self._actor, reason))
+
+    # Backup.
 
     def export(self) -> bytes:
         """Everything durable, as a JSON document."""
-        return self._link.ask(
-            lambda _, admin, options: b"".join(each.data for each in admin.Export(pb.ExportRequest(), **options)),
-            harmless=True,
-        )
+        return b"".join(chunk.data for chunk in self._made(lambda: self._link.download(calls.EXPORT), harmless=True))
 
-    def restore(self, document: bytes, reason: str) -> pb.CommandResponse:
+    def restore(self, document: bytes, reason: str) -> CommandResult:
         """Puts an export in the place of everything."""
 
-        def pieces() -> Iterator[pb.Chunk]:
+        def pieces() -> Iterator[Chunk]:
             for start in range(0, len(document), CHUNK):
-                yield pb.Chunk(data=document[start : start + CHUNK], reason=reason if start == 0 else "")
+                yield Chunk(document[start : start + CHUNK], reason if start == 0 else "")
 
-        return self._link.ask(lambda _, admin, options: admin.Import(pieces(), **options))
+        return self._made(lambda: self._link.upload(calls.IMPORT, pieces()))
 
-    def close(self) -> None:
-        """Closes the connection."""
-        self._link.close()
+    def _ask(self, call: Call[_Q, _A], request: _Q) -> _A:
+        return self._made(lambda: self._link.call(call, request), harmless=True)
 
-    def _stub(self, call: str) -> Any:
-        fleet, admin = self._link.stubs()
-        return getattr(admin, call, None) or getattr(fleet, call)
+    def _command(self, call: Call[_Q, CommandResult], command: _Q) -> CommandResult:
+        return self._made(lambda: self._link.call(call, command))
+
+    def _made(self, make: Callable[[], _A], *, harmless: bool = False) -> _A:
+        """Makes a call after a handshake, and once more if the coordinator has changed or the token has expired.
+
+        Args:
+            make: Makes the call.
+            harmless: Whether the call may be made twice, if it is not known what became of the first.
+        """
+        try:
+            if not self._link.greeted:
+                self._link.handshake()
+            try:
+                return make()
+            except LinkError as failed:
+                if not (failed.failure.needs_handshake or (harmless and failed.failure.transient)):
+                    raise
+                self._link.handshake()
+                return make()
+        except LinkError as failed:
+            raise failed.failure.error from None
 
 
 def operator_name() -> str:

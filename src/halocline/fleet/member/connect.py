@@ -1,6 +1,6 @@
 """Belonging to a fleet: how a driver becomes a member, and what it asks of its fleet.
 
-`connect` makes a `Membership`. With an address the driver greets the fleet, joins it, keeps its lease alive in the
+`connect` gives a `FleetHandle`. With an address the driver greets the fleet, joins it, keeps its lease alive in the
 background, reports which tables it reads and writes, and stands in front of its tables as their gatekeeper. Without one
 it works alone: every gate is open, and the tables decide by their protocol. A Spark session with
 `spark.halocline.fleet=grpc://host:port` does the same when the first table is opened with it, once per process.
@@ -19,26 +19,23 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.release import Release
 from halocline.errors import MissingExtraError
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import LevelRange, Report
+from halocline.fleet.member.handle import FleetHandle
 from halocline.formats.delta.snapshot.access import UNCHECKED
 from halocline.formats.delta.snapshot.snapshot import own_release
 from halocline.table import gatekeeper as front
-from halocline.table.gatekeeper import ALONE, Gatekeeper
+from halocline.table.gatekeeper import ALONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from halocline.fleet.member.client import Contact
-    from halocline.fleet.member.gatekeeper import FleetGatekeeper
 
 _log = logging.getLogger(__name__)
 SETTING: Final = "spark.halocline.fleet"
@@ -47,115 +44,6 @@ _WAIT_ON_OPENING_S: Final = 3.0
 _UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
 _DOES: Final = {"reader": ("read",)}
 _once = Lock()
-
-
-class Operation(Protocol):
-    """One operation under one snapshot of the fleet's levels."""
-
-    def gate(self, ladder: str, level: int) -> bool:
-        """Whether the operation may use that level."""
-
-    def may_commit(self) -> bool:
-        """Whether its change may still become visible. Ask just before."""
-
-
-class _AloneOperation:
-    """An operation that only the table has a say in."""
-
-    def gate(self, ladder: str, level: int) -> bool:
-        return True
-
-    def may_commit(self) -> bool:
-        return True
-
-
-class Membership:
-    """What a driver holds of its fleet; made by `connect`. Also a context manager that leaves at its end.
-
-    Attributes:
-        name: Who the member is.
-        release: What it runs.
-        address: Where its fleet is; None if it works alone.
-        gatekeeper: Who is asked before tables require more.
-    """
-
-    def __init__(self, name: str, release: str, address: str | None, gatekeeper: Gatekeeper) -> None:
-        self.name = name
-        self.release = release
-        self.address = address
-        self.gatekeeper = gatekeeper
-        self._before: Gatekeeper | None = None
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is no fleet."""
-        return self.address is None
-
-    @property
-    def contact(self) -> Contact | None:
-        """Whether it is in touch with its fleet, and since when; None if there is none."""
-        fleet = self._fleet
-        return None if fleet is None else fleet.client.contact
-
-    def gate(self, ladder: str, level: int) -> bool:
-        """Whether new behaviour of that level may begin now. For more than one question take an `operation`.
-
-        Alone the answer is yes: then only the table decides, by its protocol.
-        """
-        fleet = self._fleet
-        return True if fleet is None else fleet.client.gate(ladder, level)
-
-    def level(self, ladder: str) -> int | None:
-        """The level that gates are open up to; None alone, without a lease, or on a ladder that we do not use."""
-        return self.gatekeeper.level(ladder)
-
-    def operation(self, name: str = "operation") -> AbstractContextManager[Operation]:
-        """Begins an operation under one snapshot; the fleet waits for it before a level counts as settled.
-
-        Example:
-            >>> with connect(name="notebook") as fleet, fleet.operation("delete") as operation:
-            ...     operation.gate("delta", 4)
-            True
-        """
-        fleet = self._fleet
-        return _alone() if fleet is None else fleet.client.operation(name)
-
-    def acting(self) -> AbstractContextManager[Gatekeeper]:
-        """Stands in front of the tables that this thread uses within the block, whoever stands before the others."""
-        return front.acting(self.gatekeeper)
-
-    def install(self) -> None:
-        """Stands in front of every table of this process, until it is closed."""
-        self._before = front.install(self.gatekeeper)
-
-    def close(self) -> None:
-        """Leaves the fleet and puts back who stood in front of the tables before."""
-        if self._before is not None:
-            if front.installed() is self.gatekeeper:
-                front.install(self._before)
-            self._before = None
-        fleet = self._fleet
-        if fleet is not None:
-            fleet.close()
-            fleet.client.close()
-
-    def __enter__(self) -> Membership:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"Membership({self.name!r}, {self.release!r}, {self.address or 'alone'!r})"
-
-    @property
-    def _fleet(self) -> FleetGatekeeper | None:
-        return None if self.alone else self.gatekeeper  # type: ignore[return-value]
-
-
-@contextmanager
-def _alone() -> Iterator[Operation]:
-    yield _AloneOperation()
 
 
 def connect(
@@ -170,7 +58,7 @@ def connect(
     features: Iterable[str] = (),
     install: bool = True,
     wait: float = _WAIT_S,
-) -> Membership:
+) -> FleetHandle:
     """Makes this process a member of a fleet, or lets it work alone.
 
     Args:
@@ -182,7 +70,7 @@ def connect(
         token: The secret to be let in with; `HALOCLINE_FLEET_SECRET` if left out. Files for TLS are named there, too.
         supported: Ranges of levels on ladders of your own, as (lowest, highest); those of the formats are known.
         features: What this process provides, where levels of your own ladders ask for it.
-        install: Whether to stand in front of every table of the process; if not, see `Membership.acting`.
+        install: Whether to stand in front of every table of the process; if not, see `FleetHandle.acting`.
         wait: Seconds to wait for the fleet. If it is not reached by then, the member goes on trying in the background.
 
     Raises:
@@ -199,7 +87,7 @@ def connect(
     runs = str(Release.parse(release)) if release is not None else str(own_release())
     who = name or _name(spark)
     if where is None:
-        return Membership(who, runs, None, ALONE)
+        return FleetHandle(who, runs)
     ranges = {ladder: LevelRange(*levels) for ladder, levels in (supported or {}).items()}
     report = _report(who, runs, role, ranges, frozenset(features))
     return _joined(where, report, token, install, wait)
@@ -234,30 +122,30 @@ def _report(
     return Report(name, 0, release, role, supported, features, development=unreleased)
 
 
-def _joined(address: str, report: Report, token: str, install: bool, wait: float) -> Membership:
+def _joined(address: str, report: Report, token: str, install: bool, wait: float) -> FleetHandle:
     try:
-        from halocline.fleet.member.client import FleetClient
         from halocline.fleet.member.gatekeeper import FleetGatekeeper
+        from halocline.fleet.member.loop import MemberLoop
         from halocline.fleet.wire.endpoint import Endpoint
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
     endpoint = Endpoint.from_environment(address)
     if token:
         endpoint = replace(endpoint, secret=token)
-    client: FleetClient = FleetClient(endpoint, report, on_change=lambda _: keeper.forget_refusals())
-    keeper = FleetGatekeeper(client, str(endpoint), report.release)
-    membership = Membership(report.identity, report.release, str(endpoint), keeper)
+    member = MemberLoop(endpoint, report, on_change=lambda _: keeper.forget_refusals())
+    keeper = FleetGatekeeper(member, str(endpoint))
+    handle = FleetHandle(report.identity, report.release, keeper)
     try:
-        if not client.start(wait):
+        if not member.start(wait):
             _log.warning(
                 "the fleet at %s is not reached; going on without it, and nothing new is switched on", endpoint
             )
     except BaseException:
-        membership.close()
+        handle.close()
         raise
     if install:
-        membership.install()
-    return membership
+        handle.install()
+    return handle
 
 
 def _setting(spark: SparkSession | None, key: str) -> str | None:

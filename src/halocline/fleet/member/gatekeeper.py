@@ -25,24 +25,27 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final
 
 from halocline.compat.breaks import Break, breaks, next_step
 from halocline.compat.protocol import Protocol
+from halocline.compat.terms import ProtocolChange
 from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
+from halocline.fleet.core.events import MoveTable
 from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import Provenance
-from halocline.fleet.member.client import FleetClient
+from halocline.fleet.member.contact import moment
+from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.usage import observers
 from halocline.fleet.usage.traces import UsageTrace
 from halocline.fleet.usage.users import User, known_users
+from halocline.fleet.wire import calls
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.base import Store
 from halocline.storage.location import Location
-from halocline.table.gatekeeper import Gatekeeper, ProtocolChange
+from halocline.table.gatekeeper import Gatekeeper
 
 _log = logging.getLogger(__name__)
 _MOST_TABLES: Final = 512
@@ -54,15 +57,14 @@ class FleetGatekeeper(Gatekeeper):
     """Asks a fleet on behalf of a member of it.
 
     Args:
-        client: The member.
+        member: The member.
         address: Where its fleet is, for messages.
-        release: What it runs.
     """
 
-    def __init__(self, client: FleetClient, address: str, release: str) -> None:
-        self.client = client
+    def __init__(self, member: MemberLoop, address: str) -> None:
+        self.member = member
         self.address = address
-        self._self = User(client.identity, release, ("write",), Provenance.REPORTED)
+        self._self = User(member.identity, member.state.report.release, ("write",), Provenance.REPORTED)
         self._lock = Lock()
         self._stores: OrderedDict[str, Store] = OrderedDict()
         self._levels: dict[str, int] = {}
@@ -99,13 +101,13 @@ class FleetGatekeeper(Gatekeeper):
     def note_use(self, table: str, operation: str, ladder: str = "delta") -> None:
         """Tells the fleet with the next heartbeat."""
         try:
-            self.client.note_use(Location.parse(table).url, ladder, operation)
+            self.member.use(Location.parse(table).url, ladder, operation)
         except HaloclineError as error:
             _log.info("the fleet is not told of %s: %s", table, error.message)
 
     def level(self, ladder: str) -> int | None:
         """The level that gates are open up to; None before it was heard, and without a lease."""
-        return self.client.level(ladder)
+        return self.member.snapshot().level(ladder)
 
     def opened(self, snapshot: Snapshot, operation: str, *, newest: bool) -> int | None:
         """Learns of the table, has the fleet told its level, and gives the level to use it at."""
@@ -128,7 +130,7 @@ class FleetGatekeeper(Gatekeeper):
                 self._refused.pop(table, None)
         if news:
             self._send(table, ladder, own)
-        return min(level, self.client.level(ladder) or 0)
+        return min(level, self.level(ladder) or 0)
 
     def observe(self, table: str) -> tuple[UsageTrace, ...]:
         """Reads who wrote a table that this process has opened, and tells the fleet.
@@ -141,7 +143,7 @@ class FleetGatekeeper(Gatekeeper):
             store = self._stores.get(Location.parse(table).url)
         traces = observers.observed(store).traces if store is not None else ()
         for trace in traces:
-            self.client.observe(trace.request())
+            self.member.call(calls.OBSERVE, trace.event())
         return traces
 
     def forget_refusals(self) -> None:
@@ -152,24 +154,25 @@ class FleetGatekeeper(Gatekeeper):
             self._refused.clear()
 
     def close(self) -> None:
-        """Stops telling levels."""
+        """Stops telling levels, and leaves the fleet."""
         self._errands.put(None)
         if self._runner is not None:
             self._runner.join(timeout=2)
+        self.member.stop()
 
     # Asking.
 
     def _heard(self, ladder: str, table: str, gained: str) -> int:
-        level = self.client.level(ladder)
+        level = self.level(ladder)
         if level is not None:
             return level
-        contact = self.client.contact
-        if ladder in self.client.heard() and contact.error is None and contact.status == "joined":
-            raise InputError(f"{self.client.identity} reports no range for {ladder}, so it cannot change {table}")
+        contact = self.member.contact
+        if ladder in self.member.state.heard and contact.error is None and contact.status == "joined":
+            raise InputError(f"{self.member.identity} reports no range for {ladder}, so it cannot change {table}")
         raise self._unreached(table, gained, contact.error)
 
     def _unreached(self, table: str, gained: str, error: HaloclineError | None) -> UnavailableError:
-        since = (error.sides.get("since") if error else None) or _moment(self.client.contact.since)
+        since = (error.sides.get("since") if error else None) or moment(self.member.contact.since)
         return UnavailableError(
             f"the fleet cannot be asked, so {table} does not gain {gained}",
             sides={
@@ -183,7 +186,7 @@ class FleetGatekeeper(Gatekeeper):
         try:
             # The fleet is told of those in the history first, and then tells which of them still count.
             self.observe(table)
-            known = known_users(self.client.table_users(table).members, (), table)
+            known = known_users(self.member.call(calls.TABLE_USERS, table).members, (), table)
         except UnavailableError as error:
             raise self._unreached(table, "anything new", error) from None
         # The fleet may not have heard yet that the one who asks uses the table.
@@ -206,8 +209,9 @@ class FleetGatekeeper(Gatekeeper):
                 if self._levels.get(table) != level:
                     continue
             try:
-                if self.client.table_users(table).levels.get(ladder) != level:
-                    self.client.move_table(table, ladder, level)
+                known = self.member.call(calls.TABLE_USERS, table).levels
+                if not any((each.ladder, each.level) == (ladder, level) for each in known):
+                    self.member.call(calls.MOVE_TABLE, MoveTable(table, ladder, level, self.member.identity))
             except HaloclineError as error:
                 # The fleet has not got there yet, or is not reached: a change of level, or time, brings another try.
                 _log.info("%s stays where the fleet knows it: %s", table, error.message)
@@ -271,7 +275,3 @@ def _listed(users: tuple[User, ...]) -> str:
     shown = ", ".join(f"{each.name} ({each.release})" for each in users[:_MOST_SHOWN])
     more = f" and {len(users) - _MOST_SHOWN} more" if len(users) > _MOST_SHOWN else ""
     return f"{len(users)} who use it: {shown}{more}"
-
-
-def _moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

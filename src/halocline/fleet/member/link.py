@@ -1,9 +1,8 @@
-"""A link: one caller's way to a fleet, from the handshake on.
+"""A link: one caller's connection to a fleet, from the handshake on.
 
 The caller says what it is, hears what the coordinator is, and judges that by itself. If either end refuses, the link
-is *refused* for good: nothing more is sent over it. Otherwise the token from the handshake goes with every call; when
-it has expired the handshake is done again. Of several coordinators the active one is found by asking, since the others
-answer where it is.
+is *refused* for good: nothing more is sent over it. Otherwise the token from the handshake goes with every call. Of
+several coordinators the active one is found by asking, since the others answer where it is.
 
 A refusal that is about one life of a member, and not about what it runs, does not close the link: the member may come
 back in another life.
@@ -11,8 +10,7 @@ back in another life.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from threading import Lock
 from typing import Any, Final, TypeVar
 
@@ -20,42 +18,25 @@ import grpc
 
 from halocline.errors import HaloclineError
 from halocline.fleet.core.clock import Clock, SystemClock
-from halocline.fleet.core.events import Join
-from halocline.fleet.wire import messages
+from halocline.fleet.core.events import Heartbeat, Join
+from halocline.fleet.core.state import MemberKey
+from halocline.fleet.wire import calls
+from halocline.fleet.wire.calls import Call
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.handshake import Objection, Peer, Role, Wire, judge, refusal
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.wire.proto.v1.fleet_pb2_grpc import AdminStub, FleetStub
+from halocline.fleet.wire.messages import session_message, to_heartbeat
+from halocline.fleet.wire.session import Greeting, SessionMessage, Welcome
 from halocline.fleet.wire.status import FailedCall, failed_call
 
 DEADLINE: Final = 10.0
 """Seconds after which a call that was not answered has failed."""
 
+_SESSION_S: Final = 3600.0
+"""Seconds after which a session ends by itself and both ends are checked again."""
+
 _ABOUT_ONE_LIFE: Final = frozenset({"INCARNATION_ENDED", "INCARNATION_REPLAYED"})
-_Answer = TypeVar("_Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """What a handshake ended with.
-
-    Args:
-        server: The coordinator as it presented itself.
-        epoch: Under which it acts.
-        rights: What the caller may do.
-        notes: What is worth knowing and decides nothing.
-        skew_ms: By how much the coordinator's date is ahead of ours, as far as the answer's travel lets us know.
-        expires_ms: When the token expires, by the coordinator's date.
-        admission: Set if the caller was admitted as a member.
-    """
-
-    server: Peer
-    epoch: int
-    rights: frozenset[str]
-    notes: tuple[str, ...]
-    skew_ms: int
-    expires_ms: int
-    admission: pb.Admission | None
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
 
 
 class LinkError(Exception):
@@ -66,8 +47,30 @@ class LinkError(Exception):
         self.failure = failure
 
 
+class MemberSession:
+    """An open session of a member: iterate to hear what the coordinator sends."""
+
+    def __init__(self, call: Any, key: MemberKey, address: str) -> None:
+        self._call = call
+        self._key = key
+        self._address = address
+
+    def __iter__(self) -> Iterator[SessionMessage]:
+        try:
+            for data in self._call:
+                message = session_message(self._key, data)
+                if message is not None:
+                    yield message
+        except grpc.RpcError as error:
+            raise LinkError(failed_call(error, self._address)) from None
+
+    def cancel(self) -> None:
+        """Ends the session at once."""
+        self._call.cancel()
+
+
 class Link:
-    """One caller's way to a fleet.
+    """One caller's connection to a fleet.
 
     Args:
         endpoint: Where the fleet is, and what to be let in with.
@@ -76,6 +79,9 @@ class Link:
         wire: What we speak; another release's to emulate it.
         clock: Where the time comes from.
         deadline: Seconds that a call may take.
+
+    Attributes:
+        refused: Why nothing more is sent, once either end has refused.
     """
 
     def __init__(
@@ -93,7 +99,6 @@ class Link:
         self.role = role
         self.deadline = deadline
         self.refused: HaloclineError | None = None
-        self.agreement: Agreement | None = None
         self._wire = wire or Wire.current()
         self._clock = clock or SystemClock()
         self._lock = Lock()
@@ -107,73 +112,61 @@ class Link:
         """The coordinator that was called last."""
         return self._target
 
-    def handshake(self, join: Join | None = None) -> Agreement:
+    @property
+    def greeted(self) -> bool:
+        """Whether a handshake has given us a token."""
+        return bool(self._token)
+
+    def handshake(self, join: Join | None = None) -> Welcome:
         """Greets the active coordinator, and asks to be admitted if `join` is given.
 
         Raises:
-            LinkError: Nobody could be reached, or either end refused.
+            LinkError: No coordinator could be reached, or either end refused.
         """
         self._stop_if_refused()
-        request = self._request(join)
         kind = Role.MEMBER if join else Role.OPERATOR
-        response = self._greet(request)
-        server = messages.side(response.server)
-        objections = judge(self._wire.client(kind), server, self._wire, kind)
+        client, wall = self._wire.client(kind), self._clock.wall()
+        sent, report = (join.sent, join.report) if join else (self._clock.now(), None)
+        greeting = Greeting(client, self.identity, self.role, self.endpoint.secret, wall, sent, report)
+        welcome = self._greet(calls.HANDSHAKE.request.encode(greeting))
+        objections = judge(client, welcome.server, self._wire, kind)
         if objections:
-            self._refuse_ourselves(objections, server, kind)
-        self._token = response.token
-        self.agreement = Agreement(
-            server,
-            response.epoch,
-            frozenset(response.rights),
-            tuple(response.notes),
-            response.clock_ms - self._clock.wall(),
-            response.token_expires_ms,
-            response.admission if response.HasField("admission") else None,
-        )
-        return self.agreement
+            self._refuse_ourselves(objections, client, welcome.server)
+        self._token = welcome.token
+        return welcome
 
-    def ask(
-        self, call: Callable[[FleetStub, AdminStub, dict[str, Any]], _Answer], *, harmless: bool = False
-    ) -> _Answer:
-        """Makes a call with the token, after a handshake if there is none yet or it has expired.
-
-        Args:
-            call: Gets the stubs and the options to pass on: metadata and deadline.
-            harmless: Whether the call may be made twice, if it is not known what became of the first.
+    def call(self, call: Call[_Q, _A], request: _Q, deadline: float | None = None) -> _A:
+        """Makes a call with the token, once.
 
         Raises:
-            HaloclineError: The fleet refused, or was not reached.
+            LinkError: The fleet refused, or was not reached.
         """
-        try:
-            if not self._token:
-                self.handshake()
-            try:
-                return self._called(call)
-            except LinkError as failed:
-                expired = failed.failure.code is grpc.StatusCode.UNAUTHENTICATED
-                if not (expired or "active" in failed.failure.hints or (harmless and failed.failure.transient)):
-                    raise
-                self.handshake()
-                return self._called(call)
-        except LinkError as failed:
-            raise failed.failure.error from None
-
-    def options(self) -> dict[str, Any]:
-        """What goes with every call: the token, and a deadline."""
         self._stop_if_refused()
-        return {"metadata": (("authorization", f"Bearer {self._token}"),), "timeout": self.deadline}
+        method: Any = self._open().unary_unary(call.path)
+        return call.answer.decode(self._answered(method, call.request.encode(request), deadline))
+
+    def download(self, call: Call[None, _A]) -> list[_A]:
+        """Makes a call that is answered in pieces."""
+        self._stop_if_refused()
+        method: Any = self._open().unary_stream(call.path)
+        return [call.answer.decode(piece) for piece in self._answered(_listed(method), call.request.encode(None))]
+
+    def upload(self, call: Call[_Q, _A], pieces: Iterator[_Q]) -> _A:
+        """Makes a call that is asked in pieces."""
+        self._stop_if_refused()
+        method: Any = self._open().stream_unary(call.path)
+        return call.answer.decode(self._answered(method, map(call.request.encode, pieces)))
+
+    def session(self, key: MemberKey, beats: Iterator[Heartbeat]) -> MemberSession:
+        """Opens the session of a member. The heartbeats are taken from another thread, as they come."""
+        self._stop_if_refused()
+        method: Any = self._open().stream_stream(calls.SESSION)
+        call = method(map(to_heartbeat, beats), metadata=self._metadata(), timeout=_SESSION_S)
+        return MemberSession(call, key, self._target)
 
     def renew_token(self, token: str) -> None:
         """Uses a fresh token from now on."""
         self._token = token
-
-    def stubs(self) -> tuple[FleetStub, AdminStub]:
-        """The calls of the coordinator that the channel leads to."""
-        with self._lock:
-            if self._channel is None:
-                self._channel = self.endpoint.channel(self._target)
-            return FleetStub(self._channel), AdminStub(self._channel)
 
     def close(self) -> None:
         """Closes the channel; it is opened again when needed."""
@@ -182,15 +175,30 @@ class Link:
         if channel is not None:
             channel.close()
 
-    def _greet(self, request: pb.HandshakeRequest) -> pb.HandshakeResponse:
+    def _open(self) -> grpc.Channel:
+        with self._lock:
+            if self._channel is None:
+                self._channel = self.endpoint.channel(self._target)
+            return self._channel
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("authorization", f"Bearer {self._token}"),)
+
+    def _answered(self, method: Any, request: Any, deadline: float | None = None) -> Any:
+        try:
+            return method(request, metadata=self._metadata(), timeout=deadline or self.deadline)
+        except grpc.RpcError as error:
+            raise LinkError(failed_call(error, self._target)) from None
+
+    def _greet(self, request: bytes) -> Welcome:
         failed: LinkError | None = None
         for target in self._targets():
             if target != self._target:
                 self.close()
                 self._target = target
             try:
-                fleet, _ = self.stubs()
-                return fleet.Handshake(request, timeout=self.deadline)
+                method: Any = self._open().unary_unary(calls.HANDSHAKE.path)
+                return calls.HANDSHAKE.answer.decode(method(request, timeout=self.deadline))
             except grpc.RpcError as error:
                 failed = LinkError(failed_call(error, target))
                 self._active = failed.failure.hints.get("active", "")
@@ -213,31 +221,18 @@ class Link:
                 asked.add(self._active)
                 yield self._active
 
-    def _request(self, join: Join | None) -> pb.HandshakeRequest:
-        return pb.HandshakeRequest(
-            client=messages.to_peer(self._wire.client(Role.MEMBER if join else Role.OPERATOR)),
-            identity=self.identity,
-            role=self.role,
-            secret=self.endpoint.secret,
-            clock_ms=self._clock.wall(),
-            sent=join.sent if join else self._clock.now(),
-            membership=messages.to_membership(join.report) if join else None,
-        )
-
-    def _refuse_ourselves(self, objections: tuple[Objection, ...], server: Peer, kind: Role) -> None:
-        told_why = refusal(objections, self._wire.client(kind), server)
-        self.refused = told_why.error()
+    def _refuse_ourselves(self, objections: tuple[Objection, ...], client: Peer, server: Peer) -> None:
+        reason = refusal(objections, client, server)
+        self.refused = reason.error()
         self.close()
         violations = tuple((str(each.kind), each.subject, each.text) for each in objections)
         code = grpc.StatusCode.FAILED_PRECONDITION
-        raise LinkError(FailedCall(self.refused, code, told_why.subject, told_why.fix, violations=violations))
+        raise LinkError(FailedCall(self.refused, code, reason.subject, reason.fix, violations=violations))
 
     def _stop_if_refused(self) -> None:
         if self.refused is not None:
             raise LinkError(FailedCall(self.refused, grpc.StatusCode.FAILED_PRECONDITION))
 
-    def _called(self, call: Callable[[FleetStub, AdminStub, dict[str, Any]], _Answer]) -> _Answer:
-        try:
-            return call(*self.stubs(), self.options())
-        except grpc.RpcError as error:
-            raise LinkError(failed_call(error, self._target)) from None
+
+def _listed(method: Any) -> Any:
+    return lambda request, **options: list(method(request, **options))

@@ -1,45 +1,46 @@
-"""Commands and questions of operators, as they arrive over the wire.
+"""What operators ask of a coordinator: questions and commands.
 
-Each call needs a right. A command becomes an event of the core under the name of whoever asked; what the core decided,
+Each call needs a right. A command becomes an event of the core under the name of the operator; what the core decided,
 or why it did not, is the answer. Force needs the right of that name and a reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from halocline.errors import ConflictError, InputError, MalformedError
-from halocline.fleet.core.effects import Audit, Refuse
-from halocline.fleet.core.events import (
-    CancelDowngrade,
-    Cause,
-    CleanDowngrade,
-    DeclareLadder,
-    FinishDowngrade,
-    MoveTable,
-    Observe,
-    PlaceHold,
-    Raise,
-    ReleaseHold,
-    RemoveMember,
-    SetPolicy,
-    SetTerms,
-    StartDowngrade,
+from halocline.fleet.answers import (
+    AffectedMembers,
+    AuditEntries,
+    AuditQuery,
+    BreakQuery,
+    CommandResult,
+    FleetMembers,
+    FleetStatus,
+    LevelPlan,
+    SeenClient,
+    TableUsers,
 )
-from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import FleetTerms, Provenance, RecordChange
+from halocline.fleet.core.effects import Audit, Refuse
+from halocline.fleet.core.events import Command, Observe, Raise, RemoveMember, SetTerms
+from halocline.fleet.core.state import Provenance, RecordChange
 from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.greeting import Greeter
 from halocline.fleet.server.service import FleetService, RejectedError
-from halocline.fleet.store import Query, Seen
 from halocline.fleet.store.codec import KINDS, decode
-from halocline.fleet.wire import messages
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire import calls
+from halocline.fleet.wire.calls import CHUNK, Call, LadderLevel
+from halocline.fleet.wire.messages import bounded
 from halocline.fleet.wire.status import Rejection
+
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
 
 RIGHTS: Final[dict[str, Right]] = {
     "MoveTable": Right.JOIN,
@@ -70,7 +71,6 @@ RIGHTS: Final[dict[str, Right]] = {
 }
 """What each call needs. The handshake needs none: it is what gives them."""
 
-CHUNK: Final = 256 * 1024
 LARGEST_IMPORT: Final = 256 * 1024 * 1024
 
 
@@ -80,199 +80,102 @@ class Commands:
     def __init__(self, service: FleetService, greeter: Greeter) -> None:
         self._service = service
         self._greeter = greeter
+        self._answers: dict[str, Callable[[Any], Awaitable[Any]]] = {
+            calls.DESCRIBE.name: self._describe,
+            calls.MEMBERS.name: self._members,
+            calls.TABLE_USERS.name: self._table_users,
+            calls.WHO_BLOCKS.name: self._who_blocks,
+            calls.WHO_BREAKS.name: self._who_breaks,
+            calls.PLAN_RAISE.name: self._plan_raise,
+            calls.PLAN_DOWNGRADE.name: self._plan_downgrade,
+            calls.AUDIT.name: self._audit,
+        }
+
+    async def answer(self, call: Call[_Q, _A], request: _Q, claims: Claims) -> _A:
+        """What a question is answered, or what a command led to.
+
+        Raises:
+            RejectedError: The core refused the command.
+            HaloclineError: It makes no sense, or the caller may not ask for it.
+        """
+        ask: Any = self._answers.get(call.name) or partial(self._command, claims)
+        answer: _A = await ask(request)
+        return answer
 
     # Questions.
 
-    async def Describe(self, _: pb.DescribeRequest, __: Claims) -> pb.DescribeResponse:
-        """Where the fleet stands."""
-        service = self._service
-        coordinator = service.coordinator
-        place = questions.Place(
-            service.wire.server(),
-            coordinator.address,
-            service.store.description,
-            coordinator.since,
-            service.clock.wall(),
-        )
-        return questions.describe(service.state(), service.clock.now(), place)
-
-    async def Members(self, request: pb.MembersRequest, _: Claims) -> pb.MembersResponse:
-        """Who is there, and who ever was."""
-        seen = await self._seen() if request.all else ()
-        state = self._service.state()
-        return questions.members(state, self._service.clock.now(), self._greeter.clients, seen)
-
-    async def WhoBlocks(self, request: pb.WhoBlocksRequest, _: Claims) -> pb.AffectedResponse:
-        """Who keeps a feature from being used."""
-        feature = messages.bounded("feature", request.feature, 128)
-        return questions.who_blocks(self._service.state(), feature, self._service.clock.now())
-
-    async def WhoBreaks(self, request: pb.WhoBreaksRequest, _: Claims) -> pb.AffectedResponse:
-        """Who would break if a feature went, a level rose or a table changed."""
-        now = self._service.clock.now()
-        if sum(map(bool, (request.remove, request.ladder, request.HasField("change")))) != 1:
-            raise InputError("ask for one of these: a feature to be removed, a ladder and its level, a table's change")
-        if request.remove:
-            feature = messages.bounded("feature", request.remove, 128)
-            seen = await self._seen()
-            return questions.who_breaks_by_removal(self._service.state(), feature, now, seen)
-        if request.HasField("change"):
-            change = request.change
-            table = messages.bounded("table", change.table, messages.LONGEST_TABLE)
-            before = messages.table_terms(change.before) if change.HasField("before") else None
-            after = messages.table_terms(change.after)
-            return questions.who_breaks_by_change(self._service.state(), table, before, after, now)
-        state, ladder = self._service.state(), messages.ladder_name(request.ladder)
-        self._known_level(ladder, request.level)
-        return questions.who_breaks_by_raise(state, ladder, request.level, now)
-
-    async def PlanRaise(self, request: pb.LevelRequest, _: Claims) -> pb.Plan:
-        """What raising a level would meet."""
-        state = self._service.state()
-        return questions.plan_to_raise(
-            state, messages.ladder_name(request.ladder), request.level, self._service.clock.now()
+    async def _describe(self, _: None) -> FleetStatus:
+        service, coordinator = self._service, self._service.coordinator
+        return questions.describe(
+            service.state(),
+            service.clock.now(),
+            server=service.wire.server(),
+            coordinator=coordinator.address,
+            store=service.store.description,
+            since=coordinator.since,
+            wall=service.clock.wall(),
         )
 
-    async def PlanDowngrade(self, request: pb.LevelRequest, _: Claims) -> pb.Plan:
-        """What letting a level fall would take."""
-        state = self._service.state()
-        return questions.plan_to_downgrade(
-            state, messages.ladder_name(request.ladder), request.level, self._service.clock.now()
-        )
+    async def _members(self, also_past: bool) -> FleetMembers:
+        seen = await self._seen() if also_past else ()
+        return questions.members(self._service.state(), self._service.clock.now(), self._greeter.clients, seen)
 
-    async def TableUsers(self, request: pb.TableUsersRequest, _: Claims) -> pb.TableUsersResponse:
-        """Who uses a table."""
-        table = messages.bounded("table", request.table, messages.LONGEST_TABLE)
+    async def _table_users(self, table: str) -> TableUsers:
         return questions.table_users(self._service.state(), table, self._service.clock.now())
 
-    async def Audit(self, request: pb.AuditRequest, _: Claims) -> pb.AuditResponse:
-        """What was decided."""
-        query = Query(
-            request.actor[:200],
-            request.action[:40],
-            request.subject[:1000],
-            request.refused_only,
-            request.since_ms,
-            request.before,
-            request.limit or 100,
-        )
-        found = await self._service.read(lambda store: store.audit(query))
-        return pb.AuditResponse(
-            entries=[
-                pb.AuditEntry(
-                    number=each.number,
-                    at_ms=each.audit.at,
-                    epoch=each.epoch,
-                    actor=each.audit.actor,
-                    action=each.audit.action,
-                    subject=each.audit.subject,
-                    detail=each.audit.detail,
-                    refused=each.audit.refused,
-                )
-                for each in found
-            ]
-        )
+    async def _who_blocks(self, feature: str) -> AffectedMembers:
+        return questions.who_blocks(self._service.state(), feature, self._service.clock.now())
+
+    async def _who_breaks(self, query: BreakQuery) -> AffectedMembers:
+        now = self._service.clock.now()
+        if query.remove:
+            seen = await self._seen()
+            return questions.who_breaks_by_removal(self._service.state(), query.remove, now, seen)
+        state = self._service.state()
+        if query.change is not None:
+            return questions.who_breaks_by_change(state, query.change, now)
+        known = state.fleet.ladders.get(query.ladder)
+        if known is None or known.rung(query.level) is None:
+            levels = ", ".join(map(str, known.levels)) if known else "no such ladder"
+            raise InputError(f"there is no level {query.level} of {query.ladder}", sides={"levels": levels})
+        return questions.who_breaks_by_raise(state, query.ladder, query.level, now)
+
+    async def _plan_raise(self, to: LadderLevel) -> LevelPlan:
+        return questions.plan_to_raise(self._service.state(), to.ladder, to.level, self._service.clock.now())
+
+    async def _plan_downgrade(self, to: LadderLevel) -> LevelPlan:
+        return questions.plan_to_downgrade(self._service.state(), to.ladder, to.level, self._service.clock.now())
+
+    async def _audit(self, query: AuditQuery) -> AuditEntries:
+        return AuditEntries(tuple(await self._service.read(lambda store: store.audit(query))))
+
+    async def _seen(self) -> list[SeenClient]:
+        await self._service.remember_now()
+        return await self._service.read(lambda store: store.seen())
 
     # Commands.
 
-    async def Raise(self, request: pb.RaiseRequest, claims: Claims) -> pb.CommandResponse:
-        """Raises a level."""
-        reason = self._reason(request.reason, request.force, claims, "force a level")
-        ladder = messages.ladder_name(request.ladder)
-        return await self._do(Raise(ladder, request.level, claims.actor, reason, request.force))
-
-    async def SetPolicy(self, request: pb.SetPolicyRequest, claims: Claims) -> pb.CommandResponse:
-        """Decides whether a level rises by itself."""
-        policy = _policy(request.policy)
-        ladder = messages.ladder_name(request.ladder)
-        return await self._do(SetPolicy(ladder, policy, claims.actor, messages.bounded("reason", request.reason)))
-
-    async def PlaceHold(self, request: pb.PlaceHoldRequest, claims: Claims) -> pb.CommandResponse:
-        """Keeps a level from rising."""
-        return await self._do(
-            PlaceHold(
-                messages.ladder_name(request.ladder),
-                messages.matched("hold", request.name),
-                messages.bounded("reason", request.reason),
-                claims.actor,
-                request.level or None,
-                request.until_ms or None,
-            )
-        )
-
-    async def ReleaseHold(self, request: pb.ReleaseHoldRequest, claims: Claims) -> pb.CommandResponse:
-        """Ends a hold."""
-        name = messages.bounded("hold", request.name, 64)
-        reason = messages.bounded("reason", request.reason)
-        return await self._do(ReleaseHold(messages.ladder_name(request.ladder), name, claims.actor, reason))
-
-    async def StartDowngrade(self, request: pb.DowngradeRequest, claims: Claims) -> pb.CommandResponse:
-        """Closes the gates."""
-        reason = messages.bounded("reason", request.reason)
-        ladder = messages.ladder_name(request.ladder)
-        return await self._do(StartDowngrade(ladder, request.target, claims.actor, reason))
-
-    async def CleanDowngrade(self, request: pb.DowngradeRequest, claims: Claims) -> pb.CommandResponse:
-        """Passes the point of no return."""
-        reason = messages.bounded("reason", request.reason)
-        return await self._do(CleanDowngrade(messages.ladder_name(request.ladder), claims.actor, reason))
-
-    async def FinishDowngrade(self, request: pb.DowngradeRequest, claims: Claims) -> pb.CommandResponse:
-        """Lets the level fall."""
-        reason = messages.bounded("reason", request.reason)
-        return await self._do(FinishDowngrade(messages.ladder_name(request.ladder), claims.actor, reason))
-
-    async def CancelDowngrade(self, request: pb.DowngradeRequest, claims: Claims) -> pb.CommandResponse:
-        """Opens the gates again."""
-        reason = messages.bounded("reason", request.reason)
-        return await self._do(CancelDowngrade(messages.ladder_name(request.ladder), claims.actor, reason))
-
-    async def DeclareLadder(self, request: pb.DeclareLadderRequest, claims: Claims) -> pb.CommandResponse:
-        """Adds a ladder, or rungs on top of one."""
-        policy = _policy(request.policy or Policy.MANUAL)
-        return await self._do(DeclareLadder(messages.ladder(request), claims.actor, request.level or None, policy))
-
-    async def Observe(self, request: pb.ObserveRequest, claims: Claims) -> pb.CommandResponse:
-        """Notes somebody who does not speak."""
-        if request.provenance not in set(Provenance):
-            raise InputError(f"{request.provenance[:40]!r} is no provenance", sides={"known": ", ".join(Provenance)})
-        if request.provenance == Provenance.DECLARED:
-            claims.require(Right.RAISE, "declare members")
-        return await self._do(
-            Observe(
-                request.identity,
-                messages.bounded("release", request.release, messages.LONGEST_RELEASE),
-                Provenance(request.provenance),
-                claims.actor,
-                request.seen_ms or None,
-                messages.ranges(request.supported),
-                messages.table_uses(request.tables),
-                messages.matched("role", request.role or "reader"),
-            )
-        )
-
-    async def RemoveMember(self, request: pb.RemoveMemberRequest, claims: Claims) -> pb.CommandResponse:
-        """Takes a member out."""
-        reason = self._reason(request.reason, request.force, claims, "vouch that a member is gone")
-        return await self._do(RemoveMember(request.identity, claims.actor, reason, request.force))
-
-    async def SetTerms(self, request: pb.SetTermsRequest, claims: Claims) -> pb.CommandResponse:
-        """Changes what the fleet agrees on."""
-        asked = request.terms
-        terms = FleetTerms(
-            asked.lease_ms,
-            asked.margin_ms,
-            asked.window_ms,
-            asked.development,
-            self._service.state().fleet.terms.provides,
-        )
-        return await self._do(SetTerms(terms, claims.actor, messages.bounded("reason", request.reason)))
-
-    async def MoveTable(self, request: pb.MoveTableRequest, claims: Claims) -> pb.CommandResponse:
-        """Notes the level that a table requires."""
-        table = messages.bounded("table", request.table, messages.LONGEST_TABLE)
-        ladder = messages.ladder_name(request.ladder)
-        return await self._do(MoveTable(table, ladder, request.level, claims.actor))
+    async def _command(self, claims: Claims, asked: Command) -> CommandResult:
+        command: Command = replace(asked, actor=claims.actor)
+        match command:
+            case Raise(force=True):
+                _require_force(claims, command.reason, "force a level")
+            case RemoveMember(force=True):
+                _require_force(claims, command.reason, "vouch that a member is gone")
+            case Observe(provenance=Provenance.DECLARED):
+                claims.require(Right.RAISE, "declare members")
+            case SetTerms():
+                provides = self._service.state().fleet.terms.provides
+                command = replace(command, terms=replace(command.terms, provides=provides))
+        effects = await self._service.submit(command)
+        for effect in effects:
+            # Only a refusal without an incarnation answers the operator; others tell a member that it is out.
+            if isinstance(effect, Refuse) and effect.incarnation is None:
+                self._service.metrics.refused(type(command).__name__.lower(), effect.refusal.condition)
+                raise RejectedError(Rejection(effect.refusal))
+        audits = [effect for effect in effects if isinstance(effect, Audit)]
+        decided = tuple(f"{each.action} {each.subject} {each.detail}".rstrip() for each in audits)
+        return CommandResult(self._service.coordinator.epoch, decided)
 
     # Backup.
 
@@ -281,14 +184,14 @@ class Commands:
         document = msgspec.json.encode(await self._service.read(lambda store: store.export()))
         return [document[start : start + CHUNK] for start in range(0, len(document), CHUNK)]
 
-    async def restore(self, document: bytes, reason: str, claims: Claims) -> pb.CommandResponse:
+    async def restore(self, document: bytes, reason: str, claims: Claims) -> CommandResult:
         """Puts a backup in the place of everything.
 
         Raises:
-            ConflictError: Somebody holds a lease and may be acting.
+            ConflictError: A member holds a lease and may be acting.
             MalformedError: The document is not an export.
         """
-        reason = self._reason(reason, True, claims, "import a backup")
+        _require_force(claims, bounded("reason", reason), "import a backup")
         changes = backup(document)
         state = self._service.state()
         speaking = sorted(str(key) for key, _ in state.fleet.speaking())
@@ -301,43 +204,13 @@ class Commands:
         newer = _newest_incarnations(changes, state.fleet.incarnations)
         audit = Audit(self._service.clock.now(), claims.actor, "import", "everything", reason)
         await self._service.exclusively(lambda coordinator: coordinator.restore(newer, audit))
-        return pb.CommandResponse(epoch=self._service.coordinator.epoch, decisions=["import everything"])
-
-    async def _seen(self) -> list[Seen]:
-        await self._service.remember_now()
-        return await self._service.read(lambda store: store.seen())
-
-    def _reason(self, reason: str, force: bool, claims: Claims, what: str) -> str:
-        bounded = messages.bounded("reason", reason)
-        if force:
-            claims.require(Right.FORCE, what)
-            if not bounded.strip():
-                raise InputError("force needs a reason", next_step="Say why with --reason; it lands in the audit log.")
-        return bounded
-
-    def _known_level(self, ladder: str, level: int) -> None:
-        known = self._service.state().fleet.ladders.get(ladder)
-        if known is None or known.rung(level) is None:
-            levels = ", ".join(map(str, known.levels)) if known else "no such ladder"
-            raise InputError(f"there is no level {level} of {ladder}", sides={"levels": levels})
-
-    async def _do(self, command: Cause) -> pb.CommandResponse:
-        effects = await self._service.submit(command)
-        for effect in effects:
-            # Only a refusal without an incarnation answers the operator; others tell a member that it is out.
-            if isinstance(effect, Refuse) and effect.incarnation is None:
-                self._service.metrics.refused(type(command).__name__.lower(), effect.refusal.condition)
-                raise RejectedError(Rejection(effect.refusal))
-        decided = [
-            f"{each.action} {each.subject} {each.detail}".rstrip() for each in effects if isinstance(each, Audit)
-        ]
-        return pb.CommandResponse(epoch=self._service.coordinator.epoch, decisions=decided)
+        return CommandResult(self._service.coordinator.epoch, ("import everything",))
 
 
-def _policy(text: str) -> Policy:
-    if text not in set(Policy):
-        raise InputError(f"{text[:40]!r} is no policy", sides={"known": ", ".join(Policy)})
-    return Policy(text)
+def _require_force(claims: Claims, reason: str, deed: str) -> None:
+    claims.require(Right.FORCE, deed)
+    if not reason.strip():
+        raise InputError("force needs a reason", next_step="Say why with --reason; it lands in the audit log.")
 
 
 def backup(document: bytes) -> list[RecordChange]:

@@ -14,13 +14,13 @@ from typing import Final
 from halocline.errors import DeniedError
 from halocline.fleet.core.effects import Admit, Refusal, Refuse
 from halocline.fleet.core.events import Join
-from halocline.fleet.core.state import MemberKey, Report
+from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.auth import Claims, Grant, Right
 from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.store import Sighting
-from halocline.fleet.wire import messages
 from halocline.fleet.wire.handshake import Objection, Peer, Role, judge, refusal
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.messages import feature_names
+from halocline.fleet.wire.session import Admission, Greeting, Welcome
 from halocline.fleet.wire.status import Rejection
 
 _MOST_JUDGED: Final = 256
@@ -44,59 +44,48 @@ class Greeter:
 
     def __init__(self, service: FleetService) -> None:
         self._service = service
-        self._judged: OrderedDict[bytes, tuple[Peer, tuple[Objection, ...]]] = OrderedDict()
+        self._judged: OrderedDict[tuple[Peer, Role], tuple[Objection, ...]] = OrderedDict()
         self.clients: dict[MemberKey, str] = {}
 
-    async def greet(self, request: pb.HandshakeRequest, caller: Caller) -> pb.HandshakeResponse:
+    async def greet(self, greeting: Greeting, caller: Caller) -> Welcome:
         """Answers a handshake.
 
         Raises:
             RejectedError: Either end does not fit the other, or the caller is not let in.
-            InputError: The request makes no sense.
         """
-        service = self._service
-        joining = request.HasField("membership")
-        who = Report(request.identity, 0, "").identity
-        role = messages.matched("role", request.role or "reader")
-        grant = await self._let_in(request, caller, joining)
+        service, report, client = self._service, greeting.report, greeting.client
+        grant = await self._let_in(greeting, caller)
         state = service.state()
-        client, objections = self._judge(request.client, Role.MEMBER if joining else Role.OPERATOR)
-        release = messages.bounded("release", request.membership.release, messages.LONGEST_RELEASE)
+        objections = self._judge(client, Role.MEMBER if report else Role.OPERATOR)
+        release = report.release if report else ""
         now = service.clock.now()
-        sighting = Sighting(who, client.release, release, role, "greeted", tuple(sorted(client.requires)), now)
-        problem = self._too_far(request) or self._misfit(objections, client)
+        requires = tuple(sorted(client.requires))
+        sighting = Sighting(greeting.identity, client.release, release, greeting.role, "greeted", requires, now)
+        problem = self._too_far(greeting) or self._misfit(objections, client)
         if problem is not None:
             self._saw(sighting, problem.refusal)
-            await service.write_down(who, "handshake", problem.refusal)
+            await service.write_down(greeting.identity, "handshake", problem.refusal)
             raise RejectedError(problem)
         admission = None
-        incarnation = 0
-        if joining:
-            report = messages.report(who, role, request.membership)
-            report = replace(report, needs=report.needs | messages.feature_names(client.requires))
-            admission = await self._admit(Join(report, request.sent), sighting)
-            incarnation = report.incarnation
+        if report is not None:
+            report = replace(report, needs=report.needs | feature_names(client.requires))
+            admission = await self._admit(Join(report, greeting.sent), sighting)
             self._note_client(report.key, client.release)
-        self._saw(replace(sighting, outcome="joined" if joining else "greeted"))
+        self._saw(replace(sighting, outcome="joined" if report else "greeted"))
         claims = Claims(
-            who,
-            incarnation,
-            role,
+            greeting.identity,
+            report.incarnation if report else 0,
+            greeting.role,
             release or client.release,
             service.coordinator.epoch or state.epoch,
             grant.name,
             grant.rights,
             now + service.settings.token_ms,
         )
-        return pb.HandshakeResponse(
-            server=messages.to_peer(service.wire.server()),
-            epoch=claims.epoch,
-            clock_ms=service.clock.wall(),
-            token=service.tokens().issue(claims),
-            token_expires_ms=claims.expires_ms,
-            rights=sorted(grant.rights),
-            admission=admission,
-        )
+        token = service.tokens().issue(claims)
+        rights = frozenset[str](grant.rights)
+        server, wall = service.wire.server(), service.clock.wall()
+        return Welcome(server, claims.epoch, wall, token, claims.expires_ms, rights, admission=admission)
 
     def _note_client(self, key: MemberKey, release: str) -> None:
         """Remembers with which program a member speaks, and forgets it of those who are no longer here."""
@@ -105,19 +94,19 @@ class Greeter:
         if len(self.clients) > 2 * len(present) + 100:
             self.clients = {known: name for known, name in self.clients.items() if known in present}
 
-    async def _let_in(self, request: pb.HandshakeRequest, caller: Caller, joining: bool) -> Grant:
-        grant = self._service.access.grant(request.secret, caller.names)
+    async def _let_in(self, greeting: Greeting, caller: Caller) -> Grant:
+        grant = self._service.access.grant(greeting.secret, caller.names)
         if grant is None:
-            shown = "a secret that is not known" if request.secret else "neither a secret nor a known certificate"
+            shown = "a secret that is not known" if greeting.secret else "neither a secret nor a known certificate"
             problem = Refusal(
                 "TOKEN_INVALID",
-                f"{request.identity} showed {shown}",
+                f"{greeting.identity} showed {shown}",
                 sides=(("from", caller.peer),),
                 next_step="Set HALOCLINE_FLEET_SECRET, or use a certificate that the access file names.",
             )
             await self._service.write_down(caller.peer, "handshake", problem)
             raise RejectedError(Rejection(problem))
-        needed = Right.JOIN if joining else Right.OBSERVE
+        needed = Right.JOIN if greeting.report else Right.OBSERVE
         if needed not in grant.rights:
             error = DeniedError(
                 f"{grant.name} may not {needed}",
@@ -125,19 +114,16 @@ class Greeter:
                 next_step="Use a secret or certificate with that right.",
             )
             rejection = Rejection.of(error)
-            await self._service.write_down(request.identity, "handshake", rejection.refusal)
+            await self._service.write_down(greeting.identity, "handshake", rejection.refusal)
             raise RejectedError(rejection)
         return grant
 
-    def _judge(self, peer: pb.Peer, role: Role) -> tuple[Peer, tuple[Objection, ...]]:
+    def _judge(self, client: Peer, role: Role) -> tuple[Objection, ...]:
         """What stands between us and a client. Fleets run few releases, so most answers are known already."""
-        key = role.encode() + peer.SerializeToString(deterministic=True)
-        found = self._judged.get(key)
+        found = self._judged.get((client, role))
         if found is None:
-            client = messages.side(peer)
             wire = self._service.wire
-            found = (client, judge(client, wire.server(), wire, role))
-            self._judged[key] = found
+            found = self._judged[client, role] = judge(client, wire.server(), wire, role)
             if len(self._judged) > _MOST_JUDGED:
                 self._judged.popitem(last=False)
         return found
@@ -147,18 +133,18 @@ class Greeter:
             return None
         return Rejection(refusal(objections, client, self._service.wire.server()), objections)
 
-    def _too_far(self, request: pb.HandshakeRequest) -> Rejection | None:
+    def _too_far(self, greeting: Greeting) -> Rejection | None:
         ours = self._service.clock.wall()
-        apart = request.clock_ms - ours
+        apart = greeting.clock_ms - ours
         allowed = self._service.settings.skew_ms
         if abs(apart) <= allowed:
             return None
         problem = Refusal(
             "CLOCK_SKEW",
-            f"the clock of {request.identity} is {abs(apart) / 1000:,.0f} s {'ahead' if apart > 0 else 'behind'}",
-            subject=request.identity,
+            f"the clock of {greeting.identity} is {abs(apart) / 1000:,.0f} s {'ahead' if apart > 0 else 'behind'}",
+            subject=greeting.identity,
             sides=(
-                ("yours", str(request.clock_ms)),
+                ("yours", str(greeting.clock_ms)),
                 ("ours", str(self._service.clock.wall())),
                 ("allowed", f"{allowed} ms"),
             ),
@@ -166,10 +152,11 @@ class Greeter:
         )
         return Rejection(problem)
 
-    async def _admit(self, join: Join, sighting: Sighting) -> pb.Admission:
+    async def _admit(self, join: Join, sighting: Sighting) -> Admission:
         for effect in await self._service.submit(join):
             if isinstance(effect, Admit):
-                return messages.to_admission(effect)
+                # Three heartbeats fit into a lease, so that two may be lost.
+                return Admission(effect.sent, effect.lease, max(effect.lease // 3, 1), effect.announcements)
             if isinstance(effect, Refuse):
                 self._saw(sighting, effect.refusal)
                 self._service.metrics.refused("join", effect.refusal.condition)

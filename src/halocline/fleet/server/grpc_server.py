@@ -10,33 +10,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
-from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from halocline.errors import HaloclineError, InputError, InternalError
-from halocline.fleet.core.effects import Effect, Refusal, Refuse, Renew
+from halocline.fleet.core.effects import Announce, Effect, Refusal, Refuse, Renew
 from halocline.fleet.core.events import Leave
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.commands import LARGEST_IMPORT, RIGHTS, Commands
 from halocline.fleet.server.greeting import Caller, Greeter
 from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.server.sessions import Session
-from halocline.fleet.wire import messages
+from halocline.fleet.wire import calls
+from halocline.fleet.wire.calls import SERVICES, Call, Chunk
 from halocline.fleet.wire.endpoint import LARGEST_ANSWER, LARGEST_REQUEST
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.messages import heartbeat
+from halocline.fleet.wire.session import FreshToken, SessionBegun
 from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
 _DEADLINE_S: Final = 15.0
 _MOST_CALLS: Final = 50_000
-_SERVICES: Final = ("halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin")
 
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", LARGEST_REQUEST),
@@ -55,8 +55,6 @@ _OPTIONS: Final = (
 
 Context = Any
 """`grpc.aio.ServicerContext`, whose type parameters say nothing where messages are bytes."""
-
-_Answer = Callable[[Any, Context], Awaitable[Message]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +111,10 @@ class FleetServer:
             InputError: The port is taken, or the address is not one of this machine.
         """
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_MOST_CALLS)
-        server.add_generic_rpc_handlers(tuple(self._handlers(name) for name in _SERVICES))
+        server.add_generic_rpc_handlers(tuple(self._handlers(name) for name in SERVICES))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(
-            (*_SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), server
+            (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), server
         )
         try:
             if self._tls is None:
@@ -158,39 +156,37 @@ class FleetServer:
     async def _set_health(self, active: bool) -> None:
         serving = health_pb2.HealthCheckResponse.SERVING
         status = serving if active else health_pb2.HealthCheckResponse.NOT_SERVING
-        for name in ("", *_SERVICES):
+        for name in ("", *SERVICES):
             await self._health.set(name, status)
 
     # Calls.
 
     def _handlers(self, service: str) -> grpc.GenericRpcHandler:
-        found: dict[str, Any] = {}
-        for method in pb.DESCRIPTOR.services_by_name[service.rpartition(".")[2]].methods:
-            name, kind = method.name, getattr(pb, method.input_type.name)
-            if name == "Session":
-                found[name] = grpc.stream_stream_rpc_method_handler(self._session)
-            elif name == "Export":
-                found[name] = grpc.unary_stream_rpc_method_handler(self._export)
-            elif name == "Import":
-                found[name] = grpc.stream_unary_rpc_method_handler(self._import)
-            else:
-                own: dict[str, _Answer] = {"Handshake": self._handshake, "Leave": self._leave}
-                answer = own.get(name) or partial(self._command, name)
-                found[name] = grpc.unary_unary_rpc_method_handler(partial(self._unary, name, kind, answer))
+        unary = grpc.unary_unary_rpc_method_handler
+        found: dict[str, Any] = {
+            call.name: unary(partial(self._unary, call)) for call in calls.UNARY if call.service == service
+        }
+        if service == calls.EXPORT.service:
+            found[calls.EXPORT.name] = grpc.unary_stream_rpc_method_handler(self._export)
+            found[calls.IMPORT.name] = grpc.stream_unary_rpc_method_handler(self._import)
+        else:
+            found["Session"] = grpc.stream_stream_rpc_method_handler(self._session)
         return grpc.method_handlers_generic_handler(service, found)
 
-    async def _unary(
-        self,
-        name: str,
-        kind: type[Message],
-        answer: _Answer,
-        request: bytes,
-        context: Context,
-    ) -> bytes:
+    async def _unary(self, call: Call[Any, Any], request: bytes, context: Context) -> bytes:
         async def called() -> bytes:
-            return (await answer(_decoded(kind, request), context)).SerializeToString()
+            return call.answer.encode(await self._called(call, request, context))
 
-        return await self._answered(name, context, called)
+        return await self._answered(call.name, context, called)
+
+    async def _called(self, call: Call[Any, Any], request: bytes, context: Context) -> Any:
+        if call is calls.HANDSHAKE:
+            return await self._greeter.greet(call.request.decode(request), Caller(context.peer(), _names(context)))
+        claims = self._claims(call.name, context)
+        asked = call.request.decode(request)
+        if call is calls.LEAVE:
+            return await self.service.submit(Leave(claims.identity, claims.incarnation))
+        return await self._commands.answer(call, asked, claims)
 
     async def _answered(self, name: str, context: Context, called: Callable[[], Awaitable[bytes]]) -> bytes:
         """Makes a call, and turns whatever goes wrong into a status."""
@@ -214,43 +210,30 @@ class FleetServer:
         await _abort(context, rejection)
         raise AssertionError("abort always raises")
 
-    async def _handshake(self, request: pb.HandshakeRequest, context: Context) -> pb.HandshakeResponse:
-        return await self._greeter.greet(request, Caller(context.peer(), _names(context)))
-
-    async def _command(self, name: str, request: Message, context: Context) -> Message:
-        claims = self._claims(name, context)
-        answer: Message = await getattr(self._commands, name)(request, claims)
-        return answer
-
-    async def _leave(self, _: pb.LeaveRequest, context: Context) -> pb.LeaveResponse:
-        claims = self._claims("Leave", context)
-        await self.service.submit(Leave(claims.identity, claims.incarnation))
-        return pb.LeaveResponse()
-
     async def _export(self, request: bytes, context: Context) -> None:
         pieces: list[bytes] = []
 
         async def called() -> bytes:
-            _decoded(pb.ExportRequest, request)
             self._claims("Export", context)
+            calls.EXPORT.request.decode(request)
             pieces.extend(await self._commands.export())
             return b""
 
         await self._answered("Export", context, called)
         for piece in pieces:
-            await context.write(pb.Chunk(data=piece).SerializeToString())
+            await context.write(calls.EXPORT.answer.encode(Chunk(piece)))
 
     async def _import(self, _: Any, context: Context) -> bytes:
         async def called() -> bytes:
             claims = self._claims("Import", context)
             document, reason = bytearray(), ""
             while (piece := await context.read()) is not grpc.aio.EOF:
-                chunk = _decoded(pb.Chunk, piece)
+                chunk = calls.IMPORT.request.decode(piece)
                 reason = reason or chunk.reason
                 document += chunk.data
                 if len(document) > LARGEST_IMPORT:
                     raise InputError(f"an import has at most {LARGEST_IMPORT:,} bytes")
-            return (await self._commands.restore(bytes(document), reason, claims)).SerializeToString()
+            return calls.IMPORT.answer.encode(await self._commands.restore(bytes(document), reason, claims))
 
         return await self._answered("Import", context, called)
 
@@ -306,19 +289,14 @@ class FleetServer:
         session = Session(claims, context.write, task.cancel)
         state = self.service.state()
         self.service.sessions.add(session)
-        ladder_state = pb.Standing(announcements=messages.to_announcements(state.fleet.announcements()))
-        session.put(pb.Down(standing=ladder_state).SerializeToString())
-        session.put(pb.Down(marker=pb.Marker(epoch=state.epoch)).SerializeToString())
+        session.put(Announce(state.fleet.announcements()))
+        session.put(SessionBegun(state.epoch))
         return session
 
     def _beat(self, session: Session, up: bytes) -> None:
-        message = _decoded(pb.Up, up)
+        event = heartbeat(session.key, up)
         if session.too_fast(self.service.clock.now()):
             raise RejectedError(Rejection(Refusal("TOO_MANY", "heartbeats come too fast")))
-        if message.WhichOneof("what") != "heartbeat":
-            raise InputError("a session carries heartbeats, and nothing else")
-        claims = session.claims
-        event = messages.heartbeat(claims.identity, claims.incarnation, message.heartbeat)
         self.service.beat(event, partial(self._answer, session))
 
     def _answer(self, session: Session, effects: tuple[Effect, ...] | None) -> None:
@@ -328,9 +306,9 @@ class FleetServer:
         for effect in effects:
             if isinstance(effect, Renew):
                 self.service.metrics.heartbeat()
-                session.put(pb.Down(renewal=messages.to_renewal(effect)).SerializeToString())
+                session.put(effect)
             elif isinstance(effect, Refuse):
-                session.put(pb.Down(ended=messages.to_ended(effect.refusal)).SerializeToString())
+                session.put(effect.refusal)
         self._refresh(session)
         self.service.sessions.flush_soon(session)
 
@@ -339,19 +317,8 @@ class FleetServer:
         claims, now, life = session.claims, self.service.clock.now(), self.service.settings.token_ms
         if claims.expires_ms - now > life // 2:
             return
-        renewed = Claims(
-            claims.identity,
-            claims.incarnation,
-            claims.role,
-            claims.release,
-            self.service.coordinator.epoch,
-            claims.grant,
-            claims.rights,
-            now + life,
-        )
-        session.claims = renewed
-        fresh = pb.FreshToken(token=self.service.tokens().issue(renewed), expires_ms=renewed.expires_ms)
-        session.put(pb.Down(token=fresh).SerializeToString())
+        session.claims = replace(claims, epoch=self.service.coordinator.epoch, expires_ms=now + life)
+        session.put(FreshToken(self.service.tokens().issue(session.claims), session.claims.expires_ms))
 
     def _claims(self, name: str, context: Context) -> Claims:
         """Who calls, if the token is good and gives the right that the call needs."""
@@ -375,13 +342,6 @@ _WORDS: Final = {
     Right.RAISE: "change the fleet",
     Right.FORCE: "force anything",
 }
-
-
-def _decoded(kind: type[Any], data: bytes) -> Any:
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise InputError(f"what was sent is no {kind.__name__}", sides={"bytes": f"{len(data):,}"}) from error
 
 
 async def _abort(context: Context, rejection: Rejection) -> None:

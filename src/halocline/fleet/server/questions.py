@@ -1,85 +1,90 @@
-"""What people ask a fleet: where it stands, who is there, who is in the way, who would break.
+"""What operators ask a fleet: where it stands, its members, what is in the way, which members would break.
 
-Every answer is worked out from one state and changes nothing. Who breaks when a table changes, and who keeps a feature
-of tables from being used, is decided by `halocline.compat.breaks`; whether a member provides a feature of a ladder is
-known from its own report. If nothing is known of a member, it counts as in the way.
+Every answer is worked out from one state and changes nothing. Which members break when a table changes, and which keep
+a feature of tables from being used, is decided by `halocline.compat.breaks`; whether a member provides a feature of a
+ladder is known from its own report. If nothing is known of a member, it counts as in the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from halocline.compat.breaks import breaks
 from halocline.compat.features import FORMATS, features
-from halocline.compat.terms import Terms, base
+from halocline.compat.terms import ProtocolChange, Terms, base
 from halocline.compat.verdict import Verdict
 from halocline.errors import NotFoundError
+from halocline.fleet.answers import (
+    AffectedMember,
+    AffectedMembers,
+    BlockerStatus,
+    DowngradeStatus,
+    FeatureLevel,
+    FleetMembers,
+    FleetStatus,
+    HoldStatus,
+    LadderStatus,
+    LevelPlan,
+    MemberStatus,
+    SeenClient,
+    ServerStatus,
+    TableStatus,
+    TableUsers,
+    TermsStatus,
+)
 from halocline.fleet.core.downgrade import plan_downgrade
-from halocline.fleet.core.ladder_state import Hold
+from halocline.fleet.core.ladder_state import Downgrade
 from halocline.fleet.core.level import Blocker, BlockerKind, effective_policy, holds_on, plan_raise
 from halocline.fleet.core.members import who_needs, who_uses
-from halocline.fleet.core.state import Member, MemberKey, State, TableLevel, TableUse
-from halocline.fleet.store import Seen
+from halocline.fleet.core.state import Member, MemberKey, Provenance, State, TableLevel
 from halocline.fleet.usage.users import client_of
-from halocline.fleet.wire import messages
 from halocline.fleet.wire.handshake import Peer
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 _MEMBER_KINDS: Final = frozenset(
     {BlockerKind.TOO_OLD, BlockerKind.TOO_NEW, BlockerKind.UNKNOWN, BlockerKind.LACKS_FEATURE}
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Who answers: facts that are not in the state."""
+def describe(
+    state: State, at: int, *, server: Peer, coordinator: str, store: str, since: int, wall: int
+) -> FleetStatus:
+    """Where the fleet stands on every ladder, and what is in the way of the next level.
 
-    server: Peer
-    coordinator: str
-    store: str
-    since: int
-    wall: int
-
-
-def describe(state: State, at: int, place: Place) -> pb.DescribeResponse:
-    """Where the fleet stands on every ladder, and what is in the way of the next level."""
+    Args:
+        state: What the coordinator knows.
+        at: The time by its clock.
+        server: Its program.
+        coordinator: Its address.
+        store: Where the truth lives.
+        since: When it took over.
+        wall: Its wall clock.
+    """
     terms = state.fleet.terms
-    return pb.DescribeResponse(
-        server=messages.to_peer(place.server),
+    return FleetStatus(
+        server=ServerStatus(server.product, server.version, _features(server.provides), _features(server.requires)),
         epoch=state.epoch,
-        clock_ms=place.wall,
-        terms=pb.Terms(
-            lease_ms=terms.lease, margin_ms=terms.margin, window_ms=terms.window, development=terms.development
-        ),
-        ladders=[_ladder(state, name, at) for name in sorted(state.fleet.ladder_states)],
-        tables=[_table(each) for _, each in sorted(state.fleet.tables.items())],
-        coordinator=place.coordinator,
-        store=place.store,
-        active_since_ms=place.since,
+        clock_ms=wall,
+        terms=TermsStatus(terms.lease, terms.margin, terms.window, terms.development),
+        ladders=tuple(_ladder(state, name, at) for name in sorted(state.fleet.ladder_states)),
+        tables=_tables(each for _, each in sorted(state.fleet.tables.items())),
+        coordinator=coordinator,
+        store=store,
+        active_since_ms=since,
     )
 
 
-def _ladder(state: State, name: str, at: int) -> pb.LadderStatus:
+def _features(items: Mapping[str, int]) -> tuple[FeatureLevel, ...]:
+    return tuple(FeatureLevel(name, level) for name, level in sorted(items.items()))
+
+
+def _ladder(state: State, name: str, at: int) -> LadderStatus:
     fleet = state.fleet
     ladder_state, ladder = fleet.ladder_states[name], fleet.ladders[name]
     following = ladder.above(ladder_state.level)
     blockers = plan_raise(state, name, following, at).blockers if following else ()
-    downgrade = None
-    if ladder_state.downgrade:
-        running = ladder_state.downgrade
-        downgrade = pb.Downgrade(
-            target=running.target,
-            phase=running.phase,
-            free=running.free,
-            past_return=running.past_return,
-            started_ms=running.started,
-            actor=running.actor,
-            reason=running.reason,
-            waiting=plan_downgrade(state, name, running.target, at).waiting,
-        )
-    return pb.LadderStatus(
+    running = ladder_state.downgrade
+    return LadderStatus(
         ladder=name,
         level=ladder_state.level,
         settled=ladder_state.settled,
@@ -89,113 +94,97 @@ def _ladder(state: State, name: str, at: int) -> pb.LadderStatus:
         levels=ladder.levels,
         next=following or 0,
         live=sum(1 for member in fleet.live(at) if member.uses(name)),
-        blockers=[blocker(state, each, at) for each in blockers],
-        holds=[_hold(each) for each in holds_on(fleet, name, at)],
-        downgrade=downgrade,
+        blockers=_blockers(state, blockers, at),
+        holds=tuple(
+            HoldStatus(hold.ladder, hold.name, hold.level, hold.until or 0, hold.reason, hold.actor)
+            for hold in holds_on(fleet, name, at)
+        ),
+        downgrade=_downgrade(state, name, running, at) if running else None,
     )
 
 
-def blocker(state: State, of: Blocker, at: int) -> pb.Blocker:
-    """Something in the way, with how long a member that speaks can be silent before it no longer is."""
-    left = next((each.until - at for key, each in state.presences.items() if str(key) == of.who), 0)
-    return pb.Blocker(kind=of.kind, who=of.who, text=of.text, fix=of.fix, speaks=of.speaks, lease_left_ms=max(left, 0))
-
-
-def _hold(of: Hold) -> pb.Hold:
-    return pb.Hold(
-        ladder=of.ladder, name=of.name, level=of.level, until_ms=of.until or 0, reason=of.reason, actor=of.actor
+def _downgrade(state: State, ladder: str, running: Downgrade, at: int) -> DowngradeStatus:
+    return DowngradeStatus(
+        running.target,
+        running.phase,
+        running.free,
+        running.past_return,
+        running.started,
+        running.actor,
+        running.reason,
+        plan_downgrade(state, ladder, running.target, at).waiting,
     )
 
 
-def _table(of: TableLevel) -> pb.TableLevel:
-    return pb.TableLevel(table=of.table, ladder=of.ladder, level=of.level, since_ms=of.since)
+def _blockers(state: State, found: Iterable[Blocker], at: int) -> tuple[BlockerStatus, ...]:
+    """What is in the way, with how long a member that speaks can be silent before it no longer is."""
+    left = {str(key): max(presence.until - at, 0) for key, presence in state.presences.items()}
+    return tuple(
+        BlockerStatus(each.kind, each.who, each.text, each.fix, each.speaks, left.get(each.who, 0)) for each in found
+    )
 
 
-def members(state: State, at: int, clients: dict[MemberKey, str], seen: Iterable[Seen] = ()) -> pb.MembersResponse:
-    """Everybody who is registered, and on request everybody who was ever greeted."""
+def _tables(levels: Iterable[TableLevel]) -> tuple[TableStatus, ...]:
+    return tuple(TableStatus(each.table, each.ladder, each.level, each.since) for each in levels)
+
+
+def members(state: State, at: int, clients: Mapping[MemberKey, str], seen: Iterable[SeenClient] = ()) -> FleetMembers:
+    """The members that are registered, and on request every client that was ever greeted."""
     known = sorted(state.fleet.members.items())
-    return pb.MembersResponse(
-        members=[member(state, key, each, at, clients.get(key, "")) for key, each in known],
-        sightings=[
-            pb.Sighting(
-                identity=each.last.identity,
-                client=each.last.client,
-                release=each.last.release,
-                role=each.last.role,
-                outcome=each.last.outcome,
-                first_ms=each.first_ms,
-                last_ms=each.last.at_ms,
-                times=each.times,
-                requires=each.last.requires,
-            )
-            for each in seen
-        ],
-    )
+    return FleetMembers(tuple(member(state, key, each, at, clients.get(key, "")) for key, each in known), tuple(seen))
 
 
-def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") -> pb.Member:
+def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") -> MemberStatus:
     """One member, with what its last heartbeat said."""
     report, presence = of.report, state.presences.get(key)
-    return pb.Member(
+    return MemberStatus(
         identity=report.identity,
         incarnation=report.incarnation,
         release=report.release,
         role=report.role,
         provenance=of.provenance,
-        supported=messages.to_ranges(report.supported),
-        features=sorted(report.features),
-        needs=sorted(report.needs),
+        supported=report.supported,
+        features=tuple(sorted(report.features)),
+        needs=tuple(sorted(report.needs)),
         development=report.development,
-        tables=messages.to_table_uses(report.tables),
+        tables=tuple(sorted(report.tables)),
         since_ms=of.since,
         last_seen_ms=of.last_seen or 0,
         lease_left_ms=max(presence.until - at, 0) if presence else 0,
-        views=messages.to_views(presence.views) if presence else {},
+        views=presence.views if presence else {},
         removed=of.removed,
         live=of.live(at, state.fleet.terms.window),
         client=client,
     )
 
 
-def table_users(state: State, table: str, at: int) -> pb.TableUsersResponse:
-    """Who uses a table, and the levels it requires."""
+def table_users(state: State, table: str, at: int) -> TableUsers:
+    """The members that use a table, and the levels it requires."""
     users = who_uses(state, table, at)
-    return pb.TableUsersResponse(
-        members=[member(state, each.report.key, each, at) for each in users],
-        levels=[_table(each) for key, each in sorted(state.fleet.tables.items()) if key[0] == table],
+    return TableUsers(
+        tuple(member(state, each.report.key, each, at) for each in users),
+        _tables(each for key, each in sorted(state.fleet.tables.items()) if key[0] == table),
     )
 
 
-def plan_to_raise(state: State, ladder: str, level: int, at: int) -> pb.Plan:
+def plan_to_raise(state: State, ladder: str, level: int, at: int) -> LevelPlan:
     """What raising a level would meet."""
     plan = plan_raise(state, ladder, level, at)
-    return pb.Plan(
-        ladder=ladder,
-        level=plan.level,
-        target=level,
-        blockers=[blocker(state, each, at) for each in plan.blockers],
-        checked=plan.checked,
-    )
+    return LevelPlan(ladder, plan.level, level, _blockers(state, plan.blockers, at), plan.checked)
 
 
-def plan_to_downgrade(state: State, ladder: str, level: int, at: int) -> pb.Plan:
+def plan_to_downgrade(state: State, ladder: str, level: int, at: int) -> LevelPlan:
     """What letting a level fall would take."""
     plan = plan_downgrade(state, ladder, level, at)
-    return pb.Plan(
-        ladder=ladder,
-        level=plan.level,
-        target=level,
-        blockers=[blocker(state, each, at) for each in plan.blockers],
-        free=plan.free,
-        tables=[_table(each) for each in plan.tables],
-        waiting=plan.waiting,
-    )
+    blockers = _blockers(state, plan.blockers, at)
+    tables, waiting = _tables(plan.tables), plan.waiting
+    return LevelPlan(ladder, plan.level, level, blockers, free=plan.free, tables=tables, waiting=waiting)
 
 
 # Who is affected.
 
 
-def who_breaks_by_raise(state: State, ladder: str, level: int, at: int) -> pb.AffectedResponse:
+def who_breaks_by_raise(state: State, ladder: str, level: int, at: int) -> AffectedMembers:
     """The members that a level would leave behind."""
     plan = plan_raise(state, ladder, level, at)
     by_name = {str(key): each for key, each in state.fleet.members.items()}
@@ -204,10 +193,10 @@ def who_breaks_by_raise(state: State, ladder: str, level: int, at: int) -> pb.Af
         for each in plan.blockers
         if each.kind in _MEMBER_KINDS and each.who in by_name
     ]
-    return pb.AffectedResponse(affected=found, checked=len(plan.checked))
+    return AffectedMembers(tuple(found), len(plan.checked))
 
 
-def who_breaks_by_removal(state: State, feature: str, at: int, seen: Iterable[Seen]) -> pb.AffectedResponse:
+def who_breaks_by_removal(state: State, feature: str, at: int, seen: Iterable[SeenClient]) -> AffectedMembers:
     """The members, and the callers of the past, that require a feature of the services."""
     live = who_needs(state, feature, at)
     text = f"requires {feature}"
@@ -215,31 +204,23 @@ def who_breaks_by_removal(state: State, feature: str, at: int, seen: Iterable[Se
     here = {each.report.identity for each in live}
     window = state.fleet.terms.window
     for each in seen:
-        last = each.last
-        if last.identity not in here and feature in last.requires and last.at_ms + window > at:
-            found.append(
-                pb.Affected(
-                    who=last.identity,
-                    release=last.release or last.client,
-                    text=text,
-                    fix="a release that does without",
-                    provenance="reported",
-                    last_seen_ms=last.at_ms,
-                )
-            )
-            here.add(last.identity)
-    return pb.AffectedResponse(affected=found, checked=sum(1 for _ in state.fleet.live(at)))
+        if each.identity not in here and feature in each.requires and each.last_ms + window > at:
+            release = each.release or each.client
+            fix = "a release that does without"
+            found.append(AffectedMember(each.identity, release, text, fix, Provenance.REPORTED, each.last_ms))
+            here.add(each.identity)
+    return AffectedMembers(tuple(found), sum(1 for _ in state.fleet.live(at)))
 
 
-def who_breaks_by_change(state: State, table: str, before: Terms | None, after: Terms, at: int) -> pb.AffectedResponse:
+def who_breaks_by_change(state: State, change: ProtocolChange, at: int) -> AffectedMembers:
     """The live members that use a table and break when its terms change."""
-    users = {str(each.report.key): each for each in who_uses(state, table, at)}
-    broken = breaks(before, after, [client_of(each, table=table) for each in users.values()])
+    users = {str(each.report.key): each for each in who_uses(state, change.table, at)}
+    broken = breaks(change.before, change.after, [client_of(each, table=change.table) for each in users.values()])
     found = [_affected_by(users[each.client.name], each.verdict, at, state) for each in broken]
-    return pb.AffectedResponse(affected=found, checked=len(users))
+    return AffectedMembers(tuple(found), len(users))
 
 
-def who_blocks(state: State, feature: str, at: int) -> pb.AffectedResponse:
+def who_blocks(state: State, feature: str, at: int) -> AffectedMembers:
     """The live members that keep a feature from being used.
 
     Args:
@@ -248,7 +229,7 @@ def who_blocks(state: State, feature: str, at: int) -> pb.AffectedResponse:
         at: When.
 
     Raises:
-        NotFoundError: Nobody has ever heard of the feature.
+        NotFoundError: No ladder, format or member knows the feature.
     """
     formats = [name for name in FORMATS if base(feature) in features(name)]
     rungs = {
@@ -278,24 +259,23 @@ def who_blocks(state: State, feature: str, at: int) -> pb.AffectedResponse:
             release = rung.release_for(each.report.product) if rung is not None else None
             text = f"{each.report.release} does not provide {feature}"
             found.append(_affected(each, text, release or f"a release with {feature}", at, state))
-    return pb.AffectedResponse(affected=found, checked=len(concerned))
+    return AffectedMembers(tuple(found), len(concerned))
 
 
-def _affected_by(of: Member, verdict: Verdict, at: int, state: State) -> pb.Affected:
+def _affected_by(of: Member, verdict: Verdict, at: int, state: State) -> AffectedMember:
     fix = "find out what it runs, or remove it" if verdict.unknown else "no release that does is known"
     return _affected(of, str(verdict), str(verdict.fix or fix), at, state)
 
 
-def _affected(of: Member, text: str, fix: str, at: int, state: State, ladder: str = "") -> pb.Affected:
+def _affected(of: Member, text: str, fix: str, at: int, state: State, ladder: str = "") -> AffectedMember:
     report = of.report
-    tables: Iterator[TableUse] = (use for use in report.tables if not ladder or use.ladder == ladder)
-    return pb.Affected(
-        who=str(report.key) if not of.speaks else report.identity,
+    return AffectedMember(
+        who=report.identity if of.speaks else str(report.key),
         release=report.release,
         text=text,
         fix=fix,
         provenance=of.provenance,
         last_seen_ms=of.last_seen or 0,
-        tables=messages.to_table_uses(tables),
+        tables=tuple(sorted(use for use in report.tables if not ladder or use.ladder == ladder)),
         live=of.live(at, state.fleet.terms.window),
     )

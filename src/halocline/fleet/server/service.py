@@ -31,9 +31,7 @@ from halocline.fleet.server.coordinator import Batch, Coordinator
 from halocline.fleet.server.metrics import Metrics
 from halocline.fleet.server.sessions import Sessions
 from halocline.fleet.store import FleetStore, Sighting, Write
-from halocline.fleet.wire import messages
 from halocline.fleet.wire.handshake import Wire
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
@@ -328,13 +326,11 @@ class FleetService:
     def _tell(self, cause: Cause | None, effect: Effect) -> None:
         """Tells members what does not answer a message of their own."""
         if isinstance(effect, Announce):
-            news = messages.to_announcements(effect.announcements)
-            self.sessions.push(pb.Down(standing=pb.Standing(announcements=news)))
+            self.sessions.push(effect)
         elif isinstance(effect, Refuse) and effect.incarnation is not None:
-            asked = getattr(cause, "report", cause)
-            if getattr(asked, "incarnation", None) != effect.incarnation:
-                ended = pb.Down(ended=messages.to_ended(effect.refusal))
-                self.sessions.finish(MemberKey(effect.to, effect.incarnation), ended)
+            sender = getattr(cause, "report", cause)
+            if getattr(sender, "incarnation", None) != effect.incarnation:
+                self.sessions.finish(MemberKey(effect.to, effect.incarnation), effect.refusal)
 
     # Time, and who is active.
 

@@ -12,9 +12,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from halocline.fleet.core.effects import Refusal
 from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.auth import Claims
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.messages import to_session_message
+from halocline.fleet.wire.session import SessionMessage
 
 _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 64
@@ -52,8 +54,12 @@ class Session:
         """The life it belongs to."""
         return MemberKey(self.claims.identity, self.claims.incarnation)
 
-    def put(self, down: bytes) -> None:
-        """Puts an encoded message into the queue; too many end the session."""
+    def put(self, message: SessionMessage) -> None:
+        """Puts a message into the queue; too many end the session."""
+        self.put_encoded(to_session_message(message))
+
+    def put_encoded(self, down: bytes) -> None:
+        """Puts a message that is encoded already into the queue."""
         if self.over:
             return
         self._waiting.append(down)
@@ -73,7 +79,7 @@ class Session:
             self._sending = False
 
     def end(self) -> None:
-        """Ends the stream at once. Only the first time: whoever closes it is telling the member why."""
+        """Ends the stream at once. Only the first time: the one that closes it tells the member why."""
         if not self.over:
             self.over = True
             self._close()
@@ -111,26 +117,19 @@ class Sessions:
         if self._open.get(session.key) is session:
             del self._open[session.key]
 
-    def push(self, down: pb.Down) -> None:
-        """Sends something to every member."""
-        encoded = down.SerializeToString()
-        everybody = tuple(self._open.values())
-        for session in everybody:
-            session.put(encoded)
+    def push(self, message: SessionMessage) -> None:
+        """Sends something to every member that is connected."""
+        encoded = to_session_message(message)
+        for session in tuple(self._open.values()):
+            session.put_encoded(encoded)
             self.flush_soon(session)
 
-    def tell(self, key: MemberKey, down: pb.Down) -> None:
-        """Sends something to one member, if it is connected."""
+    def finish(self, key: MemberKey, refusal: Refusal) -> None:
+        """Tells a member that its life is over, and gives it a moment to read that."""
         session = self._open.get(key)
         if session is not None:
-            session.put(down.SerializeToString())
+            session.put(refusal)
             self.flush_soon(session)
-
-    def finish(self, key: MemberKey, down: pb.Down) -> None:
-        """Sends a member its last message and gives it a moment to read it."""
-        session = self._open.get(key)
-        if session is not None:
-            self.tell(key, down)
             asyncio.get_running_loop().call_later(_GRACE, session.end)
 
     def end_all(self) -> None:
@@ -160,6 +159,6 @@ async def _quietly(session: Session) -> None:
     try:
         async with asyncio.timeout(_PATIENCE):
             await session.flush()
-    except Exception as error:  # The stream is broken or stuck; whoever reads from it finds out as well.
+    except Exception as error:  # The stream is broken or stuck; its reader finds out as well.
         _log.debug("cannot send to %s: %r", session.key, error)
         session.end()

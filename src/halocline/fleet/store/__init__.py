@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from halocline.errors import InputError, StaleEpochError
 from halocline.fleet.store.base import (
-    Entry,
     FleetStore,
     Holder,
-    Query,
-    Seen,
     Sighting,
     Write,
 )
 
 __all__ = [
-    "Entry",
     "FleetStore",
     "Holder",
-    "Query",
-    "Seen",
     "Sighting",
     "StaleEpochError",
     "Write",

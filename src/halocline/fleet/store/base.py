@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import Fleet, RecordChange
 
@@ -63,37 +64,6 @@ class Sighting:
     outcome: str
     requires: tuple[str, ...]
     at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What is remembered of a caller: its last handshake of a kind, the first time, and how often."""
-
-    last: Sighting
-    first_ms: int
-    times: int
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of the audit log."""
-
-    number: int
-    epoch: int
-    audit: Audit
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """Which entries of the audit log to show, newest first; empty fields do not limit."""
-
-    actor: str = ""
-    action: str = ""
-    subject: str = ""
-    refused_only: bool = False
-    since_ms: int = 0
-    before: int = 0
-    limit: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +144,12 @@ class FleetStore(ABC):
         """Who coordinates now, or did last."""
 
     @abstractmethod
-    def audit(self, query: Query) -> list[Entry]:
+    def audit(self, query: AuditQuery) -> list[AuditEntry]:
         """Entries of the audit log, newest first."""
 
     @abstractmethod
-    def seen(self) -> list[Seen]:
-        """Whom this fleet has ever greeted, latest first."""
+    def seen(self) -> list[SeenClient]:
+        """The clients that made a handshake, latest first."""
 
     @abstractmethod
     def signing_keys(self, made_ms: int) -> dict[str, bytes]:

@@ -19,17 +19,15 @@ from sqlalchemy.exc import DBAPIError
 
 from halocline._version import __version__
 from halocline.errors import StaleEpochError, UnavailableError
+from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import Fleet, RecordChange
 from halocline.fleet.store import codec, migrations, schema
 from halocline.fleet.store.base import (
     MOST_AUDIT,
     MOST_SIGHTINGS,
-    Entry,
     FleetStore,
     Holder,
-    Query,
-    Seen,
     Sighting,
     State,
     Write,
@@ -114,7 +112,7 @@ class SqlStore(FleetStore):
             left = max(row.until_ms - self._now(connection), 0)
         return Holder(row.holder, row.address, row.epoch, row.since_ms, left)
 
-    def audit(self, query: Query) -> list[Entry]:
+    def audit(self, query: AuditQuery) -> list[AuditEntry]:
         """Entries of the audit log, newest first."""
         table = schema.audit.c
         wanted = select(schema.audit).order_by(table.number.desc()).limit(min(max(query.limit, 1), 1000))
@@ -130,8 +128,8 @@ class SqlStore(FleetStore):
         with self._reading() as connection:
             return [_entry(row) for row in connection.execute(wanted)]
 
-    def seen(self) -> list[Seen]:
-        """Whom this fleet has ever greeted, latest first."""
+    def seen(self) -> list[SeenClient]:
+        """The clients that made a handshake, latest first."""
         with self._reading() as connection:
             return list(self._seen(connection))
 
@@ -225,11 +223,11 @@ class SqlStore(FleetStore):
         rows = connection.execute(select(schema.records.c.kind, schema.records.c.body))
         return codec.assembled(epoch, ((row.kind, row.body) for row in rows))
 
-    def _seen(self, connection: Connection) -> Iterator[Seen]:
+    def _seen(self, connection: Connection) -> Iterator[SeenClient]:
         for row in connection.execute(select(schema.sightings).order_by(schema.sightings.c.last_ms.desc())):
             requires = tuple(msgspec.json.decode(row.requires, type=list[str]))
-            last = Sighting(row.identity, row.client, row.release, row.role, row.outcome, requires, row.last_ms)
-            yield Seen(last, row.first_ms, row.times)
+            who = (row.identity, row.client, row.release, row.role, row.outcome)
+            yield SeenClient(*who, row.first_ms, row.last_ms, row.times, requires)
 
     def _put(self, connection: Connection, epoch: int, write: Write) -> None:
         gone: list[tuple[str, str, str]] = []
@@ -291,9 +289,8 @@ def _row(epoch: int, audit: Audit) -> dict[str, Any]:
     }
 
 
-def _entry(row: Any) -> Entry:
-    audit = Audit(row.at_ms, row.actor, row.action, row.subject, row.detail, row.refused)
-    return Entry(row.number, row.epoch, audit)
+def _entry(row: Any) -> AuditEntry:
+    return AuditEntry(row.number, row.at_ms, row.epoch, row.actor, row.action, row.subject, row.detail, row.refused)
 
 
 @contextmanager

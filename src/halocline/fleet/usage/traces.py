@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from halocline.fleet.core.events import Observe
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import LevelRange, Provenance, TableUse, known_release
-from halocline.fleet.wire import messages
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
 
@@ -59,22 +57,10 @@ class UsageTrace:
             found |= {name: each for name, each in able.items() if name == ladder}
         return found
 
-    def event(self, actor: str) -> Observe:
-        """The same for the core of a fleet."""
+    def event(self, actor: str = "") -> Observe:
+        """The same for the core of a fleet. A fleet that is told over the wire knows the actor by itself."""
         return Observe(
             self.identity, self.release, self.provenance, actor, self.seen_ms, self.supported, self.uses, self.role
-        )
-
-    def request(self) -> pb.ObserveRequest:
-        """The same for the wire."""
-        return pb.ObserveRequest(
-            identity=self.identity,
-            release=self.release,
-            provenance=self.provenance,
-            seen_ms=self.seen_ms or 0,
-            supported=messages.to_ranges(self.supported),
-            tables=messages.to_table_uses(self.uses),
-            role=self.role,
         )
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from halocline.compat.breaks import Client
 from halocline.compat.release import Release
+from halocline.fleet.answers import MemberStatus
 from halocline.fleet.core.state import Member, Provenance
 from halocline.fleet.usage.traces import UsageTrace
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class User:
     provides: frozenset[str] = frozenset()
 
     @staticmethod
-    def of_member(member: pb.Member, table: str) -> User:
+    def of_member(member: MemberStatus, table: str) -> User:
         """A member as the fleet tells of it."""
         used = (use.operation for use in member.tables if use.table == table)
         return User(
@@ -84,7 +84,7 @@ class User:
         }
 
 
-def known_users(members: Iterable[pb.Member], traces: Iterable[UsageTrace], table: str) -> tuple[User, ...]:
+def known_users(members: Iterable[MemberStatus], traces: Iterable[UsageTrace], table: str) -> tuple[User, ...]:
     """The users that a fleet tells of and those that were just observed, each once.
 
     The fleet's word stands where both know the same one, unless the trace is newer.

@@ -1,15 +1,16 @@
 """The handshake: may these two ends of the wire work together?
 
-A *side* is one end as it presents itself: product, version, the features it provides and those it requires of the other
+A *peer* is one end as it presents itself: product, version, the features it provides and those it requires of the other
 end. A *wire* is what one release of Halocline speaks: its version and two histories, one of what clients call and one
-of what coordinators push, in which the coordinator is the one that requires. What a side requires depends on its
+of what coordinators push, in which the coordinator is the one that requires. What a peer requires depends on its
 *role*: a member needs nothing below `admin/`, a command line nothing below `member/`.
 
-Both ends judge with the same function. It tests exact sets in both directions as each side states them, and what the
+Both ends judge with the same function. It tests exact sets in both directions as each peer states them, and what the
 histories say of the two versions, so that neither a short list nor a stale history lets anything through: a feature
-counts as present only if nobody denies it. A version that cannot be read, or is zero, never passes.
+counts as present only if neither the peer's list nor the history denies it. A version that cannot be read, or is zero,
+never passes.
 
-Limit: features that both sides left out of their lists and that no history knows are not checked.
+Limit: features that both peers left out of their lists and that no history knows are not checked.
 """
 
 from __future__ import annotations
@@ -86,6 +87,9 @@ class Peer:
         """Whether it says what it is: a product, and a version that can be read and is not zero."""
         version = Version.parse(self.version)
         return bool(self.product) and version.known and not version.is_zero
+
+    def __hash__(self) -> int:
+        return hash((self.product, self.version))
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,36 @@
-"""The wire's messages as values of the core, and back.
+"""The wire's messages as values, and back.
 
 What arrives from outside is bounded and checked here, once: lengths, counts, names and ranges. A value that comes out
 of this module can be used without a second look; anything else is an `InputError` that quotes at most a little of what
-was sent.
+was sent. What a member hears comes from a coordinator it trusts, so nothing is bounded there but the message as a
+whole.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, MutableSequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
-from google.protobuf.message import Message as ProtoMessage
+from google.protobuf.message import DecodeError, Message
 
-from halocline.compat.protocol import Protocol
-from halocline.compat.terms import Terms
 from halocline.errors import InputError
-from halocline.fleet.core.effects import Admit, Refusal, Renew
+from halocline.fleet.core.effects import Announce, Refusal, Renew
 from halocline.fleet.core.events import Heartbeat
-from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Announcement, View
-from halocline.fleet.core.state import LevelRange, Report, TableUse
+from halocline.fleet.core.state import LevelRange, MemberKey, Report, TableUse
 from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.session import Admission, FreshToken, Greeting, SessionBegun, SessionMessage, Welcome
+from halocline.fleet.wire.values import from_message, to_message
 
 MOST_FEATURES: Final = 512
 MOST_TABLES: Final = 512
 MOST_LADDERS: Final = 64
-MOST_RUNGS: Final = 256
 LONGEST_RELEASE: Final = 200
 LONGEST_TABLE: Final = 1024
-LONGEST_PROTOCOL: Final = 10_000
 LONGEST_REASON: Final = 2000
 HIGHEST_LEVEL: Final = 1_000_000
 
@@ -38,9 +38,26 @@ _FEATURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _LADDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+_M = TypeVar("_M", bound=Message)
+_E = TypeVar("_E", bound=StrEnum)
 
 
-def bounded(what: str, text: str, longest: int = LONGEST_REASON) -> str:
+def parsed(kind: type[_M], data: bytes) -> _M:
+    """A message from its bytes.
+
+    Raises:
+        InputError: The bytes are no such message.
+    """
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise InputError(f"what was sent is no {kind.__name__}", sides={"bytes": f"{len(data):,}"}) from error
+
+
+# Checks.
+
+
+def bounded(name: str, text: str, longest: int = LONGEST_REASON) -> str:
     """Text of a limited length without control characters.
 
     Example:
@@ -49,17 +66,24 @@ def bounded(what: str, text: str, longest: int = LONGEST_REASON) -> str:
     """
     if len(text) > longest or _UNPRINTABLE.search(text):
         raise InputError(
-            f"{what} {text[:40]!r} cannot be used",
+            f"{name} {text[:40]!r} cannot be used",
             sides={"given": f"{len(text):,} characters", "allowed": f"{longest:,} printable ones"},
         )
     return text
 
 
-def matched(what: str, text: str, pattern: re.Pattern[str] = _WORD) -> str:
+def matched(name: str, text: str, pattern: re.Pattern[str] = _WORD) -> str:
     """A name of letters, digits and a few signs."""
     if not pattern.fullmatch(text):
-        raise InputError(f"{text[:80]!r} cannot be a {what}", sides={"expected": f"text like {pattern.pattern}"})
+        raise InputError(f"{text[:80]!r} cannot be a {name}", sides={"expected": f"text like {pattern.pattern}"})
     return text
+
+
+def chosen(kind: type[_E], name: str, text: str) -> _E:
+    """One of the words that a policy, or the like, can be."""
+    if text not in set(kind):
+        raise InputError(f"{text[:40]!r} is no {name}", sides={"known": ", ".join(kind)})
+    return kind(text)
 
 
 def ladder_name(text: str) -> str:
@@ -67,21 +91,38 @@ def ladder_name(text: str) -> str:
     return matched("ladder", text, _LADDER)
 
 
-def counted(what: str, items: Iterable[Any], most: int) -> list[Any]:
+def feature_name(text: str) -> str:
+    """A name that a feature can have."""
+    return matched("feature", text, _FEATURE)
+
+
+def table_url(text: str) -> str:
+    """A table's URL."""
+    return bounded("table", text, LONGEST_TABLE)
+
+
+def counted(name: str, items: Iterable[Any], most: int) -> list[Any]:
     """A list that is not too long."""
     listed = list(items)
     if len(listed) > most:
-        raise InputError(f"{len(listed):,} {what} are too many", sides={"allowed": f"{most:,}"})
+        raise InputError(f"{len(listed):,} {name} are too many", sides={"allowed": f"{most:,}"})
     return listed
 
 
-# Into the core.
+def level_number(number: int) -> int:
+    """A number that a level can have."""
+    if number > HIGHEST_LEVEL:
+        raise InputError(f"{number:,} is no level", sides={"allowed": f"1 to {HIGHEST_LEVEL:,}"})
+    return number
+
+
+# The handshake.
 
 
 def features(items: Iterable[pb.Feature]) -> dict[str, int]:
     """Features with how much of each there is."""
     listed = counted("features", items, MOST_FEATURES)
-    return {matched("feature", each.name, _FEATURE): min(max(each.level, 1), HIGHEST_LEVEL) for each in listed}
+    return {feature_name(each.name): min(max(each.level, 1), HIGHEST_LEVEL) for each in listed}
 
 
 def feature_names(items: Mapping[str, int]) -> frozenset[str]:
@@ -97,36 +138,78 @@ def feature_names(items: Mapping[str, int]) -> frozenset[str]:
     return frozenset([*items, *(f"{name}/{n}" for name, level in grown for n in range(2, level + 1))])
 
 
-def side(peer: pb.Peer) -> Peer:
+def to_features(items: Mapping[str, int] | Iterable[str]) -> list[pb.Feature]:
+    """Features for the wire."""
+    pairs = items.items() if isinstance(items, Mapping) else ((name, 1) for name in items)
+    return [pb.Feature(name=name, level=level) for name, level in sorted(pairs)]
+
+
+def peer(message: pb.Peer) -> Peer:
     """One end of the wire."""
-    product = bounded("product", peer.product, 64)
-    version = bounded("version", peer.version, 64)
-    return Peer(product, version, features(peer.provides), features(peer.requires))
+    return _peer(message.SerializeToString(deterministic=True))
 
 
-def ranges(supported: Mapping[str, pb.LevelRange]) -> dict[str, LevelRange]:
-    """The range per ladder."""
-    listed = counted("ladders", supported.items(), MOST_LADDERS)
-    return {ladder_name(name): LevelRange(_level(each.lo), _level(each.hi)) for name, each in listed}
+@lru_cache(maxsize=256)
+def _peer(data: bytes) -> Peer:
+    """Fleets run few releases, so most ends of the wire have been seen before."""
+    message = pb.Peer.FromString(data)
+    product, version = bounded("product", message.product, 64), bounded("version", message.version, 64)
+    return Peer(product, version, features(message.provides), features(message.requires))
 
 
-def table_uses(items: Iterable[pb.TableUse]) -> frozenset[TableUse]:
-    """The tables that somebody uses."""
-    return frozenset(
-        TableUse(
-            bounded("table", each.table, LONGEST_TABLE),
-            ladder_name(each.ladder),
-            matched("operation", each.operation or "read"),
-        )
-        for each in counted("tables", items, MOST_TABLES)
+def to_peer(end: Peer) -> pb.Peer:
+    """One end of the wire, for the wire."""
+    provides, requires = to_features(end.provides), to_features(end.requires)
+    return pb.Peer(product=end.product, version=end.version, provides=provides, requires=requires)
+
+
+def greeting(message: pb.HandshakeRequest) -> Greeting:
+    """What a client says in the handshake, checked."""
+    identity = Report(message.identity, 0, "").identity
+    role = matched("role", message.role or "reader")
+    member = report(identity, role, message.membership) if message.HasField("membership") else None
+    return Greeting(peer(message.client), identity, role, message.secret, message.clock_ms, message.sent, member)
+
+
+def to_greeting(of: Greeting) -> pb.HandshakeRequest:
+    """What a client says in the handshake, for the wire."""
+    return pb.HandshakeRequest(
+        client=to_peer(of.client),
+        identity=of.identity,
+        role=of.role,
+        secret=of.secret,
+        clock_ms=of.clock_ms,
+        sent=of.sent,
+        membership=to_membership(of.report) if of.report else None,
     )
 
 
-def table_terms(message: pb.TableTerms) -> Terms:
-    """What a table asks of those who use it."""
-    protocol = Protocol.parse(bounded("protocol", message.protocol, LONGEST_PROTOCOL))
-    in_use = counted("features", message.in_use, MOST_FEATURES)
-    return Terms(protocol, frozenset(matched("feature", name, _FEATURE) for name in in_use))
+def welcome(message: pb.HandshakeResponse) -> Welcome:
+    """What a coordinator answers to a greeting."""
+    return Welcome(
+        peer(message.server),
+        message.epoch,
+        message.clock_ms,
+        message.token,
+        message.token_expires_ms,
+        frozenset(message.rights),
+        tuple(message.notes),
+        from_message(message.admission, Admission) if message.HasField("admission") else None,
+    )
+
+
+def to_welcome(of: Welcome) -> pb.HandshakeResponse:
+    """What a coordinator answers to a greeting, for the wire."""
+    return pb.HandshakeResponse(
+        server=to_peer(of.server),
+        epoch=of.epoch,
+        clock_ms=of.clock_ms,
+        token=of.token,
+        token_expires_ms=of.token_expires_ms,
+        rights=sorted(of.rights),
+        notes=of.notes,
+        admission=to_message(of.admission, pb.Admission) if of.admission else None,
+    )
 
 
 def report(identity: str, role: str, member: pb.Membership) -> Report:
@@ -135,7 +218,7 @@ def report(identity: str, role: str, member: pb.Membership) -> Report:
         identity=identity,
         incarnation=member.incarnation,
         release=bounded("release", member.release, LONGEST_RELEASE),
-        role=matched("role", role or "reader"),
+        role=role,
         supported=ranges(member.supported),
         features=feature_names(features(member.features)),
         needs=feature_names(features(member.needs)),
@@ -144,182 +227,106 @@ def report(identity: str, role: str, member: pb.Membership) -> Report:
     )
 
 
-def heartbeat(identity: str, incarnation: int, message: pb.Heartbeat) -> Heartbeat:
-    """A heartbeat; who sends it is known from the token, not from the message."""
-    views = counted("ladders", message.views.items(), MOST_LADDERS)
-    tables = table_uses(message.tables.tables) if message.HasField("tables") else None
-    heard = {ladder: View(view.revision, view.level) for ladder, view in views}
-    return Heartbeat(identity, incarnation, message.seq, message.sent, heard, tables)
-
-
-def ladder(request: pb.DeclareLadderRequest) -> Ladder:
-    """A ladder that somebody declares."""
-    return Ladder(ladder_name(request.name), tuple(_rung(each) for each in counted("rungs", request.rungs, MOST_RUNGS)))
-
-
-def _rung(message: pb.Rung) -> Rung:
-    return Rung(
-        _level(message.level),
-        tuple(
-            (ladder_name(each.ladder), _level(each.level))
-            for each in counted("requirements", message.requires, MOST_LADDERS)
-        ),
-        message.changes_data,
-        frozenset(matched("feature", n, _FEATURE) for n in counted("features", message.features, MOST_FEATURES)),
-        tuple(bounded("release", each, LONGEST_RELEASE) for each in counted("releases", message.provided_by, 64)),
-        bounded("summary", message.summary),
-    )
-
-
-def _level(number: int) -> int:
-    if number > HIGHEST_LEVEL:
-        raise InputError(f"{number:,} is no level", sides={"allowed": f"1 to {HIGHEST_LEVEL:,}"})
-    return number
-
-
-# Out of the core.
-
-
-def to_features(items: Mapping[str, int] | Iterable[str]) -> list[pb.Feature]:
-    """Features for the wire."""
-    pairs = items.items() if isinstance(items, Mapping) else ((name, 1) for name in items)
-    return [pb.Feature(name=name, level=level) for name, level in sorted(pairs)]
-
-
-def to_peer(end: Peer) -> pb.Peer:
-    """One end of the wire, for the wire."""
-    return pb.Peer(
-        product=end.product,
-        version=end.version,
-        provides=to_features(end.provides),
-        requires=to_features(end.requires),
-    )
-
-
 def to_membership(of: Report) -> pb.Membership:
     """What a member says about itself, for the wire."""
     return pb.Membership(
         incarnation=of.incarnation,
         release=of.release,
-        supported=to_ranges(of.supported),
+        supported={name: pb.LevelRange(lo=each.lo, hi=each.hi) for name, each in of.supported.items()},
         features=to_features(of.features),
         needs=to_features(of.needs),
         development=of.development,
-        tables=to_table_uses(of.tables),
+        tables=[to_message(use, pb.TableUse) for use in sorted(of.tables)],
     )
 
 
-def to_ranges(supported: Mapping[str, LevelRange]) -> dict[str, pb.LevelRange]:
-    """Ranges for the wire."""
-    return {name: pb.LevelRange(lo=each.lo, hi=each.hi) for name, each in supported.items()}
+def ranges(supported: Mapping[str, pb.LevelRange]) -> dict[str, LevelRange]:
+    """The range per ladder."""
+    listed = counted("ladders", supported.items(), MOST_LADDERS)
+    return {ladder_name(name): LevelRange(level_number(each.lo), level_number(each.hi)) for name, each in listed}
 
 
-def to_table_change(table: str, before: Terms | None, after: Terms) -> pb.TableChange:
-    """A change of what a table asks of those who use it, for the wire."""
-    return pb.TableChange(
-        table=table, before=None if before is None else _to_table_terms(before), after=_to_table_terms(after)
+def table_uses(items: Iterable[pb.TableUse]) -> frozenset[TableUse]:
+    """The tables that a member uses."""
+    return frozenset(
+        TableUse(
+            table_url(each.table),
+            ladder_name(each.ladder),
+            matched("operation", each.operation or "read"),
+        )
+        for each in counted("tables", items, MOST_TABLES)
     )
 
 
-def _to_table_terms(terms: Terms) -> pb.TableTerms:
-    return pb.TableTerms(protocol=str(terms.protocol), in_use=sorted(terms.in_use or ()))
+# Sessions.
 
 
-def to_table_uses(uses: Iterable[TableUse]) -> list[pb.TableUse]:
-    """Tables in use, for the wire."""
-    return [pb.TableUse(table=use.table, ladder=use.ladder, operation=use.operation) for use in sorted(uses)]
+def heartbeat(key: MemberKey, data: bytes) -> Heartbeat:
+    """A heartbeat; which member sends it is known from the token, not from the message."""
+    up = parsed(pb.Up, data)
+    if up.WhichOneof("what") != "heartbeat":
+        raise InputError("a session carries heartbeats, and nothing else")
+    message = up.heartbeat
+    views = counted("ladders", message.views.items(), MOST_LADDERS)
+    tables = table_uses(message.tables.tables) if message.HasField("tables") else None
+    heard = {ladder: View(view.revision, view.level) for ladder, view in views}
+    return Heartbeat(*key, message.seq, message.sent, heard, tables)
 
 
-def to_views(views: Mapping[str, View]) -> dict[str, pb.View]:
-    """Views for the wire."""
-    return {name: pb.View(revision=view.revision, level=view.level) for name, view in views.items()}
-
-
-def to_heartbeat(message: Heartbeat) -> pb.Heartbeat:
+def to_heartbeat(of: Heartbeat) -> bytes:
     """A heartbeat for the wire."""
-    tables = None if message.tables is None else pb.TablesInUse(tables=to_table_uses(message.tables))
-    return pb.Heartbeat(seq=message.seq, sent=message.sent, views=to_views(message.views), tables=tables)
+    uses = None if of.tables is None else [to_message(use, pb.TableUse) for use in sorted(of.tables)]
+    tables = None if uses is None else pb.TablesInUse(tables=uses)
+    views = {name: pb.View(revision=view.revision, level=view.level) for name, view in of.views.items()}
+    beat = pb.Heartbeat(seq=of.seq, sent=of.sent, views=views, tables=tables)
+    return pb.Up(heartbeat=beat).SerializeToString()
 
 
-def to_announcements(items: Iterable[Announcement]) -> list[pb.Announcement]:
-    """Announcements for the wire."""
+def session_message(key: MemberKey, data: bytes) -> SessionMessage | None:
+    """What a coordinator sends to a member in its session; None if this release does not know what it is."""
+    down = pb.Down.FromString(data)
+    match down.WhichOneof("what"):
+        case "renewal":
+            new = down.renewal
+            return Renew(*key, new.seq, new.sent, new.epoch, new.lease_ms, _announcements(new.announcements))
+        case "standing":
+            return Announce(_announcements(down.standing.announcements))
+        case "ended":
+            end = down.ended
+            return Refusal(end.condition, end.message, end.subject, tuple(end.sides.items()), end.fix, end.next_step)
+        case "token":
+            return FreshToken(down.token.token, down.token.expires_ms)
+        case "marker":
+            return SessionBegun(down.marker.epoch)
+        case _:
+            return None
+
+
+def to_session_message(of: SessionMessage) -> bytes:
+    """What a coordinator sends to a member in its session, for the wire."""
+    match of:
+        case Renew():
+            news = _to_announcements(of.announcements)
+            renewal = pb.Renewal(seq=of.seq, sent=of.sent, epoch=of.epoch, lease_ms=of.lease, announcements=news)
+            down = pb.Down(renewal=renewal)
+        case Announce():
+            down = pb.Down(standing=pb.Standing(announcements=_to_announcements(of.announcements)))
+        case Refusal():
+            fields = {name: getattr(of, name) for name in ("condition", "message", "subject", "fix", "next_step")}
+            down = pb.Down(ended=pb.Ended(sides=dict(of.sides), **fields))
+        case FreshToken():
+            down = pb.Down(token=to_message(of, pb.FreshToken))
+        case SessionBegun():
+            down = pb.Down(marker=to_message(of, pb.Marker))
+    return down.SerializeToString()
+
+
+def _announcements(items: Iterable[pb.Announcement]) -> tuple[Announcement, ...]:
+    return tuple(Announcement(each.ladder, each.revision, each.level, each.limit) for each in items)
+
+
+def _to_announcements(items: Iterable[Announcement]) -> list[pb.Announcement]:
     return [
         pb.Announcement(ladder=each.ladder, revision=each.revision, level=each.level, limit=each.limit)
         for each in items
     ]
-
-
-def to_renewal(effect: Renew) -> pb.Renewal:
-    """The answer to a heartbeat."""
-    return pb.Renewal(
-        seq=effect.seq,
-        sent=effect.sent,
-        epoch=effect.epoch,
-        lease_ms=effect.lease,
-        announcements=to_announcements(effect.announcements),
-    )
-
-
-def to_admission(effect: Admit) -> pb.Admission:
-    """The answer to a join. Three heartbeats fit into a lease, so that two may be lost."""
-    return pb.Admission(
-        sent=effect.sent,
-        lease_ms=effect.lease,
-        heartbeat_ms=max(effect.lease // 3, 1),
-        announcements=to_announcements(effect.announcements),
-    )
-
-
-def to_ended(refusal: Refusal) -> pb.Ended:
-    """Why a life of a member is over."""
-    return pb.Ended(
-        condition=refusal.condition,
-        message=refusal.message,
-        subject=refusal.subject,
-        sides=dict(refusal.sides),
-        fix=refusal.fix,
-        next_step=refusal.next_step,
-    )
-
-
-# Into a member, which hears from a coordinator it trusts; so nothing is bounded but the message as a whole.
-
-
-def announcements(items: Iterable[pb.Announcement]) -> tuple[Announcement, ...]:
-    """Announcements from the wire."""
-    return tuple(Announcement(each.ladder, each.revision, each.level, each.limit) for each in items)
-
-
-def ended(message: pb.Ended) -> Refusal:
-    """Why this life is over."""
-    return Refusal(
-        message.condition,
-        message.message,
-        message.subject,
-        tuple(message.sides.items()),
-        message.fix,
-        message.next_step,
-    )
-
-
-def plain(message: ProtoMessage) -> dict[str, Any]:
-    """A message as plain values for JSON: camel case names, numbers as numbers, empty fields included.
-
-    Example:
-        >>> plain(pb.View(revision=3))
-        {'revision': 3, 'level': 0}
-    """
-    return {field.json_name: _plain(message, field) for field in message.DESCRIPTOR.fields}
-
-
-def _plain(message: ProtoMessage, field: Any) -> Any:
-    value = getattr(message, field.name)
-    nested = field.message_type
-    if nested is not None and nested.GetOptions().map_entry:
-        deep = nested.fields_by_name["value"].message_type is not None
-        return {key: plain(each) if deep else each for key, each in sorted(value.items())}
-    if isinstance(value, MutableSequence):
-        return [plain(each) if nested else each for each in value]
-    if nested is not None:
-        return plain(value) if message.HasField(field.name) else None
-    return value

@@ -9,10 +9,8 @@ gRPC sends statuses in headers of limited size, so long lists are cut and say by
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -31,6 +29,7 @@ from halocline.errors import (
     NotFoundError,
     UnavailableError,
 )
+from halocline.fleet.answers import readable
 from halocline.fleet.core.effects import Refusal
 
 if TYPE_CHECKING:
@@ -133,19 +132,6 @@ class Rejection:
         return [violation(type=kind, subject=_cut(refusal.subject), description=_cut(described))]
 
 
-_MOMENT = re.compile(r"(?<=until )\d{13}\b")
-
-
-def readable(text: str) -> str:
-    """A text of the core with its times, which are milliseconds there, as dates.
-
-    Example:
-        >>> readable("held at 6 until 1796083200000 or a release")
-        'held at 6 until 2026-12-01 00:00:00 or a release'
-    """
-    return _MOMENT.sub(lambda found: str(datetime.fromtimestamp(int(found[0]) // 1000, UTC).replace(tzinfo=None)), text)
-
-
 def _cut(text: str) -> str:
     plain = readable(text)
     return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
@@ -169,10 +155,20 @@ class FailedCall:
     hints: Mapping[str, str] = field(default_factory=dict)
     violations: tuple[tuple[str, str, str], ...] = ()
 
+    @staticmethod
+    def of(refusal: Refusal) -> FailedCall:
+        """What a call would say that was refused like this."""
+        return FailedCall(refusal.error(), Rejection(refusal).code, refusal.subject, refusal.fix)
+
     @property
     def transient(self) -> bool:
         """Whether the same call may succeed later, at this or another coordinator."""
         return self.code in _TRANSIENT
+
+    @property
+    def needs_handshake(self) -> bool:
+        """Whether a new handshake may help: the token has expired, or another coordinator is active."""
+        return self.code is grpc.StatusCode.UNAUTHENTICATED or "active" in self.hints
 
 
 _TRANSIENT: Final = frozenset(

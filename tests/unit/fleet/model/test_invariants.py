@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.fleet_runs import DELTA, HUDI, Run, key, uses
 
 from halocline.compat.history import History
 from halocline.fleet.core.effects import Admit, CommitRecords, Renew
@@ -23,8 +24,6 @@ from halocline.fleet.core.member_step import LevelSnapshot, MemberState, Status
 from halocline.fleet.core.state import Fleet, LevelRange, Member, Presence, Provenance, RecordChange, Report, State
 from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Process, Reach, Spec, World
 from halocline.fleet.model.invariants import INVARIANTS, check, checked
-
-from .fleets import DELTA, HUDI, Run, key, uses
 
 OLD, NEW = {"delta": LevelRange(1, 1)}, {"delta": LevelRange(1, 2)}
 
@@ -84,7 +83,7 @@ def test_all_seventeen_have_a_name_a_statement_and_a_check():
 
 
 def test_the_document_lists_them_as_they_are():
-    text = (Path(__file__).parents[3] / "docs" / "fleet-model.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "fleet-model.md").read_text()
     for number, (name, says) in INVARIANTS.items():
         assert f"| {number} | {name} | {says} |" in text
 

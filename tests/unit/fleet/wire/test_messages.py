@@ -1,17 +1,19 @@
 """What arrives over the wire is bounded, and what goes out comes back the same."""
 
 import pytest
-from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from halocline.errors import InputError
+from halocline.fleet.core.effects import Announce, Refusal, Renew
 from halocline.fleet.core.events import Heartbeat
-from halocline.fleet.core.ladder_state import View
-from halocline.fleet.core.state import LevelRange, Report, TableUse
-from halocline.fleet.wire import messages
+from halocline.fleet.core.ladder_state import Announcement, View
+from halocline.fleet.core.state import LevelRange, MemberKey, Report, TableUse
+from halocline.fleet.wire import messages, requests
+from halocline.fleet.wire.calls import HANDSHAKE
 from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.session import FreshToken, SessionBegun
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 RANGES = st.tuples(st.integers(1, 50), st.integers(0, 50)).map(lambda pair: LevelRange(pair[0], sum(pair)))
@@ -46,23 +48,39 @@ def test_a_report_comes_back_the_same(report):
 )
 def test_a_heartbeat_comes_back_the_same(seq, sent, views, tables):
     beat = Heartbeat("etl", 3, seq, sent, views, tables)
-    data = messages.to_heartbeat(beat).SerializeToString()
-    assert messages.heartbeat("etl", 3, pb.Heartbeat.FromString(data)) == beat
+    assert messages.heartbeat(MemberKey("etl", 3), messages.to_heartbeat(beat)) == beat
 
 
 @given(st.dictionaries(NAMES, st.integers(1, 9), max_size=5), st.dictionaries(NAMES, st.integers(1, 9), max_size=5))
-def test_a_side_comes_back_the_same(provides, requires):
+def test_a_peer_comes_back_the_same(provides, requires):
     end = Peer("halocline", "0.1.0", provides, requires)
-    assert messages.side(pb.Peer.FromString(messages.to_peer(end).SerializeToString())) == end
+    assert messages.peer(pb.Peer.FromString(messages.to_peer(end).SerializeToString())) == end
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Renew("etl", 3, 7, 100, 2, 15_000, (Announcement("hudi", 4, 8, 6),)),
+        Announce((Announcement("hudi", 4, 8, 6), Announcement("delta", 1, 1, 1))),
+        Refusal("HELD", "it is held", "hudi=8", (("fleet", "6"),), "x@2", "Use x@2."),
+        SessionBegun(3),
+        FreshToken("t.o.k", 5),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_a_session_carries_comes_back_the_same(message):
+    assert messages.session_message(MemberKey("etl", 3), messages.to_session_message(message)) == message
+
+
+def test_what_a_later_coordinator_says_in_a_session_is_passed_over():
+    assert messages.session_message(MemberKey("etl", 3), b"\xfa\x01\x02\x08\x01") is None
 
 
 def problem(data):
     """What is wrong with bytes that claim to be a handshake; None if nothing is."""
     try:
-        request = pb.HandshakeRequest.FromString(data)
-        messages.side(request.client)
-        messages.report(request.identity, request.role, request.membership)
-    except (DecodeError, InputError) as error:
+        HANDSHAKE.request.decode(data)
+    except InputError as error:
         return error
     return None
 
@@ -75,7 +93,7 @@ def test_garbage_is_refused_briefly_or_makes_sense(data):
 @pytest.mark.parametrize("identity", ["", "../etc", "a/b", "a\\b", "-x", "x" * 129, "é", "a\nb", ".", "~root", "C:\\x"])
 def test_ids_that_look_like_paths_or_are_too_long_are_refused(identity):
     with pytest.raises(InputError):
-        messages.report(identity, "reader", pb.Membership(release="x@1"))
+        messages.greeting(pb.HandshakeRequest(identity=identity, membership=pb.Membership(release="x@1")))
 
 
 def many(count, make):
@@ -128,20 +146,4 @@ def test_a_feature_that_grew_is_there_at_every_level_below():
 )
 def test_ladders_that_cannot_be_are_refused(request_):
     with pytest.raises(InputError):
-        messages.ladder(request_)
-
-
-def test_plain_values_keep_numbers_and_name_fields_in_camel_case():
-    answer = pb.DescribeResponse(
-        epoch=2**60,
-        ladders=[pb.LadderStatus(ladder="hudi", levels=[6, 8], holds=[pb.Hold(name="h", until_ms=5)])],
-        terms=pb.Terms(lease_ms=15_000),
-    )
-    found = messages.plain(answer)
-    assert found["epoch"] == 2**60
-    assert found["ladders"][0]["levels"] == [6, 8]
-    assert found["ladders"][0]["holds"][0]["untilMs"] == 5
-    assert found["ladders"][0]["downgrade"] is None
-    assert found["terms"]["leaseMs"] == 15_000
-    member = messages.plain(pb.Member(views={"hudi": pb.View(revision=1)}, supported={"hudi": pb.LevelRange(lo=6)}))
-    assert member["views"] == {"hudi": {"revision": 1, "level": 0}}
+        requests.declare_ladder(request_)

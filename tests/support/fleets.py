@@ -1,4 +1,4 @@
-"""Tables made of one commit, for tests that are about who uses them."""
+"""Coordinators in a thread, operators, and tables made of one commit, for tests that are about a fleet."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from halocline.fleet.answers import MemberStatus
+from halocline.fleet.core.events import Observe
+from halocline.fleet.core.state import FleetTerms, Provenance, TableUse
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.server.hosting import Config, Hosting, embedded
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.server.service import ServiceSettings
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 
 SWITCH = {"delta.enableDeletionVectors": "true"}
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+SHORT = FleetTerms(lease=900, margin=150)
 
 
 def make_table(path: Path, engine: str | None = None, seen_ms: int | None = None) -> str:
@@ -29,10 +34,16 @@ def make_table(path: Path, engine: str | None = None, seen_ms: int | None = None
     return open_store(path).root
 
 
+def in_memory(**changes: Any) -> Config:
+    """How a coordinator runs that keeps nothing, takes any free port and looks at the time often."""
+    usual = {"store": ":memory:", "listen": "127.0.0.1:0", "http": "", "settings": ServiceSettings(tick_s=0.05)}
+    return Config(**{**usual, **changes})
+
+
 @contextmanager
-def running(**options: object) -> Iterator[tuple[Hosting, AdminClient]]:
+def running(**changes: Any) -> Iterator[tuple[Hosting, AdminClient]]:
     """A coordinator that keeps nothing, and an operator."""
-    config = Config(store=":memory:", listen="127.0.0.1:0", http="127.0.0.1:0", **options)  # type: ignore[arg-type]
+    config = in_memory(**{"http": "127.0.0.1:0", "settings": ServiceSettings(), **changes})
     with embedded(config) as hosting, AdminClient(hosting.address, "operator") as admin:
         yield hosting, admin
 
@@ -40,18 +51,23 @@ def running(**options: object) -> Iterator[tuple[Hosting, AdminClient]]:
 def raise_to(admin: AdminClient, level: int) -> None:
     """Raises the level of delta, one after the other."""
     for each in range(2, level + 1):
-        admin.command("Raise", pb.RaiseRequest(ladder="delta", level=each, reason="test"))
+        admin.raise_level("delta", each, reason="test")
 
 
-def users_of(admin: AdminClient, table: str) -> dict[str, pb.Member]:
+def users_of(admin: AdminClient, table: str) -> dict[str, MemberStatus]:
     """Who the fleet knows to use a table, by name."""
-    answer = admin.ask("TableUsers", pb.TableUsersRequest(table=table), pb.TableUsersResponse)
-    return {each.identity: each for each in answer.members}
+    return {each.identity: each for each in admin.table_users(table).members}
 
 
-def until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
+def declared(identity: str, release: str, *tables: str, **facts: Any) -> Observe:
+    """A member that never calls, and reads these tables."""
+    uses = frozenset(TableUse(table, "delta", "read") for table in tables)
+    return Observe(identity, release, Provenance.DECLARED, "", **{"tables": uses, **facts})
+
+
+def until(holds: Callable[[], object], event: str = "it comes true", patience: float = 20.0) -> None:
     """Waits until something holds, and fails if it never does."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + patience
     while not holds():
-        assert time.monotonic() < end, f"did not come true within {seconds} s"
-        time.sleep(0.02)
+        assert time.monotonic() < end, f"never: {event}"
+        time.sleep(0.01)

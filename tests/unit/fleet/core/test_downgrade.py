@@ -1,6 +1,7 @@
 """Levels fall phase by phase, and back out until a visible point."""
 
 import pytest
+from tests.support.fleet_runs import DELTA, HUDI, LEASE, MARGIN, Run, granted, refusal, uses
 
 from halocline.fleet.core.downgrade import plan_downgrade
 from halocline.fleet.core.effects import Announce
@@ -15,8 +16,6 @@ from halocline.fleet.core.events import (
 from halocline.fleet.core.ladder_state import Phase, Policy, View
 from halocline.fleet.core.level import BlockerKind
 from halocline.fleet.core.state import LevelRange
-
-from .fleets import DELTA, HUDI, LEASE, MARGIN, Run, granted, refusal, uses
 
 START = StartDowngrade("delta", 2, "me", "bad release")
 CLEAN, FINISH, CANCEL = CleanDowngrade("delta", "me"), FinishDowngrade("delta", "me"), CancelDowngrade("delta", "me")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from tests.support.fleets import SCHEMA, SWITCH, declared, make_table, raise_to, running, until, users_of
 
 import halocline as hc
 from halocline.compat.breaks import breaks
@@ -17,13 +16,9 @@ from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import Provenance
 from halocline.fleet.member.gatekeeper import level_of, table_level
 from halocline.fleet.usage.users import User
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.table.delta.row_marks import LEVEL
-
-sys.path.insert(0, str(Path(__file__).parent))
-from wired_tables import SCHEMA, SWITCH, make_table, raise_to, running, until, users_of
 
 DAY_MS = 24 * 3_600_000
 BEFORE = Terms(Protocol.delta(1, 2), frozenset())
@@ -113,7 +108,7 @@ def test_enabling_is_refused_and_names_who_would_break(fleet, tmp_path):
         table = hc.Table.for_path(url)
         with pytest.raises(IncompatibleError) as caught:
             table.set_properties(SWITCH)
-        assert ops.gatekeeper.client.contact.status == "joined"
+        assert ops.gatekeeper.member.contact.status == "joined"
     error = caught.value
     assert error.condition == "WOULD_BREAK_USERS"
     assert "2 of 3 who use it" in error.message
@@ -170,16 +165,12 @@ def test_a_declared_member_counts_until_it_is_removed(tmp_path):
     with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
         raise_to(admin, 4)
         until(lambda: ops.gate("delta", 4))
-        use = pb.TableUse(table=url, ladder="delta", operation="read")
-        admin.command(
-            "Observe",
-            pb.ObserveRequest(identity="powerbi", release="trino@400", provenance="declared", tables=[use]),
-        )
+        admin.observe(declared("powerbi", "trino@400", url))
         table = hc.Table.for_path(url)
         with pytest.raises(IncompatibleError) as caught:
             table.set_properties(SWITCH)
         assert "(declared)" in caught.value.sides["powerbi"]
-        admin.command("RemoveMember", pb.RemoveMemberRequest(identity="powerbi", reason="switched off"))
+        admin.remove_member("powerbi", "switched off")
         assert "powerbi" not in table.set_properties(SWITCH).approval.checked
 
 
@@ -196,7 +187,7 @@ def test_an_observed_member_is_forgotten_after_the_window(tmp_path):
 
 
 def recorded(admin, url):
-    answer = admin.ask("TableUsers", pb.TableUsersRequest(table=url), pb.TableUsersResponse)
+    answer = admin.table_users(url)
     return {each.ladder: each.level for each in answer.levels}
 
 
@@ -237,7 +228,7 @@ def test_a_closing_gate_lowers_the_level_of_new_snapshots(tmp_path):
         table.set_properties(SWITCH)
         assert table.snapshot().level == 4
         held = table.snapshot()
-        admin.command("StartDowngrade", pb.DowngradeRequest(ladder="delta", target=3, reason="test"))
+        admin.start_downgrade("delta", 3, "test")
         until(lambda: not ops.gate("delta", 4))
         assert table.snapshot().level == 3
         assert not table.snapshot().gate(LEVEL)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.fleets import declared, make_table, running, users_of
 
 from halocline.cli.main import run
-from halocline.fleet.core.state import LevelRange, Provenance
+from halocline.fleet.core.state import LevelRange, Provenance, Report
 from halocline.fleet.usage.observers import observed
 from halocline.fleet.usage.traces import identity_of
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.formats.delta.actions.action import CommitInfo, encode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
-
-sys.path.insert(0, str(Path(__file__).parent))
-from wired_tables import make_table, running, users_of
 
 
 def committed(url: str, version: int, engine: str, at: int) -> None:
@@ -71,7 +68,7 @@ def test_a_trace_of_somebody_unknown_claims_nothing(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "…", "../../x", "a" * 500, "job\nwith\tcontrol"])
 def test_every_name_gives_an_identity(name):
-    pb.ObserveRequest(identity=identity_of(name, "x"))
+    assert Report(identity_of(name, "x"), 0, "").identity, "an identity that a member can have"
     assert len(identity_of(name, "x")) <= 128
     assert identity_of(name, "x").replace("-", "").isalnum()
 
@@ -93,14 +90,10 @@ def test_who_without_a_fleet_shows_writers_and_says_what_is_missing(tmp_path, ca
 def test_who_with_a_fleet_shows_everybody_with_provenance(tmp_path, capsys):
     url = make_table(tmp_path / "t", "delta-rs:py-1.0.2")
     with running() as (hosting, admin):
-        use = pb.TableUse(table=url, ladder="delta", operation="read")
-        for name, provenance in (("powerbi", "declared"), ("nightly", "inferred")):
-            admin.command(
-                "Observe",
-                pb.ObserveRequest(
-                    identity=name, release="trino@426", provenance=provenance, tables=[use], seen_ms=4_000_000_000_000
-                ),
-            )
+        admin.observe(declared("powerbi", "trino@426", url, seen=4_000_000_000_000))
+        admin.observe(
+            replace(declared("nightly", "trino@426", url, seen=4_000_000_000_000), provenance=Provenance.INFERRED)
+        )
         assert run(["who", str(tmp_path / "t"), "--fleet", hosting.address, "--report", "-o", "json"]) == 0
         assert {each.provenance for each in users_of(admin, url).values()} == {"declared", "inferred", "observed"}
     found = json.loads(capsys.readouterr().out)
@@ -127,7 +120,7 @@ def test_report_without_a_fleet_is_refused(tmp_path, capsys):
 
 
 def test_the_example_of_the_page_prints_what_it_says(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[3] / "docs" / "observers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "observers.md").read_text(encoding="utf-8")
     shown = re.search(r"\$ halocline who lake/orders\n(.*?)```", page, re.DOTALL)
     assert shown, "the page shows halocline who"
     now = int(time.time() * 1000)

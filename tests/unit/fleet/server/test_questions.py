@@ -5,18 +5,18 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from tests.support.fleets import declared, in_memory
 
 from halocline.errors import ConflictError, InputError, MalformedError, NotFoundError
+from halocline.fleet.answers import AuditQuery
+from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladders import shipped, supported_by
-from halocline.fleet.core.state import FleetTerms, LevelRange, Report, TableUse
+from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report, TableUse
 from halocline.fleet.member.admin import AdminClient, operator_name
-from halocline.fleet.member.client import FleetClient
-from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.server.service import ServiceSettings
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.member.loop import MemberLoop
+from halocline.fleet.server.hosting import embedded
 
-SETTINGS = ServiceSettings(tick_s=0.05)
-CONFIG = Config(store=":memory:", listen="127.0.0.1:0", http="", settings=SETTINGS, terms=FleetTerms(2000, 200))
+CONFIG = in_memory(terms=FleetTerms(2000, 200))
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +28,10 @@ def hosting():
         "ingest", 0, "delta-spark@4.0.0", "writer", {"delta": LevelRange(1, 6)}, frozenset({"deletionVectors"})
     )
     with embedded(CONFIG) as running, AdminClient(running.address, "ann") as client:
-        client.command("Raise", pb.RaiseRequest(ladder="delta", level=3))
-        with FleetClient(running.address, old), FleetClient(running.address, new):
-            for name, release, supported in (
-                ("bi", "trino@426", {"delta": pb.LevelRange(lo=1, hi=3)}),
-                ("who", "?", {}),
-            ):
-                request = pb.ObserveRequest(identity=name, release=release, provenance="declared", supported=supported)
-                client.command("Observe", request)
+        client.raise_level("delta", 3)
+        with MemberLoop(running.address, old), MemberLoop(running.address, new):
+            client.observe(declared("bi", "trino@426", supported={"delta": LevelRange(1, 3)}))
+            client.observe(declared("who", "?"))
             yield running
 
 
@@ -45,12 +41,12 @@ def admin(hosting):
         yield client
 
 
-def affected(admin, call, request):
-    return {each.who: each for each in admin.ask(call, request, pb.AffectedResponse).affected}
+def by_name(answer):
+    return {each.who: each for each in answer.affected}
 
 
 def test_who_breaks_by_a_raise_names_release_tables_and_fix(admin):
-    found = affected(admin, "WhoBreaks", pb.WhoBreaksRequest(ladder="delta", level=4))
+    found = by_name(admin.who_breaks(ladder="delta", level=4))
     assert set(found) == {"etl-nightly", "bi", "who"}
     old = found["etl-nightly"]
     assert (old.release, old.fix.partition("@")[0]) == ("deltalake@1.0.2", "deltalake")
@@ -60,7 +56,7 @@ def test_who_breaks_by_a_raise_names_release_tables_and_fix(admin):
 
 
 def test_who_blocks_a_table_feature_is_judged_by_reports_and_by_knowledge(admin):
-    found = affected(admin, "WhoBlocks", pb.WhoBlocksRequest(feature="deletionVectors"))
+    found = by_name(admin.who_blocks("deletionVectors"))
     assert set(found) == {"etl-nightly", "bi", "who"}, "ingest says that it provides the feature"
     assert "deletionVectors" in found["etl-nightly"].text
     assert "427" in found["bi"].fix
@@ -68,34 +64,35 @@ def test_who_blocks_a_table_feature_is_judged_by_reports_and_by_knowledge(admin)
 
 def test_who_blocks_a_feature_that_nobody_knows_is_not_found(admin):
     with pytest.raises(NotFoundError, match="warp"):
-        admin.ask("WhoBlocks", pb.WhoBlocksRequest(feature="warp"), pb.AffectedResponse)
+        admin.who_blocks("warp")
 
 
 def test_who_breaks_by_removal_counts_those_who_are_here_and_those_who_were(hosting, admin):
     past = Report("yesterday", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
-    with FleetClient(hosting.address, past):
+    with MemberLoop(hosting.address, past):
         pass
-    found = affected(admin, "WhoBreaks", pb.WhoBreaksRequest(remove="member/session"))
+    found = by_name(admin.who_breaks(remove="member/session"))
     assert {who: each.live for who, each in found.items()} == {"etl-nightly": True, "ingest": True, "yesterday": False}
-    assert affected(admin, "WhoBreaks", pb.WhoBreaksRequest(remove="nobody/uses-this")) == {}
+    assert by_name(admin.who_breaks(remove="nobody/uses-this")) == {}
 
 
 @pytest.mark.parametrize(
-    "request_",
+    "query",
     [
-        pb.WhoBreaksRequest(),
-        pb.WhoBreaksRequest(remove="x", ladder="delta", level=4),
-        pb.WhoBreaksRequest(ladder="delta", level=99),
-        pb.WhoBreaksRequest(ladder="nope", level=1),
+        {},
+        {"remove": "x", "ladder": "delta", "level": 4},
+        {"ladder": "delta", "level": 99},
+        {"ladder": "delta", "level": -1},
+        {"ladder": "nope", "level": 1},
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(admin, request_):
+def test_a_question_that_makes_no_sense_is_refused(admin, query):
     with pytest.raises(InputError):
-        admin.ask("WhoBreaks", request_, pb.AffectedResponse)
+        admin.who_breaks(**query)
 
 
 def test_describe_shows_level_next_and_what_is_in_the_way(admin):
-    answer = admin.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
+    answer = admin.describe()
     delta = next(each for each in answer.ladders if each.ladder == "delta")
     assert (delta.level, delta.next, delta.live) == (3, 4, 4)
     kinds = {each.who.partition("#")[0]: each.kind for each in delta.blockers}
@@ -107,58 +104,58 @@ def test_describe_shows_level_next_and_what_is_in_the_way(admin):
 
 
 def test_a_plan_is_the_same_as_what_raising_meets(admin):
-    plan = admin.ask("PlanRaise", pb.LevelRequest(ladder="delta", level=4), pb.Plan)
+    plan = admin.plan_raise("delta", 4)
     with pytest.raises(Exception, match="delta cannot rise to level 4: 3 in the way") as caught:
-        admin.command("Raise", pb.RaiseRequest(ladder="delta", level=4))
+        admin.raise_level("delta", 4)
     assert caught.value.condition == "LEVEL_BLOCKED"
     assert {each.who for each in plan.blockers} == set(caught.value.sides)
 
 
 def test_force_goes_over_those_who_do_not_speak_but_never_over_those_who_do(admin):
     with pytest.raises(Exception, match="1 in the way"):
-        admin.command("Raise", pb.RaiseRequest(ladder="delta", level=4, force=True, reason="they are gone"))
+        admin.raise_level("delta", 4, force=True, reason="they are gone")
     with pytest.raises(InputError, match="force needs a reason"):
-        admin.command("Raise", pb.RaiseRequest(ladder="delta", level=4, force=True, reason="  "))
+        admin.raise_level("delta", 4, force=True, reason="  ")
 
 
 def test_a_hold_keeps_a_level_and_ends_when_released(admin):
-    admin.command("PlaceHold", pb.PlaceHoldRequest(ladder="hudi", name="close", reason="year end"))
+    admin.hold("hudi", "year end", name="close")
     with pytest.raises(ConflictError) as caught:
-        admin.command("Raise", pb.RaiseRequest(ladder="hudi", level=8))
+        admin.raise_level("hudi", 8)
     assert caught.value.condition == "HELD"
-    answer = admin.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
+    answer = admin.describe()
     assert next(each for each in answer.ladders if each.ladder == "hudi").policy == "hold"
-    admin.command("ReleaseHold", pb.ReleaseHoldRequest(ladder="hudi", name="close"))
+    admin.release("hudi", "close")
     with pytest.raises(NotFoundError):
-        admin.command("ReleaseHold", pb.ReleaseHoldRequest(ladder="hudi", name="close"))
+        admin.release("hudi", "close")
 
 
 def test_a_ladder_of_ones_own_can_be_declared_and_climbed(admin):
-    rungs = [pb.Rung(level=1), pb.Rung(level=2, requires=[pb.Requirement(ladder="delta", level=3)])]
-    admin.command("DeclareLadder", pb.DeclareLadderRequest(name="pipeline", rungs=rungs, policy="manual"))
+    rungs = (Rung(1), Rung(2, requires=(("delta", 3),)))
+    admin.declare_ladder(Ladder("pipeline", rungs))
     # One of whom nothing is known counts on every ladder.
-    admin.command("Raise", pb.RaiseRequest(ladder="pipeline", level=2, force=True, reason="does not run it"))
+    admin.raise_level("pipeline", 2, force=True, reason="does not run it")
     with pytest.raises(InputError):
-        admin.command("DeclareLadder", pb.DeclareLadderRequest(name="pipeline", rungs=rungs[:1]))
+        admin.declare_ladder(Ladder("pipeline", rungs[:1]))
     with pytest.raises(InputError, match="no policy"):
-        admin.command("SetPolicy", pb.SetPolicyRequest(ladder="pipeline", policy="sometimes"))
+        admin.set_policy("pipeline", "sometimes")
 
 
 @pytest.mark.parametrize("identity", ["../x", "", "x" * 200])
 def test_a_member_is_declared_under_a_name_that_can_be_one(admin, identity):
     with pytest.raises(InputError):
-        admin.command("Observe", pb.ObserveRequest(identity=identity, release="x@1", provenance="declared"))
+        admin.observe(declared(identity, "x@1"))
 
 
 def test_a_member_cannot_be_reported_by_somebody_else(admin):
     with pytest.raises(InputError):
-        admin.command("Observe", pb.ObserveRequest(identity="x", release="x@1", provenance="reported"))
+        admin.observe(replace(declared("x", "x@1"), provenance=Provenance.REPORTED))
     with pytest.raises(InputError, match="no provenance"):
-        admin.command("Observe", pb.ObserveRequest(identity="x", release="x@1", provenance="rumoured"))
+        admin.observe(replace(declared("x", "x@1"), provenance="rumoured"))
 
 
 def test_the_audit_log_says_who_decided_what(admin):
-    entries = admin.ask("Audit", pb.AuditRequest(action="raise", limit=1000), pb.AuditResponse).entries
+    entries = admin.audit(AuditQuery(action="raise", limit=1000))
     first = entries[-1]
     assert (first.actor, first.subject, first.refused) == ("ann", "delta=3", "")
     assert [each.number for each in entries] == sorted((each.number for each in entries), reverse=True)
@@ -178,18 +175,18 @@ def test_an_export_can_be_imported_into_another_fleet_but_not_while_members_act(
         admin.restore(document, "a try")
     with embedded(CONFIG) as other, AdminClient(other.address, "bob") as theirs:
         later = Report("etl-nightly", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
-        with FleetClient(other.address, later) as client:
+        with MemberLoop(other.address, later) as client:
             used = client.incarnation
         theirs.restore(document, "moving house")
-        answer = theirs.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
+        answer = theirs.describe()
         assert next(each.level for each in answer.ladders if each.ladder == "delta") == 3
         assert answer.epoch == 2
-        identities = {each.identity for each in theirs.ask("Members", pb.MembersRequest(), pb.MembersResponse).members}
+        identities = {each.identity for each in theirs.members().members}
         assert {"bi", "who", "etl-nightly"} <= identities
         kept = json.loads(theirs.export())["records"]
         newest = {each["key"]: each["value"] for each in kept if each["kind"] == "incarnations"}
         assert newest["etl-nightly"] >= used, "an incarnation that was used must not come back through a backup"
-        entry = theirs.ask("Audit", pb.AuditRequest(action="import"), pb.AuditResponse).entries[0]
+        entry = theirs.audit(AuditQuery(action="import"))[0]
         assert (entry.actor, entry.detail) == ("bob", "moving house")
 
 
@@ -210,7 +207,7 @@ def test_what_is_no_export_is_malformed_and_changes_nothing(document):
     with embedded(CONFIG) as other, AdminClient(other.address) as theirs:
         with pytest.raises((MalformedError, InputError)):
             theirs.restore(document, "a try")
-        assert theirs.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse).epoch == 1
+        assert theirs.describe().epoch == 1
 
 
 def test_an_import_needs_a_reason(admin):

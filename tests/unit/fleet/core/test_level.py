@@ -1,6 +1,7 @@
 """When a level rises, what is in its way, and when it is settled."""
 
 import pytest
+from tests.support.fleet_runs import DELTA, HUDI, LEASE, MARGIN, Run, granted, refusal, uses
 
 from halocline.errors import InputError
 from halocline.fleet.core.effects import Announce
@@ -9,8 +10,6 @@ from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy, View
 from halocline.fleet.core.level import BlockerKind, effective_policy, plan_raise
 from halocline.fleet.core.state import FleetTerms, LevelRange
-
-from .fleets import DELTA, HUDI, LEASE, MARGIN, Run, granted, refusal, uses
 
 
 def blocking(run, level, ladder="delta"):

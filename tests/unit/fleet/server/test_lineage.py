@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.fleets import running, users_of
 
 from halocline.errors import HaloclineError, InputError
 from halocline.fleet.server.auth import Access, Grant, digest, rights
 from halocline.fleet.server.lineage import PATH, parse, understood
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-
-sys.path.insert(0, str(Path(__file__).parent))
-from wired_tables import running, users_of
 
 NOW = 1_800_000_000_000
 DELTA = {"storage": {"storageLayer": "delta", "fileFormat": "parquet"}}
@@ -206,15 +201,15 @@ def test_a_posted_event_makes_a_member_and_a_later_one_replaces_it(fleet):
 def test_a_member_of_an_unknown_engine_keeps_the_level_where_it_is():
     with running() as (hosting, admin):
         post(hosting, event(("presto", "0.280"), [dataset("s3://lake", "orders")]))
-        plan = admin.ask("PlanRaise", pb.LevelRequest(ladder="delta", level=2), pb.Plan)
+        plan = admin.plan_raise("delta", 2)
         assert [each.kind for each in plan.blockers] == ["unknown"]
 
 
 def test_an_event_without_tables_makes_nobody(fleet):
     hosting, admin = fleet
-    before = len(admin.ask("Members", pb.MembersRequest(), pb.MembersResponse).members)
+    before = len(admin.members().members)
     assert post(hosting, event(inputs=[dataset("postgres://db", "x")]))[1]["member"] is None
-    assert len(admin.ask("Members", pb.MembersRequest(), pb.MembersResponse).members) == before
+    assert len(admin.members().members) == before
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"x" * (1 << 20) + b"y"])

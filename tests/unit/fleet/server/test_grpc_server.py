@@ -20,6 +20,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
 from halocline.errors import DeniedError, UnavailableError
+from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.server.auth import Access, Claims, Grant, Right, Tokens, digest, rights
@@ -205,7 +206,7 @@ def test_a_secret_without_the_right_to_join_is_denied(channel):
 
 def audit(hosting, **query):
     with AdminClient(Endpoint((f"127.0.0.1:{hosting.port}",), secret=SECRETS["force"])) as client:
-        return client.ask("Audit", pb.AuditRequest(**query), pb.AuditResponse).entries
+        return client.audit(AuditQuery(**query))
 
 
 @pytest.mark.parametrize("hours", [1, -1, 24 * 365, -24 * 365 * 40])
@@ -376,7 +377,7 @@ def test_a_standby_is_not_serving_and_sends_callers_to_the_active_one():
         assert json.load(caught.value)["at"] == f"127.0.0.1:{active.port}"
         caught.value.close()
         with AdminClient(standby.address) as client:
-            found = client.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
+            found = client.describe()
         assert found.coordinator == f"127.0.0.1:{active.port}"
 
 

@@ -1,4 +1,4 @@
-"""A member's client against a real coordinator in a thread: joining, gates, pushes, loss and return."""
+"""A member against a real coordinator in a thread: joining, gates, pushes, loss and return."""
 
 import dataclasses
 import socket
@@ -6,36 +6,29 @@ import threading
 import time
 
 import pytest
+from tests.support.fleets import SHORT, in_memory, until
 
 from halocline.compat.history import History
 from halocline.errors import ConflictError, DeniedError, HaloclineError, IncompatibleError, InputError, UnavailableError
+from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import SystemClock
+from halocline.fleet.core.events import MoveTable
 from halocline.fleet.core.member_step import Status
-from halocline.fleet.core.state import FleetTerms, LevelRange, Report
+from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
-from halocline.fleet.member.client import FleetClient
+from halocline.fleet.member.handle import operating
+from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Grant, digest, rights
-from halocline.fleet.server.hosting import Config, embedded
-from halocline.fleet.server.service import ServiceSettings
+from halocline.fleet.server.hosting import embedded
+from halocline.fleet.wire.calls import MOVE_TABLE, TABLE_USERS
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.handshake import Wire
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
-SHORT = FleetTerms(lease=900, margin=150)
 REPORT = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
 
 
 def config(**changes):
-    return Config(
-        **{
-            "store": ":memory:",
-            "listen": "127.0.0.1:0",
-            "http": "",
-            "terms": SHORT,
-            "settings": ServiceSettings(tick_s=0.05),
-            **changes,
-        }
-    )
+    return in_memory(terms=SHORT, **changes)
 
 
 @pytest.fixture
@@ -56,47 +49,47 @@ def make(hosting):
     made = []
 
     def client(report=REPORT, address=None, **options):
-        made.append(FleetClient(address or hosting.address, report, **options))
+        made.append(MemberLoop(address or hosting.address, report, **options))
         return made[-1]
 
     yield client
     for each in made:
-        each.close()
+        each.stop()
 
 
-def until(condition, what, patience=8.0):
-    end = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.01)
+def ladder(admin):
+    return admin.describe().ladder("hudi")
 
 
-def raise_to(admin, level, **options):
-    return admin.command("Raise", pb.RaiseRequest(ladder="hudi", level=level, **options))
+def users(client, table):
+    return client.call(TABLE_USERS, table)
 
 
-def ladder(admin, name="hudi"):
-    answer = admin.ask("Describe", pb.DescribeRequest(), pb.DescribeResponse)
-    return next(each for each in answer.ladders if each.ladder == name)
-
-
-def members(admin, **options):
-    return admin.ask("Members", pb.MembersRequest(**options), pb.MembersResponse)
+def move(client, level):
+    return client.call(MOVE_TABLE, MoveTable("lake/orders", "hudi", level, ""))
 
 
 def test_before_it_has_joined_every_gate_is_closed(make):
     client = make()
-    assert (client.gate("hudi", 6), client.level("hudi"), client.contact.status) == (False, None, Status.OUTSIDE)
+    assert (client.snapshot().gate("hudi", 6), client.snapshot().level("hudi"), client.contact.status) == (
+        False,
+        None,
+        Status.OUTSIDE,
+    )
     assert "outside" in client.snapshot().why_closed
 
 
 def test_a_member_joins_and_its_gates_open_up_to_the_level(make, admin):
     client = make()
     assert client.start()
-    assert (client.gate("hudi", 6), client.gate("hudi", 8), client.level("hudi")) == (True, False, 6)
-    assert client.level("delta") is None, "a ladder it does not use"
+    assert (client.snapshot().gate("hudi", 6), client.snapshot().gate("hudi", 8), client.snapshot().level("hudi")) == (
+        True,
+        False,
+        6,
+    )
+    assert client.snapshot().level("delta") is None, "a ladder it does not use"
     assert client.contact.server == "halocline@0.1.0"
-    found = members(admin).members[0]
+    found = admin.members().members[0]
     assert (found.identity, found.incarnation, found.release) == ("etl", client.incarnation, "hudi@1.0.2")
 
 
@@ -105,8 +98,8 @@ def test_a_raise_is_pushed_and_settles_when_everybody_has_heard(make, admin):
     clients = [make(dataclasses.replace(REPORT, identity=f"m{n}"), on_change=heard.append) for n in range(3)]
     for client in clients:
         assert client.start()
-    raise_to(admin, 8)
-    until(lambda: all(client.gate("hudi", 8) for client in clients), "the raise is heard")
+    admin.raise_level("hudi", 8)
+    until(lambda: all(client.snapshot().gate("hudi", 8) for client in clients), "the raise is heard")
     until(lambda: ladder(admin).settled == 8, "the level settles")
     assert {(each.ladder, each.limit) for each in heard if each.ladder == "hudi"} == {("hudi", 6), ("hudi", 8)}
 
@@ -114,9 +107,9 @@ def test_a_raise_is_pushed_and_settles_when_everybody_has_heard(make, admin):
 def test_a_level_does_not_settle_while_an_operation_acts_under_the_old_one(make, admin):
     client = make()
     client.start()
-    with client.operation("merge") as operation:
-        raise_to(admin, 8)
-        until(lambda: client.gate("hudi", 8), "the raise is heard")
+    with operating(client, "merge") as operation:
+        admin.raise_level("hudi", 8)
+        until(lambda: client.snapshot().gate("hudi", 8), "the raise is heard")
         time.sleep(0.3)
         assert not operation.gate("hudi", 8), "an operation keeps the snapshot it began with"
         assert ladder(admin).settled == 6
@@ -125,7 +118,7 @@ def test_a_level_does_not_settle_while_an_operation_acts_under_the_old_one(make,
 
 
 def test_a_member_below_the_level_is_refused_and_told_what_would_do(make, admin):
-    raise_to(admin, 8)
+    admin.raise_level("hudi", 8)
     old = make(dataclasses.replace(REPORT, identity="old", release="hudi@0.15.0", supported={"hudi": LevelRange(6, 6)}))
     with pytest.raises(IncompatibleError) as caught:
         old.start()
@@ -135,17 +128,17 @@ def test_a_member_below_the_level_is_refused_and_told_what_would_do(make, admin)
 
 
 def test_after_a_refusal_nothing_more_is_sent(make, admin, hosting):
-    raise_to(admin, 8)
+    admin.raise_level("hudi", 8)
     lost = []
     old = make(dataclasses.replace(REPORT, identity="old", supported={"hudi": LevelRange(6, 6)}), on_lost=lost.append)
     with pytest.raises(IncompatibleError):
         old.start()
-    greeted = sum(each.times for each in members(admin, all=True).sightings if each.identity == "old")
-    for attempt in (old.start, lambda: old.table_users("t"), lambda: old.move_table("t", "hudi", 6)):
+    greeted = sum(each.times for each in admin.members(also_past=True).sightings if each.identity == "old")
+    for attempt in (old.start, lambda: users(old, "t"), lambda: move(old, 6)):
         with pytest.raises(IncompatibleError):
             attempt()
     time.sleep(0.5)
-    again = sum(each.times for each in members(admin, all=True).sightings if each.identity == "old")
+    again = sum(each.times for each in admin.members(also_past=True).sightings if each.identity == "old")
     assert (greeted, again) == (1, 1)
     assert [error.condition for error in lost] == ["INCOMPATIBLE_VERSION"]
 
@@ -178,7 +171,7 @@ def test_the_client_checks_back_even_if_the_server_let_it_in(make, admin, monkey
     client = make(wire=emulated("0.5.0", calls))
     with pytest.raises(IncompatibleError, match="member/telepathy"):
         client.start()
-    assert client.level("hudi") is None
+    assert client.snapshot().level("hudi") is None
 
 
 def test_a_wrong_secret_is_denied():
@@ -186,24 +179,24 @@ def test_a_wrong_secret_is_denied():
     with embedded(config(access=access)) as hosting:
         endpoint = Endpoint.parse(hosting.address, secret="wrong")
         with pytest.raises(DeniedError):
-            FleetClient(endpoint, REPORT).start()
-        with FleetClient(Endpoint.parse(hosting.address, secret="right"), REPORT) as client:
+            MemberLoop(endpoint, REPORT).start()
+        with MemberLoop(Endpoint.parse(hosting.address, secret="right"), REPORT) as client:
             assert client.contact.status is Status.JOINED
 
 
 def test_an_unreachable_fleet_is_no_error_but_says_since_when():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        client = FleetClient(f"grpc://127.0.0.1:{taken.getsockname()[1]}", REPORT, deadline=0.3)
+        client = MemberLoop(f"grpc://127.0.0.1:{taken.getsockname()[1]}", REPORT, deadline=0.3)
         assert client.start(wait=0.5) is False
         until(lambda: client.contact.error is not None, "the failure is noted")
         error = client.contact.error
-        client.close()
+        client.stop()
     assert isinstance(error, UnavailableError)
     assert error.sides["since"].startswith("20")
-    assert not client.gate("hudi", 6)
+    assert not client.snapshot().gate("hudi", 6)
     with pytest.raises(UnavailableError):
-        client.table_users("lake/orders")
+        users(client, "lake/orders")
 
 
 def test_a_member_finds_its_fleet_when_that_comes_up_later(make):
@@ -213,7 +206,7 @@ def test_a_member_finds_its_fleet_when_that_comes_up_later(make):
     client = make(address=f"grpc://127.0.0.1:{port}", deadline=1.0)
     assert client.start(wait=0.2) is False
     with embedded(config(listen=f"127.0.0.1:{port}")):
-        until(lambda: client.gate("hudi", 6), "it joins")
+        until(lambda: client.snapshot().gate("hudi", 6), "it joins")
 
 
 def test_a_restart_of_the_coordinator_loses_neither_member_nor_level(make, tmp_path):
@@ -223,13 +216,13 @@ def test_a_restart_of_the_coordinator_loses_neither_member_nor_level(make, tmp_p
         client.start()
         incarnation = client.incarnation
         with AdminClient(first.address) as admin:
-            raise_to(admin, 8)
-        until(lambda: client.gate("hudi", 8), "the raise is heard")
+            admin.raise_level("hudi", 8)
+        until(lambda: client.snapshot().gate("hudi", 8), "the raise is heard")
         port = first.port
     with embedded(config(store=store, listen=f"127.0.0.1:{port}")) as second, AdminClient(second.address) as admin:
         until(lambda: client.contact.epoch == 2, "it is back with the new epoch")
         assert client.incarnation == incarnation, "its lease was not lost, so it is the same life"
-        until(lambda: client.gate("hudi", 8), "its gates are as before")
+        until(lambda: client.snapshot().gate("hudi", 8), "its gates are as before")
         assert ladder(admin).level == 8
 
 
@@ -239,17 +232,17 @@ def test_gates_close_when_the_lease_ends_and_open_in_a_new_life(make, tmp_path):
         client = make(address=first.address, deadline=0.5)
         client.start()
         port, life = first.port, client.incarnation
-        with client.operation("long") as operation:
+        with operating(client, "long") as operation:
             pass
-        begun = client.operation("stalled")
+        begun = operating(client, "stalled")
         operation = begun.__enter__()
-    until(lambda: not client.gate("hudi", 6), "the lease ends")
+    until(lambda: not client.snapshot().gate("hudi", 6), "the lease ends")
     assert not operation.may_commit()
     assert client.contact.status is not Status.JOINED
     time.sleep(0.3)
     with embedded(config(store=store, listen=f"127.0.0.1:{port}")) as second:
         # The new coordinator gives everybody a full lease; only after that is the old life over.
-        until(lambda: client.gate("hudi", 6), "it is back")
+        until(lambda: client.snapshot().gate("hudi", 6), "it is back")
         assert client.incarnation == life
         assert second.service.state().epoch == 2
         assert operation.may_commit(), "nobody was told that this life is over"
@@ -260,18 +253,14 @@ def test_a_member_that_was_given_up_comes_back_in_a_new_life(make, admin):
     client = make()
     client.start()
     life = client.incarnation
-    with client.operation("stalled") as operation:
+    with operating(client, "stalled") as operation:
         # Like a process that is stopped: it neither sends nor hears anything for longer than its lease.
-        with client._membership.changed:
+        with client._changed:
             time.sleep((SHORT.lease + SHORT.margin) / 1000 + 0.3)
-        until(lambda: client.incarnation > life and client.gate("hudi", 6), "it joins again")
+        until(lambda: client.incarnation > life and client.snapshot().gate("hudi", 6), "it joins again")
         assert not operation.may_commit(), "what began in the old life must not commit"
-    actions = [(each.action, each.subject) for each in audit(admin)]
+    actions = [(each.action, each.subject) for each in admin.audit(AuditQuery(limit=1000))]
     assert ("expire", f"etl#{life}") in actions
-
-
-def audit(admin, **query):
-    return admin.ask("Audit", pb.AuditRequest(limit=1000, **query), pb.AuditResponse).entries
 
 
 def test_a_second_process_of_the_same_name_displaces_the_first_for_good(make):
@@ -285,8 +274,8 @@ def test_a_second_process_of_the_same_name_displaces_the_first_for_good(make):
     assert first.contact.final
     assert lost[0].condition in ("INCARNATION_ENDED", "INCARNATION_REPLAYED")
     time.sleep(0.5)
-    assert second.gate("hudi", 6), "the two must not fight over the name"
-    assert not first.gate("hudi", 6)
+    assert second.snapshot().gate("hudi", 6), "the two must not fight over the name"
+    assert not first.snapshot().gate("hudi", 6)
 
 
 def test_a_clock_that_went_back_does_not_lock_a_member_out(make, monkeypatch):
@@ -296,67 +285,66 @@ def test_a_clock_that_went_back_does_not_lock_a_member_out(make, monkeypatch):
     monkeypatch.setattr(behind, "wall", lambda: SystemClock().wall() - 300_000)
     client = make(clock=behind)
     assert client.start()
-    assert client.gate("hudi", 6)
+    assert client.snapshot().gate("hudi", 6)
 
 
 def test_a_removed_member_is_told_at_once_and_stays_away(make, admin):
     lost = []
     client = make(on_lost=lost.append)
     client.start()
-    admin.command("RemoveMember", pb.RemoveMemberRequest(identity="etl", reason="runs wild"))
+    admin.remove_member("etl", "runs wild")
     until(lambda: lost, "it is told")
     assert "runs wild" in lost[0].message
-    assert not client.gate("hudi", 6)
-    until(lambda: not members(admin).members, "it no longer counts once its lease has run out")
+    assert not client.snapshot().gate("hudi", 6)
+    until(lambda: not admin.members().members, "it no longer counts once its lease has run out")
 
 
 def test_tables_in_use_are_reported_and_kept_over_a_reconnect(make, admin, hosting):
     client = make()
     client.start()
-    client.note_use("lake/orders", "hudi", "write")
-    until(lambda: members(admin).members[0].tables, "the table is reported")
+    client.use("lake/orders", "hudi", "write")
+    until(lambda: admin.members().members[0].tables, "the table is reported")
     hosting.loop.call_soon_threadsafe(hosting.service.sessions.end_all)
-    client.note_use("lake/items", "hudi")
-    until(lambda: len(members(admin).members[0].tables) == 2, "both are reported")
-    assert {(use.table, use.operation) for use in members(admin).members[0].tables} == {
+    client.use("lake/items", "hudi")
+    until(lambda: len(admin.members().members[0].tables) == 2, "both are reported")
+    assert {(use.table, use.operation) for use in admin.members().members[0].tables} == {
         ("lake/orders", "write"),
         ("lake/items", "read"),
     }
-    users = client.table_users("lake/orders")
-    assert [each.identity for each in users.members] == ["etl"]
+    assert [each.identity for each in users(client, "lake/orders").members] == ["etl"]
 
 
 def test_a_table_on_a_ladder_without_a_range_is_refused_locally(make):
     client = make()
     with pytest.raises(InputError, match="no range for delta"):
-        client.note_use("lake/x", "delta")
+        client.use("lake/x", "delta")
 
 
 def test_a_table_moves_to_a_level_that_the_gates_allow(make, admin):
     client = make()
     client.start()
     with pytest.raises(HaloclineError):
-        client.move_table("lake/orders", "hudi", 8)
-    raise_to(admin, 8)
-    client.move_table("lake/orders", "hudi", 8)
-    assert client.table_users("lake/orders").levels == {"hudi": 8}
+        move(client, 8)
+    admin.raise_level("hudi", 8)
+    move(client, 8)
+    assert [(each.ladder, each.level) for each in users(client, "lake/orders").levels] == [("hudi", 8)]
 
 
 def test_a_downgrade_closes_gates_before_the_level_falls(make, admin):
     client = make()
     client.start()
-    raise_to(admin, 8)
-    until(lambda: client.gate("hudi", 8), "the raise is heard")
-    admin.command("StartDowngrade", pb.DowngradeRequest(ladder="hudi", target=6, reason="bad release"))
-    until(lambda: not client.gate("hudi", 8), "gates close")
+    admin.raise_level("hudi", 8)
+    until(lambda: client.snapshot().gate("hudi", 8), "the raise is heard")
+    admin.start_downgrade("hudi", 6, "bad release")
+    until(lambda: not client.snapshot().gate("hudi", 8), "gates close")
     until(lambda: ladder(admin).downgrade.phase == "closed", "everybody has closed them")
-    admin.command("CleanDowngrade", pb.DowngradeRequest(ladder="hudi"))
+    admin.clean_downgrade("hudi")
     with pytest.raises(ConflictError) as caught:
-        admin.command("CancelDowngrade", pb.DowngradeRequest(ladder="hudi"))
+        admin.cancel_downgrade("hudi")
     assert caught.value.condition == "POINT_OF_NO_RETURN"
-    admin.command("FinishDowngrade", pb.DowngradeRequest(ladder="hudi"))
+    admin.finish_downgrade("hudi")
     assert ladder(admin).level == 6
-    assert client.gate("hudi", 6)
+    assert client.snapshot().gate("hudi", 6)
 
 
 def test_leaving_frees_the_others_at_once(make, admin):
@@ -365,10 +353,10 @@ def test_leaving_frees_the_others_at_once(make, admin):
     assert old.start()
     assert new.start()
     with pytest.raises(IncompatibleError):
-        raise_to(admin, 8)
-    old.close()
-    raise_to(admin, 8)
-    until(lambda: new.gate("hudi", 8), "the raise is heard")
+        admin.raise_level("hudi", 8)
+    old.stop()
+    admin.raise_level("hudi", 8)
+    until(lambda: new.snapshot().gate("hudi", 8), "the raise is heard")
 
 
 def test_by_policy_a_level_rises_when_the_last_old_member_has_gone(make, admin):
@@ -376,11 +364,11 @@ def test_by_policy_a_level_rises_when_the_last_old_member_has_gone(make, admin):
     new = make()
     assert old.start()
     assert new.start()
-    admin.command("SetPolicy", pb.SetPolicyRequest(ladder="hudi", policy="auto"))
+    admin.set_policy("hudi", "auto")
     time.sleep(0.3)
-    assert new.level("hudi") == 6
-    old.close()
-    until(lambda: new.level("hudi") == 8, "it rises by itself")
+    assert new.snapshot().level("hudi") == 6
+    old.stop()
+    until(lambda: new.snapshot().level("hudi") == 8, "it rises by itself")
 
 
 def test_callbacks_that_fail_do_not_end_the_membership(make, caplog):
@@ -390,7 +378,7 @@ def test_callbacks_that_fail_do_not_end_the_membership(make, caplog):
     client = make(on_change=broken)
     assert client.start()
     time.sleep(0.5)
-    assert client.gate("hudi", 6)
+    assert client.snapshot().gate("hudi", 6)
     assert "a callback's own bug" in caplog.text
 
 
@@ -398,6 +386,6 @@ def test_closing_leaves_no_threads_behind(make):
     before = {thread.name for thread in threading.enumerate()}
     client = make()
     client.start()
-    client.close()
+    client.stop()
     until(lambda: {thread.name for thread in threading.enumerate()} - before == set(), "its threads end")
     assert client.start() is False

@@ -1,12 +1,11 @@
 """Holds keep the level down, and end only when they were said to."""
 
 import pytest
+from tests.support.fleet_runs import Run, refusal
 
 from halocline.fleet.core.events import PlaceHold, Raise, ReleaseHold
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.level import BlockerKind, effective_policy, plan_raise
-
-from .fleets import Run, refusal
 
 
 def hold(name="freeze", **fields):

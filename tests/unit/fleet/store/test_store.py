@@ -10,6 +10,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from halocline import __version__
 from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
+from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Downgrade, Hold, LadderState, Phase, Policy, View
@@ -25,7 +26,7 @@ from halocline.fleet.core.state import (
     TableLevel,
     TableUse,
 )
-from halocline.fleet.store import Holder, Query, Sighting, StaleEpochError, Write, migrations, open_fleet_store, schema
+from halocline.fleet.store import Holder, Sighting, StaleEpochError, Write, migrations, open_fleet_store, schema
 from halocline.fleet.store.codec import KINDS, assembled, decode, encode, taken_apart
 from halocline.fleet.store.sqlite import SqliteStore
 
@@ -104,7 +105,7 @@ def test_a_stale_epoch_writes_nothing_at_all(store):
         with pytest.raises(StaleEpochError):
             attempt()
     assert take_over(store).incarnations == {}
-    assert store.audit(Query()) == []
+    assert store.audit(AuditQuery()) == []
     assert store.seen() == []
 
 
@@ -146,16 +147,16 @@ def test_the_audit_log_answers_by_actor_action_subject_and_time(store):
     ]
     store.write(1, Write(audits=entries))
     asked = {
-        "all": Query(),
-        "ann": Query(actor="ann"),
-        "hold": Query(action="hold"),
-        "hudi": Query(subject="hudi=8"),
-        "refused": Query(refused_only=True),
-        "since": Query(since_ms=20),
-        "one": Query(limit=1),
-        "older": Query(before=3),
+        "all": AuditQuery(),
+        "ann": AuditQuery(actor="ann"),
+        "hold": AuditQuery(action="hold"),
+        "hudi": AuditQuery(subject="hudi=8"),
+        "refused": AuditQuery(refused_only=True),
+        "since": AuditQuery(since_ms=20),
+        "one": AuditQuery(limit=1),
+        "older": AuditQuery(before=3),
     }
-    found = {name: [entry.audit.at for entry in store.audit(query)] for name, query in asked.items()}
+    found = {name: [entry.at_ms for entry in store.audit(query)] for name, query in asked.items()}
     assert found == {
         "all": [30, 20, 10],
         "ann": [30, 10],
@@ -166,8 +167,9 @@ def test_the_audit_log_answers_by_actor_action_subject_and_time(store):
         "one": [30],
         "older": [20, 10],
     }
-    assert store.audit(Query())[0].audit == entries[2]
-    assert store.audit(Query())[0].epoch == 1
+    newest, written = store.audit(AuditQuery())[0], entries[2]
+    assert (newest.actor, newest.action, newest.subject) == (written.actor, written.action, written.subject)
+    assert (newest.detail, newest.refused, newest.epoch) == (written.detail, written.refused, 1)
 
 
 def sighting(identity, at=5, outcome="joined", release="deltalake@1.6.6"):
@@ -178,10 +180,10 @@ def test_handshakes_are_remembered_once_per_kind_with_first_last_and_count(store
     take_over(store)
     store.write(1, Write(sightings=[sighting("etl", 5), sighting("etl", 6), sighting("bi", 7, "DENIED")]))
     store.write(1, Write(sightings=[sighting("etl", 9)]))
-    found = {each.last.identity: (each.first_ms, each.last.at_ms, each.times) for each in store.seen()}
+    found = {each.identity: (each.first_ms, each.last_ms, each.times) for each in store.seen()}
     assert found == {"etl": (5, 9, 3), "bi": (7, 7, 1)}
-    assert [each.last.identity for each in store.seen()] == ["etl", "bi"]
-    assert store.seen()[0].last.requires == ("handshake",)
+    assert [each.identity for each in store.seen()] == ["etl", "bi"]
+    assert store.seen()[0].requires == ("handshake",)
 
 
 def test_what_grows_is_pruned_and_the_newest_is_kept(store, monkeypatch):
@@ -191,8 +193,8 @@ def test_what_grows_is_pruned_and_the_newest_is_kept(store, monkeypatch):
     audits = [Audit(n, "a", "join", str(n)) for n in range(25)]
     store.write(1, Write((), audits, [sighting(f"m{n}", n) for n in range(9)]))
     store.prune(1)
-    assert [entry.audit.at for entry in store.audit(Query())] == list(range(24, 14, -1))
-    assert [each.last.identity for each in store.seen()] == ["m8", "m7", "m6"]
+    assert [entry.at_ms for entry in store.audit(AuditQuery())] == list(range(24, 14, -1))
+    assert [each.identity for each in store.seen()] == ["m8", "m7", "m6"]
 
 
 def test_signing_keys_are_made_once_and_kept(store):
@@ -209,8 +211,8 @@ def test_an_export_holds_everything_but_keys_and_can_be_put_back(store, tmp_path
     assert secret.hex() not in repr(document)
     assert repr(secret) not in repr(document)
     assert (document["format"], document["halocline"], document["epoch"]) == (1, __version__, 1)
-    assert [each["audit"]["subject"] for each in document["audit"]] == ["etl"]
-    assert [each["last"]["identity"] for each in document["sightings"]] == ["etl"]
+    assert [each["subject"] for each in document["audit"]] == ["etl"]
+    assert [each["identity"] for each in document["sightings"]] == ["etl"]
     other = open_fleet_store(str(tmp_path / "other.db"))
     take_over(other, "one", RecordChange("incarnations", "gone", 1))
     other.replace(1, RECORDS, Write())
@@ -247,7 +249,7 @@ def test_threads_may_use_a_store_at_the_same_time(store):
 
     def work(number):
         store.write(1, Write([RecordChange("incarnations", f"m{number}", 1)], [Audit(1, "a", "join", "x")]))
-        return len(store.audit(Query(limit=1)))
+        return len(store.audit(AuditQuery(limit=1)))
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(24))) == [1] * 24
@@ -332,7 +334,7 @@ def test_an_older_store_is_brought_up_to_date_with_its_records(tmp_path):
     engine.dispose()
     store = SqliteStore(path)
     assert take_over(store).incarnations == {"etl": 7}
-    assert store.audit(Query()) == []
+    assert store.audit(AuditQuery()) == []
     store.close()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from halocline.errors import InputError, InternalError, UnavailableError
+from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import ManualClock
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, Renew
 from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Observe, Raise, Tick
@@ -17,7 +18,8 @@ from halocline.fleet.server.auth import Access
 from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.server.service import FleetService, RejectedError, ServiceSettings
 from halocline.fleet.server.sessions import Session, Sessions
-from halocline.fleet.store import Query, Sighting, StaleEpochError, open_fleet_store
+from halocline.fleet.store import Sighting, StaleEpochError, open_fleet_store
+from halocline.fleet.wire.session import SessionBegun
 
 HUDI = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8))), "halocline")
 TERMS = FleetTerms(lease=1000, margin=100)
@@ -313,9 +315,9 @@ def test_refusals_of_strangers_and_handshakes_are_written_down(store, clock):
             await asyncio.sleep(0.01)
 
     run(scenario, store, clock)
-    entry = store.audit(Query(refused_only=True))[0].audit
+    entry = store.audit(AuditQuery(refused_only=True))[0]
     assert (entry.actor, entry.action, entry.refused) == ("1.2.3.4", "handshake", "TOKEN_INVALID")
-    assert store.seen()[0].last.identity == "etl"
+    assert store.seen()[0].identity == "etl"
 
 
 def test_refusals_of_the_core_are_written_down_with_their_condition(store, clock):
@@ -323,7 +325,7 @@ def test_refusals_of_the_core_are_written_down_with_their_condition(store, clock
     one.take_over()
     effects = one.process(Join(report(levels=(1, 2)), 0))
     assert any(isinstance(effect, Refuse) for effect in effects)
-    assert store.audit(Query())[0].audit.refused == "INCOMPATIBLE_VERSION"
+    assert store.audit(AuditQuery())[0].refused == "INCOMPATIBLE_VERSION"
 
 
 def test_a_stale_write_is_an_error_of_its_own(store, clock):
@@ -354,11 +356,11 @@ def test_a_member_that_does_not_read_loses_its_session_and_not_our_memory():
         session = Session(Claimed, send, lambda: closed.append(True))
         sessions = Sessions()
         sessions.add(session)
-        session.put(b"first")
+        session.put(SessionBegun(1))
         flushing = asyncio.ensure_future(session.flush())
         await asyncio.sleep(0)
         for _ in range(1000):
-            session.put(b"more")
+            session.put(SessionBegun(1))
         waiting = len(session._waiting)
         flushing.cancel()
         return closed, waiting

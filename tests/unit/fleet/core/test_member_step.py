@@ -1,6 +1,7 @@
 """What a member knows, what its gates answer, and when it must stop."""
 
 import pytest
+from tests.support.fleet_runs import uses
 
 from halocline.fleet.core.effects import Admit, Announce, Refusal, Refuse, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Leave
@@ -21,8 +22,6 @@ from halocline.fleet.core.member_step import (
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.model.ground_truth import MemberMoment
 from halocline.fleet.model.invariants import check
-
-from .fleets import uses
 
 LEASE = 10
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from threading import Thread
 
 import pytest
+from tests.support.fleets import make_table, raise_to, running, until, users_of
 
 import halocline as hc
 from halocline.errors import DeniedError, IncompatibleError, InputError
 from halocline.fleet.member.connect import join_once
 from halocline.fleet.server.auth import Access, Grant, digest, rights
-from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.table import gatekeeper as front
 from halocline.table.gatekeeper import ALONE
-
-sys.path.insert(0, str(Path(__file__).parent))
-from wired_tables import make_table, raise_to, running, until, users_of
 
 
 class Conf:
@@ -46,7 +41,7 @@ def nobody_in_front():
 
 
 def members_of(admin):
-    return {each.identity: each for each in admin.ask("Members", pb.MembersRequest(), pb.MembersResponse).members}
+    return {each.identity: each for each in admin.members().members}
 
 
 def test_without_an_address_it_works_alone(tmp_path):
@@ -100,9 +95,8 @@ def test_tables_that_are_read_and_written_are_reported(fleet, tmp_path):
     with hc.connect(hosting.address, name="etl"):
         table = hc.Table.for_path(url)
         table.set_properties({"owner": "finance"})
-        until(
-            lambda: {use.operation for use in users_of(admin, url).get("etl", pb.Member()).tables} >= {"read", "write"}
-        )
+        done = {"read", "write"}
+        until(lambda: {use.operation for each in users_of(admin, url).values() for use in each.tables} >= done)
 
 
 def test_it_stands_in_front_of_the_process_until_it_is_closed(fleet):
@@ -189,7 +183,6 @@ def test_a_session_that_names_a_fleet_joins_it_when_a_table_is_opened(fleet, tmp
     finally:
         joined = front.install(ALONE)
         joined.close()
-        joined.client.close()
 
 
 def test_the_session_gives_the_name_and_the_role(fleet):
@@ -202,7 +195,6 @@ def test_the_session_gives_the_name_and_the_role(fleet):
     finally:
         joined = front.install(ALONE)
         joined.close()
-        joined.client.close()
 
 
 def test_connect_takes_the_address_and_a_name_from_the_session(fleet):
@@ -231,7 +223,6 @@ def test_a_fleet_that_is_not_there_does_not_keep_a_table_from_being_read(tmp_pat
     finally:
         joined = front.install(ALONE)
         joined.close()
-        joined.client.close()
 
 
 def test_a_thread_that_acts_for_somebody_does_not_join(fleet, tmp_path):

@@ -17,7 +17,7 @@ from halocline.errors import IncompatibleError, InputError
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import FleetTerms, LevelRange, Report
-from halocline.fleet.member.client import FleetClient
+from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Grant, Right, digest, rights
 from halocline.fleet.server.hosting import Config, address, embedded
 from halocline.fleet.server.http import body_of, require, service_of
@@ -94,8 +94,8 @@ def test_metrics_tell_levels_members_and_refusals():
     config = Config(store=":memory:", listen="127.0.0.1:0", http="127.0.0.1:0", settings=ServiceSettings(tick_s=0.05))
     with embedded(config) as hosting:
         report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
-        with FleetClient(hosting.address, report):
-            old = FleetClient(hosting.address, Report("old", 0, "hudi@0.12.0", supported={"hudi": LevelRange(4, 5)}))
+        with MemberLoop(hosting.address, report):
+            old = MemberLoop(hosting.address, Report("old", 0, "hudi@0.12.0", supported={"hudi": LevelRange(4, 5)}))
             with pytest.raises(IncompatibleError):
                 old.start()
             time.sleep(0.2)

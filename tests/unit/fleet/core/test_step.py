@@ -1,6 +1,7 @@
 """The frame of the core: taking over, committing first, and replaying."""
 
 import pytest
+from tests.support.fleet_runs import DELTA, HUDI, LEASE, MARGIN, Run, granted, key, refusal
 
 from halocline.errors import CONDITIONS, InternalError
 from halocline.fleet.core.draft import Draft
@@ -11,8 +12,6 @@ from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, applied
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.model.invariants import check
-
-from .fleets import DELTA, HUDI, LEASE, MARGIN, Run, granted, key, refusal
 
 
 def test_a_coordinator_that_has_not_taken_over_does_nothing():

@@ -1,6 +1,7 @@
 """Who is admitted, who stays, who counts, and for how long."""
 
 import pytest
+from tests.support.fleet_runs import DELTA, HUDI, LEASE, MARGIN, WINDOW, Run, granted, key, refusal, uses
 
 from halocline.errors import InputError
 from halocline.fleet.core.effects import Admit, CommitRecords, Refuse, Renew
@@ -9,8 +10,6 @@ from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.level import BlockerKind, plan_raise
 from halocline.fleet.core.members import who_needs, who_uses
 from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report
-
-from .fleets import DELTA, HUDI, LEASE, MARGIN, WINDOW, Run, granted, key, refusal, uses
 
 
 def test_an_admitted_member_learns_where_the_fleet_stands():

@@ -1,0 +1,392 @@
+"""What a fleet answers: values that an operator's program reads.
+
+Each class stands for one answer of the coordinator, or a part of one, at the moment it was asked. They are plain facts:
+no answer holds a connection, and asking again is the only way to see a change. Times end in `_ms` and are milliseconds,
+since 1970 or left to go; 0 means that there is none, as each field says. Words that a later coordinator may add to,
+such as phases and kinds, are text, so that an answer of a newer one can be read.
+
+`plain` gives the same facts as JSON values, `readable` a text with dates in place of milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from halocline.compat.terms import ProtocolChange
+from halocline.fleet.core.ladder_state import View
+from halocline.fleet.core.state import LevelRange, TableUse
+
+_MOMENT = re.compile(r"(?<=until )\d{13}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevel:
+    """A feature of the wire, and how much of it there is."""
+
+    name: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The coordinator's program: what it is, what it provides to clients and requires of them."""
+
+    product: str
+    version: str
+    provides: tuple[FeatureLevel, ...] = ()
+    requires: tuple[FeatureLevel, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TermsStatus:
+    """What the fleet agrees on; see `halocline.fleet.core.state.FleetTerms`."""
+
+    lease_ms: int
+    margin_ms: int
+    window_ms: int
+    development: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockerStatus:
+    """One thing in the way of a level.
+
+    Args:
+        kind: What kind of thing, as in `halocline.fleet.core.level.BlockerKind`.
+        who: The member, hold or ladder.
+        text: What is the matter.
+        fix: What it must upgrade to, or what to do.
+        speaks: False for a member that does not speak, which force gets past.
+        lease_left_ms: How long until a silent member stops blocking; 0 if it does not by itself.
+    """
+
+    kind: str
+    who: str
+    text: str
+    fix: str = ""
+    speaks: bool = True
+    lease_left_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStatus:
+    """A hold in force; `until_ms` is 0 if only a release ends it."""
+
+    ladder: str
+    name: str
+    level: int
+    until_ms: int
+    reason: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class DowngradeStatus:
+    """A downgrade that is under way, and the members it waits for."""
+
+    target: int
+    phase: str
+    free: bool
+    past_return: bool
+    started_ms: int
+    actor: str
+    reason: str
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LadderStatus:
+    """Where the fleet stands on a ladder.
+
+    Args:
+        ladder: Its name.
+        level: What every live member supports.
+        settled: What every live member is known to act under, or above.
+        limit: What gates open up to.
+        revision: Grows with every change that members are told.
+        policy: What makes the level rise now: `auto`, `manual`, or `hold` while it is held.
+        levels: All levels of the ladder.
+        next: The next level up; 0 at the top.
+        live: How many live members use it.
+        blockers: What is in the way of the next level.
+        holds: Those in force.
+        downgrade: The one under way, if there is one.
+    """
+
+    ladder: str
+    level: int
+    settled: int
+    limit: int
+    revision: int
+    policy: str
+    levels: tuple[int, ...] = ()
+    next: int = 0
+    live: int = 0
+    blockers: tuple[BlockerStatus, ...] = ()
+    holds: tuple[HoldStatus, ...] = ()
+    downgrade: DowngradeStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """The level that a table requires on its ladder, and since when."""
+
+    table: str
+    ladder: str
+    level: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStatus:
+    """Where a fleet stands, and who answers for it.
+
+    Example:
+        >>> from halocline.fleet.member.admin import AdminClient
+        >>> from halocline.fleet.server.hosting import embedded
+        >>> with embedded() as hosting, AdminClient(hosting.address) as fleet:
+        ...     fleet.describe().ladder("hudi").levels
+        (6, 8, 9)
+    """
+
+    server: ServerStatus
+    epoch: int
+    clock_ms: int
+    terms: TermsStatus
+    ladders: tuple[LadderStatus, ...]
+    tables: tuple[TableStatus, ...]
+    coordinator: str
+    store: str
+    active_since_ms: int
+
+    def ladder(self, name: str) -> LadderStatus:
+        """Where it stands on that ladder; KeyError if it has none of that name."""
+        return {each.ladder: each for each in self.ladders}[name]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """A member of the fleet, with what its last heartbeat said.
+
+    Args:
+        identity: Names it across restarts.
+        incarnation: Its life; 0 for one that does not speak.
+        release: What works on tables, as `product@version`.
+        role: What it does, e.g. `reader`.
+        provenance: How the fleet knows of it.
+        supported: The range of levels per ladder.
+        features: What it provides.
+        needs: What it requires of the fleet's services.
+        development: Whether it is a build that was not released.
+        tables: The tables it uses.
+        since_ms: When it joined or was first noted.
+        last_seen_ms: When a member that does not speak was last seen; 0 if never.
+        lease_left_ms: How long its lease runs; 0 without one.
+        views: What it acts under, per ladder.
+        removed: Whether an operator took it out.
+        live: Whether it counts.
+        client: The program that speaks for it, as `product@version`.
+    """
+
+    identity: str
+    incarnation: int
+    release: str
+    role: str
+    provenance: str
+    supported: Mapping[str, LevelRange] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    development: bool = False
+    tables: tuple[TableUse, ...] = ()
+    since_ms: int = 0
+    last_seen_ms: int = 0
+    lease_left_ms: int = 0
+    views: Mapping[str, View] = field(default_factory=dict)
+    removed: bool = False
+    live: bool = True
+    client: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenClient:
+    """A client that made handshakes of one kind: the last one, the first time, and how often.
+
+    Args:
+        identity: Who called.
+        client: The program that spoke, as `product@version`.
+        release: What it said works on tables.
+        role: What it does.
+        outcome: `joined`, `greeted`, or the condition with which it was refused.
+        first_ms: When it first called.
+        last_ms: When it last called.
+        times: How often.
+        requires: What it required of the coordinator.
+    """
+
+    identity: str
+    client: str
+    release: str
+    role: str
+    outcome: str
+    first_ms: int
+    last_ms: int
+    times: int
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMembers:
+    """The members, and on request every client that ever made a handshake."""
+
+    members: tuple[MemberStatus, ...] = ()
+    sightings: tuple[SeenClient, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableUsers:
+    """The members that use a table, and the level it requires per ladder."""
+
+    members: tuple[MemberStatus, ...] = ()
+    levels: tuple[TableStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedMember:
+    """A member that blocks a feature or would break, why, and what it must upgrade to."""
+
+    who: str
+    release: str
+    text: str
+    fix: str
+    provenance: str
+    last_seen_ms: int = 0
+    tables: tuple[TableUse, ...] = ()
+    live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedMembers:
+    """The members that are affected, of how many that were checked."""
+
+    affected: tuple[AffectedMember, ...]
+    checked: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPlan:
+    """What raising a level would meet, or letting one fall would take.
+
+    Args:
+        ladder: The ladder.
+        level: Where the fleet stands.
+        target: Where it would stand.
+        blockers: What is in the way; nothing if it can be done.
+        checked: The members that were checked for a raise.
+        free: Of a downgrade: whether no data needs cleaning.
+        tables: Of a downgrade: the tables that are above the target.
+        waiting: Of a downgrade: the members that have not closed their gates.
+    """
+
+    ladder: str
+    level: int
+    target: int
+    blockers: tuple[BlockerStatus, ...] = ()
+    checked: tuple[str, ...] = ()
+    free: bool = False
+    tables: tuple[TableStatus, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What a command led to: one line for each entry in the audit log, and the coordinator's epoch."""
+
+    epoch: int
+    decisions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BreakQuery:
+    """Which members would break if the services lost a feature, a ladder's level rose, or a table changed."""
+
+    remove: str = ""
+    ladder: str = ""
+    level: int = 0
+    change: ProtocolChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """Which entries of the audit log to show, newest first; empty fields do not limit.
+
+    Args:
+        actor: Who asked for it.
+        action: What was decided, e.g. `raise`.
+        subject: About whom or what, e.g. `hudi=8`.
+        refused_only: Whether to leave out what was done.
+        since_ms: Not before this time.
+        before: Only entries with a lower number.
+        limit: At most so many.
+    """
+
+    actor: str = ""
+    action: str = ""
+    subject: str = ""
+    refused_only: bool = False
+    since_ms: int = 0
+    before: int = 0
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One entry of the audit log; `refused` is the condition code if it was refused."""
+
+    number: int
+    at_ms: int
+    epoch: int
+    actor: str
+    action: str
+    subject: str
+    detail: str = ""
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntries:
+    """Entries of the audit log, newest first."""
+
+    entries: tuple[AuditEntry, ...] = ()
+
+
+def plain(answer: Any) -> Any:
+    """An answer as JSON values: camel case names, empty fields included.
+
+    Example:
+        >>> plain(CommandResult(3, ("raise hudi=8",)))
+        {'epoch': 3, 'decisions': ['raise hudi=8']}
+    """
+    if is_dataclass(answer):
+        return {_camel(each.name): plain(getattr(answer, each.name)) for each in fields(answer)}
+    if isinstance(answer, Mapping):
+        return {key: plain(value) for key, value in sorted(answer.items())}
+    return [plain(each) for each in answer] if isinstance(answer, tuple) else answer
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def readable(text: str) -> str:
+    """A text of the core with its times, which are milliseconds there, as dates.
+
+    Example:
+        >>> readable("held at 6 until 1796083200000 or a release")
+        'held at 6 until 2026-12-01 00:00:00 or a release'
+    """
+    return _MOMENT.sub(lambda found: str(datetime.fromtimestamp(int(found[0]) // 1000, UTC).replace(tzinfo=None)), text)

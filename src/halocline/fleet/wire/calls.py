@@ -1,0 +1,227 @@
+"""The calls of a fleet: for each its path, and how its request and its answer become bytes and back.
+
+Both ends go by this table: a client encodes a value, a coordinator decodes and checks it, and the answer takes the same
+way back. No other room of the package sees the messages in between.
+
+`SESSION` is the one call that this does not describe in full: what travels in a session depends on whose it is, see
+`halocline.fleet.wire.messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from google.protobuf.message import Message
+
+from halocline.errors import InputError
+from halocline.fleet.answers import (
+    AffectedMembers,
+    AuditEntries,
+    CommandResult,
+    FleetMembers,
+    FleetStatus,
+    LevelPlan,
+    TableUsers,
+)
+from halocline.fleet.core.events import CancelDowngrade, CleanDowngrade, FinishDowngrade
+from halocline.fleet.wire import messages, requests
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.values import from_message, to_message
+
+SERVICES: Final = ("halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin")
+"""What members call, and what operators call."""
+
+CHUNK: Final = 256 * 1024
+"""Bytes of a backup that travel in one piece."""
+
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
+_V = TypeVar("_V")
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[_V]):
+    """How a value becomes bytes, and back; what cannot be such a value is an `InputError` in either direction."""
+
+    encode: Callable[[_V], bytes]
+    decode: Callable[[bytes], _V]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[_Q, _A]):
+    """One call.
+
+    Args:
+        service: The service it belongs to.
+        name: What it is called there.
+        request: How what is asked travels.
+        answer: How the answer does.
+    """
+
+    service: str
+    name: str
+    request: Codec[_Q]
+    answer: Codec[_A]
+
+    @property
+    def path(self) -> str:
+        """Where it is found."""
+        return f"/{self.service}/{self.name}"
+
+
+class LadderLevel(NamedTuple):
+    """A level of a ladder."""
+
+    ladder: str
+    level: int
+
+
+class Chunk(NamedTuple):
+    """A piece of a backup; the reason comes with the first piece of an import."""
+
+    data: bytes
+    reason: str = ""
+
+
+def _codec(kind: type[_M], decode: Callable[[_M], _V], encode: Callable[[_V], _M] | None = None) -> Codec[_V]:
+    message: Any = encode or partial(to_message, kind=kind)
+
+    def encoded(value: _V) -> bytes:
+        try:
+            data: bytes = message(value).SerializeToString()
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{value} cannot be sent: {error}") from error
+        return data
+
+    return Codec(encoded, lambda data: decode(messages.parsed(kind, data)))
+
+
+def _same(kind: type[Message], value: type[_V]) -> Codec[_V]:
+    """A value that has the fields of its message, from a peer that is trusted."""
+    return _codec(kind, lambda message: from_message(message, value))
+
+
+def _empty(kind: type[Message]) -> Codec[None]:
+    return _codec(kind, lambda _: None, lambda _: kind())
+
+
+_FLEET, _ADMIN = SERVICES
+_LEVEL: Final = _codec(pb.LevelRequest, lambda it: LadderLevel(messages.ladder_name(it.ladder), it.level))
+_RESULT: Final = _same(pb.CommandResponse, CommandResult)
+_PLAN: Final = _same(pb.Plan, LevelPlan)
+_AFFECTED: Final = _same(pb.AffectedResponse, AffectedMembers)
+_CHUNK: Final = _codec(
+    pb.Chunk, lambda it: Chunk(it.data, it.reason), lambda it: pb.Chunk(data=it.data, reason=it.reason)
+)
+
+# What members call.
+
+HANDSHAKE: Final = Call(
+    _FLEET,
+    "Handshake",
+    _codec(pb.HandshakeRequest, messages.greeting, messages.to_greeting),
+    _codec(pb.HandshakeResponse, messages.welcome, messages.to_welcome),
+)
+SESSION: Final = f"/{_FLEET}/Session"
+LEAVE: Final = Call(_FLEET, "Leave", _empty(pb.LeaveRequest), _empty(pb.LeaveResponse))
+MOVE_TABLE: Final = Call(_FLEET, "MoveTable", _codec(pb.MoveTableRequest, requests.move_table), _RESULT)
+TABLE_USERS: Final = Call(
+    _FLEET,
+    "TableUsers",
+    _codec(
+        pb.TableUsersRequest,
+        lambda it: messages.table_url(it.table),
+        lambda table: pb.TableUsersRequest(table=table),
+    ),
+    _same(pb.TableUsersResponse, TableUsers),
+)
+
+# Questions of operators.
+
+DESCRIBE: Final = Call(_ADMIN, "Describe", _empty(pb.DescribeRequest), _same(pb.DescribeResponse, FleetStatus))
+MEMBERS: Final = Call(
+    _ADMIN,
+    "Members",
+    _codec(pb.MembersRequest, lambda it: it.all, lambda also_past: pb.MembersRequest(all=also_past)),
+    _same(pb.MembersResponse, FleetMembers),
+)
+WHO_BLOCKS: Final = Call(
+    _ADMIN,
+    "WhoBlocks",
+    _codec(
+        pb.WhoBlocksRequest,
+        lambda it: messages.bounded("feature", it.feature, 128),
+        lambda feature: pb.WhoBlocksRequest(feature=feature),
+    ),
+    _AFFECTED,
+)
+WHO_BREAKS: Final = Call(
+    _ADMIN, "WhoBreaks", _codec(pb.WhoBreaksRequest, requests.break_query, requests.to_break_query), _AFFECTED
+)
+PLAN_RAISE: Final = Call(_ADMIN, "PlanRaise", _LEVEL, _PLAN)
+PLAN_DOWNGRADE: Final = Call(_ADMIN, "PlanDowngrade", _LEVEL, _PLAN)
+AUDIT: Final = Call(
+    _ADMIN, "Audit", _codec(pb.AuditRequest, requests.audit_query), _same(pb.AuditResponse, AuditEntries)
+)
+
+# Commands of operators.
+
+RAISE: Final = Call(_ADMIN, "Raise", _codec(pb.RaiseRequest, requests.raise_level), _RESULT)
+SET_POLICY: Final = Call(_ADMIN, "SetPolicy", _codec(pb.SetPolicyRequest, requests.set_policy), _RESULT)
+PLACE_HOLD: Final = Call(_ADMIN, "PlaceHold", _codec(pb.PlaceHoldRequest, requests.place_hold), _RESULT)
+RELEASE_HOLD: Final = Call(_ADMIN, "ReleaseHold", _codec(pb.ReleaseHoldRequest, requests.release_hold), _RESULT)
+START_DOWNGRADE: Final = Call(_ADMIN, "StartDowngrade", _codec(pb.DowngradeRequest, requests.start_downgrade), _RESULT)
+CLEAN_DOWNGRADE: Final = Call(
+    _ADMIN, "CleanDowngrade", _codec(pb.DowngradeRequest, partial(requests.downgrade_phase, CleanDowngrade)), _RESULT
+)
+FINISH_DOWNGRADE: Final = Call(
+    _ADMIN, "FinishDowngrade", _codec(pb.DowngradeRequest, partial(requests.downgrade_phase, FinishDowngrade)), _RESULT
+)
+CANCEL_DOWNGRADE: Final = Call(
+    _ADMIN, "CancelDowngrade", _codec(pb.DowngradeRequest, partial(requests.downgrade_phase, CancelDowngrade)), _RESULT
+)
+DECLARE_LADDER: Final = Call(
+    _ADMIN,
+    "DeclareLadder",
+    _codec(pb.DeclareLadderRequest, requests.declare_ladder, requests.to_declare_ladder),
+    _RESULT,
+)
+OBSERVE: Final = Call(_ADMIN, "Observe", _codec(pb.ObserveRequest, requests.observe), _RESULT)
+REMOVE_MEMBER: Final = Call(_ADMIN, "RemoveMember", _codec(pb.RemoveMemberRequest, requests.remove_member), _RESULT)
+SET_TERMS: Final = Call(_ADMIN, "SetTerms", _codec(pb.SetTermsRequest, requests.set_terms), _RESULT)
+
+# Backup, in pieces.
+
+EXPORT: Final = Call(_ADMIN, "Export", _empty(pb.ExportRequest), _CHUNK)
+IMPORT: Final = Call(_ADMIN, "Import", _CHUNK, _RESULT)
+
+UNARY: Final[tuple[Call[Any, Any], ...]] = (
+    HANDSHAKE,
+    LEAVE,
+    MOVE_TABLE,
+    TABLE_USERS,
+    DESCRIBE,
+    MEMBERS,
+    WHO_BLOCKS,
+    WHO_BREAKS,
+    PLAN_RAISE,
+    PLAN_DOWNGRADE,
+    AUDIT,
+    RAISE,
+    SET_POLICY,
+    PLACE_HOLD,
+    RELEASE_HOLD,
+    START_DOWNGRADE,
+    CLEAN_DOWNGRADE,
+    FINISH_DOWNGRADE,
+    CANCEL_DOWNGRADE,
+    DECLARE_LADDER,
+    OBSERVE,
+    REMOVE_MEMBER,
+    SET_TERMS,
+)
+"""The calls with one request and one answer; `SESSION`, `EXPORT` and `IMPORT` are streams."""

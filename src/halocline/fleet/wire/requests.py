@@ -1,0 +1,208 @@
+"""What members and operators ask of a coordinator, checked as it arrives.
+
+A request that is to change something becomes a command of the core (`halocline.fleet.core.events`). Its actor is empty:
+who asks is known from the token, and the coordinator fills it in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from halocline.compat.protocol import Protocol
+from halocline.compat.terms import ProtocolChange, Terms
+from halocline.errors import InputError
+from halocline.fleet.answers import AuditQuery, BreakQuery
+from halocline.fleet.core.events import (
+    CancelDowngrade,
+    CleanDowngrade,
+    DeclareLadder,
+    FinishDowngrade,
+    MoveTable,
+    Observe,
+    PlaceHold,
+    Raise,
+    ReleaseHold,
+    RemoveMember,
+    SetPolicy,
+    SetTerms,
+    StartDowngrade,
+)
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.state import FleetTerms, Provenance
+from halocline.fleet.wire.messages import (
+    LONGEST_RELEASE,
+    MOST_FEATURES,
+    MOST_LADDERS,
+    bounded,
+    chosen,
+    counted,
+    feature_name,
+    ladder_name,
+    level_number,
+    matched,
+    ranges,
+    table_url,
+    table_uses,
+)
+from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.values import from_message
+
+MOST_RUNGS: Final = 256
+LONGEST_PROTOCOL: Final = 10_000
+_Downgrade = CleanDowngrade | FinishDowngrade | CancelDowngrade
+_D = TypeVar("_D", bound=_Downgrade)
+
+# Questions.
+
+
+def break_query(message: pb.WhoBreaksRequest) -> BreakQuery:
+    """Which members would break."""
+    if sum(map(bool, (message.remove, message.ladder, message.HasField("change")))) != 1:
+        raise InputError("ask for one of these: a feature to be removed, a ladder and its level, a table's change")
+    if message.remove:
+        return BreakQuery(remove=bounded("feature", message.remove, 128))
+    if message.ladder:
+        return BreakQuery(ladder=ladder_name(message.ladder), level=message.level)
+    change = message.change
+    before = _table_terms(change.before) if change.HasField("before") else None
+    return BreakQuery(change=ProtocolChange(table_url(change.table), before, _table_terms(change.after)))
+
+
+def to_break_query(query: BreakQuery) -> pb.WhoBreaksRequest:
+    """Which members would break, for the wire."""
+    changed = None
+    if query.change is not None:
+        before, after = query.change.before, query.change.after
+        changed = pb.TableChange(table=query.change.table, after=_to_table_terms(after))
+        if before is not None:
+            changed.before.CopyFrom(_to_table_terms(before))
+    return pb.WhoBreaksRequest(remove=query.remove, ladder=query.ladder, level=query.level, change=changed)
+
+
+def _table_terms(message: pb.TableTerms) -> Terms:
+    protocol = Protocol.parse(bounded("protocol", message.protocol, LONGEST_PROTOCOL))
+    in_use = counted("features", message.in_use, MOST_FEATURES)
+    return Terms(protocol, frozenset(feature_name(name) for name in in_use))
+
+
+def _to_table_terms(terms: Terms) -> pb.TableTerms:
+    return pb.TableTerms(protocol=str(terms.protocol), in_use=sorted(terms.in_use or ()))
+
+
+def audit_query(message: pb.AuditRequest) -> AuditQuery:
+    """Which entries of the audit log."""
+    query = from_message(message, AuditQuery)
+    return replace(
+        query,
+        actor=query.actor[:200],
+        action=query.action[:40],
+        subject=query.subject[:1000],
+        limit=query.limit or 100,
+    )
+
+
+# Commands.
+
+
+def raise_level(message: pb.RaiseRequest) -> Raise:
+    """A level to be raised."""
+    return Raise(ladder_name(message.ladder), message.level, "", bounded("reason", message.reason), message.force)
+
+
+def set_policy(message: pb.SetPolicyRequest) -> SetPolicy:
+    """What makes a level rise."""
+    policy = chosen(Policy, "policy", message.policy)
+    return SetPolicy(ladder_name(message.ladder), policy, "", bounded("reason", message.reason))
+
+
+def place_hold(message: pb.PlaceHoldRequest) -> PlaceHold:
+    """A level to be held."""
+    name, reason = matched("hold", message.name), bounded("reason", message.reason)
+    return PlaceHold(ladder_name(message.ladder), name, reason, "", message.level or None, message.until_ms or None)
+
+
+def release_hold(message: pb.ReleaseHoldRequest) -> ReleaseHold:
+    """A hold to be ended."""
+    name, reason = bounded("hold", message.name, 64), bounded("reason", message.reason)
+    return ReleaseHold(ladder_name(message.ladder), name, "", reason)
+
+
+def start_downgrade(message: pb.DowngradeRequest) -> StartDowngrade:
+    """Gates to be closed."""
+    return StartDowngrade(ladder_name(message.ladder), message.target, "", bounded("reason", message.reason))
+
+
+def downgrade_phase(kind: type[_D], message: pb.DowngradeRequest) -> _D:
+    """The next phase of a downgrade, or its end."""
+    return kind(ladder_name(message.ladder), "", bounded("reason", message.reason))
+
+
+def declare_ladder(message: pb.DeclareLadderRequest) -> DeclareLadder:
+    """A ladder, or rungs on top of one."""
+    rungs = tuple(_rung(each) for each in counted("rungs", message.rungs, MOST_RUNGS))
+    policy = chosen(Policy, "policy", message.policy or Policy.MANUAL)
+    return DeclareLadder(Ladder(ladder_name(message.name), rungs), "", message.level or None, policy)
+
+
+def _rung(message: pb.Rung) -> Rung:
+    return Rung(
+        level_number(message.level),
+        tuple(
+            (ladder_name(each.ladder), level_number(each.level))
+            for each in counted("requirements", message.requires, MOST_LADDERS)
+        ),
+        message.changes_data,
+        frozenset(feature_name(name) for name in counted("features", message.features, MOST_FEATURES)),
+        tuple(bounded("release", each, LONGEST_RELEASE) for each in counted("releases", message.provided_by, 64)),
+        bounded("summary", message.summary),
+    )
+
+
+def to_declare_ladder(command: DeclareLadder) -> pb.DeclareLadderRequest:
+    """A ladder for the wire."""
+    rungs = [
+        pb.Rung(
+            level=rung.level,
+            requires=[pb.Requirement(ladder=name, level=level) for name, level in rung.requires],
+            changes_data=rung.changes_data,
+            features=sorted(rung.features),
+            provided_by=rung.provided_by,
+            summary=rung.summary,
+        )
+        for rung in command.ladder.rungs
+    ]
+    level, policy = command.level or 0, command.policy
+    return pb.DeclareLadderRequest(name=command.ladder.name, rungs=rungs, level=level, policy=policy)
+
+
+def observe(message: pb.ObserveRequest) -> Observe:
+    """A member that does not speak."""
+    return Observe(
+        message.identity,
+        bounded("release", message.release, LONGEST_RELEASE),
+        chosen(Provenance, "provenance", message.provenance),
+        "",
+        message.seen_ms or None,
+        ranges(message.supported),
+        table_uses(message.tables),
+        matched("role", message.role or "reader"),
+    )
+
+
+def remove_member(message: pb.RemoveMemberRequest) -> RemoveMember:
+    """A member to be taken out."""
+    return RemoveMember(message.identity, "", bounded("reason", message.reason), message.force)
+
+
+def set_terms(message: pb.SetTermsRequest) -> SetTerms:
+    """What the fleet is to agree on; what it provides is the coordinator's own business."""
+    asked = message.terms
+    terms = FleetTerms(asked.lease_ms, asked.margin_ms, asked.window_ms, asked.development)
+    return SetTerms(terms, "", bounded("reason", message.reason))
+
+
+def move_table(message: pb.MoveTableRequest) -> MoveTable:
+    """The level that a table requires after its migration."""
+    return MoveTable(table_url(message.table), ladder_name(message.ladder), message.level, "")
