@@ -16,8 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline._version import __version__ as __version__
+from halocline.table import joining
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from halocline.compat.history import History
     from halocline.compat.protocol import Protocol
     from halocline.compat.release import Release
@@ -25,7 +28,9 @@ if TYPE_CHECKING:
     from halocline.errors import HaloclineError, IncompatibleError
     from halocline.fleet.member.connect import connect
     from halocline.spans import Span, SpanSet
+    from halocline.spark.session.settings import Settings
     from halocline.table import Table
+    from halocline.table.gatekeeper import Gatekeeper
     from halocline.versions import Version
 
 __all__ = [
@@ -57,6 +62,15 @@ _HOMES: Final = {
     "can": "halocline.compat.verdict",
     "connect": "halocline.fleet.member.connect",
 }
+
+
+def _join(settings: Settings, release: str, spark: SparkSession | None, short_lived: bool) -> Gatekeeper | None:
+    from halocline.fleet.member.connect import join_once
+
+    return join_once(settings, release, spark, short_lived)
+
+
+joining.register(_join)
 
 
 def __getattr__(name: str) -> Any:

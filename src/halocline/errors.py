@@ -31,7 +31,7 @@ Each error carries a stable *condition* code for programs, both *sides* of the m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -289,3 +289,17 @@ class DeniedError(HaloclineError):
 
 class InternalError(HaloclineError):
     """A bug in Halocline: the message says what was found, please report it."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is most like another, for messages; empty if none is.
+
+    Example:
+        >>> nearest("versionAsOff", ["versionAsOf", "timestampAsOf"])
+        'versionAsOf'
+    """
+    from difflib import get_close_matches
+
+    folded = {each.casefold(): each for each in known}
+    found = get_close_matches(name.casefold(), folded, n=1)
+    return folded[found[0]] if found else ""

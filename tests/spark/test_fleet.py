@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
@@ -13,8 +14,10 @@ import halocline as hc
 from halocline.errors import ConflictError, IncompatibleError
 from halocline.fleet.answers import MemberStatus
 from halocline.fleet.member.admin import AdminClient
+from halocline.source.data_source import register
+from halocline.spark.session.settings import Settings
 from halocline.table import gatekeeper as front
-from halocline.table.gatekeeper import ALONE
+from halocline.table.gatekeeper import ALONE, Alone
 
 
 @pytest.fixture
@@ -129,3 +132,95 @@ def test_a_feature_goes_on_and_off_while_emulated_releases_read_and_write(fleet,
     assert failed == []
     assert wrong == []
     assert orders.can("deltalake@1.0.2", "read").ok
+
+
+# ---------------------------------------------------------------------- the other doors
+
+
+@pytest.fixture
+def member(fleet, spark):
+    """The driver as a member, whose session's data source belongs to the fleet as well."""
+    hosting, admin = fleet
+    with hc.connect(hosting.address, name="nightly", spark=spark) as joined:
+        yield joined, admin
+    register(spark, Settings())
+
+
+def seen(admin: AdminClient, table: hc.Table) -> set[str]:
+    """What the processes of the data source were seen to do."""
+    found = users(admin, table)
+    return {use.operation for use in found["nightly.source"].tables} if "nightly.source" in found else set()
+
+
+def test_reads_and_writes_of_the_data_source_are_reported(member, orders, spark):
+    _, admin = member
+    source = spark.read.format("halocline").load(orders.url)
+    assert source.count() == 100
+    until(lambda: "read" in seen(admin, orders))
+    source.limit(1).write.format("halocline").mode("append").save(orders.url)
+    until(lambda: "write" in seen(admin, orders))
+    assert users(admin, orders)["nightly.source"].release == f"halocline@{hc.__version__}"
+    assert orders.to_df().count() == 101
+
+
+def test_streams_of_the_data_source_are_reported(member, orders, spark, tmp_path):
+    _, admin = member
+    target = hc.Table.create(tmp_path / "copy", "id BIGINT, amount BIGINT", spark)
+    read = spark.readStream.format("halocline").load(orders.url)
+    write = read.writeStream.format("halocline").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    write.trigger(availableNow=True).start(target.url).awaitTermination()
+    assert target.to_df().count() == 100
+    until(lambda: "read.stream" in seen(admin, orders))
+    until(lambda: "write" in seen(admin, target))
+
+
+@pytest.mark.usefixtures("member")
+def test_the_data_source_asks_the_gate_before_it_creates_a_table_with_a_feature(spark, tmp_path):
+    rows = spark.sql("SELECT TIMESTAMP_NTZ'2026-11-01 12:00:00' AS at")
+    with pytest.raises(Exception, match="GATE_CLOSED"):
+        rows.write.format("halocline").mode("append").save(str(tmp_path / "new"))
+    assert not hc.Table.is_table(tmp_path / "new")
+
+
+def test_a_release_that_the_fleet_refuses_does_not_read_through_the_data_source(fleet, orders, spark):
+    hosting, admin = fleet
+    raise_to(admin, 4)
+    options = {"halocline.fleet": hosting.address, "halocline.release": "deltalake@1.0.2"}
+    with pytest.raises(Exception, match="level 4"):
+        spark.read.format("halocline").options(**options).load(orders.url).count()
+
+
+VERBS = {
+    "append": lambda t, df: t.append(df),
+    "append_batch": lambda t, df: t.append_batch(df, 1, app_id="q"),
+    "create": lambda t, df: hc.Table.create(f"{t.url}-more", df),
+    "delete": lambda t, df: t.delete("id < 10"),
+    "merge": lambda t, df: t.merge(df, "t.id = s.id").when_not_matched_insert_all().execute(),
+    "optimize": lambda t, df: t.optimize().execute_compaction(),
+    "optimize in another order": lambda t, df: t.optimize().execute_z_order_by("id"),
+    "overwrite": lambda t, df: t.overwrite(df, where="id >= 50"),
+    "update": lambda t, df: t.update({"amount": "0"}, "id < 10"),
+}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_verbs_that_change_rows_are_operations(orders, spark, name):
+    class Watching(Alone):
+        def __init__(self) -> None:
+            self.begun: list[str] = []
+            self.outside: list[str] = []
+
+        @contextmanager
+        def operation(self, name):
+            self.begun.append(name)
+            with super().operation(name) as operation:
+                yield operation
+
+        def note_use(self, table, operation):
+            if operation.startswith("write") and not self.begun:
+                self.outside.append(operation)
+
+    with front.acting(Watching()) as watching:
+        VERBS[name](orders, spark.range(60, 70, 1, 1).selectExpr("id", "id * 3 AS amount"))
+    assert len(watching.begun) == 1
+    assert watching.outside == []

@@ -30,7 +30,7 @@ def show(
     from halocline.formats.delta.maintain.lint import fix as repair
     from halocline.formats.delta.maintain.lint import lint
     from halocline.storage import open_store
-    from halocline.table import gatekeeper
+    from halocline.table.delta.opened import Opened
 
     store = open_store(table)
     clients = [Client(Release.parse(each)) for each in client or ()]
@@ -39,7 +39,9 @@ def show(
         emit(output, report.to_dict(), *_report(table, report))
         return FINE if report.clean else INCOMPATIBLE
 
-    fixed = repair(store, gatekeeper.approval_for(store.root), clients=clients)
+    opened = Opened(store)
+    with opened.operation("repair"):
+        fixed = repair(store, opened.approve, clients=clients)
     emit(output, {"table": store.root, **fixed.to_dict()}, *_fixed(table, fixed))
     return FINE if not fixed.left else INCOMPATIBLE
 

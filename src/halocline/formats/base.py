@@ -1,4 +1,4 @@
-"""Which table format lies at a place.
+"""What every table format offers: which one lies at a place, and what a version of a table is to whoever opens it.
 
 A format shows by its log: a folder with a file that every table of that format has. Looking costs one short listing
 per format. A folder without any is no table, which is an error with a name; one with several is a table in the middle
@@ -10,12 +10,38 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol, Self
 
+from halocline.compat.protocol import Protocol as TableProtocol
 from halocline.errors import InputError, NotFoundError
 from halocline.formats.hudi import properties
 from halocline.formats.log.names import LOG_FOLDERS
 from halocline.storage.base import Store
+
+
+class TableVersion(Protocol):
+    """A version of a table, opened behind the gate: what every format says of it."""
+
+    @property
+    def store(self) -> Store:
+        """Where the table lies."""
+
+    @property
+    def version(self) -> int:
+        """The number of the version."""
+
+    @property
+    def protocol(self) -> TableProtocol:
+        """What the table requires at this version."""
+
+    def reopened(self, operation: str) -> Self:
+        """The same version for another operation, behind the gate once more."""
+
+    def is_newest(self) -> bool:
+        """Whether no later version has been committed meanwhile."""
+
+    def at_level(self, level: int) -> Self:
+        """The same version, used at a level of its format's ladder and no higher."""
 
 
 class TableFormat(StrEnum):

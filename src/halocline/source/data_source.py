@@ -7,14 +7,15 @@ DataFrame stands for the version that was the newest when it was analysed: made,
 Spark finds the source by itself when Halocline is installed where Spark runs, through the module `pyspark_halocline`.
 Where it does not, `register(spark)` makes it known to a session.
 
-What Spark runs of a source, it runs outside of the session: settings are taken from options alone, and no SQL can be
-evaluated. Tables whose rules need SQL are written with `Table.append`.
+What Spark runs of a source, it runs outside of the session: settings are taken from options, or from those that the
+session had when the source was registered, and no SQL can be evaluated. Tables whose rules need SQL are written with
+`Table.append`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -33,6 +34,8 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.source.options import LATEST, SourceOptions
 from halocline.source.writer import RowSink, Written
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
+from halocline.spark.session.session import remembered
+from halocline.spark.session.settings import Settings
 from halocline.spark.types.columns import spark_schema
 
 if TYPE_CHECKING:
@@ -42,22 +45,40 @@ if TYPE_CHECKING:
 NAME = "halocline"
 
 
-def register(spark: SparkSession) -> None:
-    """Makes the source known to a session.
+def register(spark: SparkSession, settings: Settings | None = None) -> None:
+    """Makes the source known to a session, with settings that hold unless options say otherwise.
+
+    Args:
+        spark: The session.
+        settings: The settings; those that the session has now if not given.
 
     Example:
         >>> register(spark)  # doctest: +SKIP
         >>> spark.read.format("halocline").load("lake/orders").show()  # doctest: +SKIP
     """
-    spark.dataSource.register(HaloclineSource)
+    given = (settings or Settings.read(spark=spark)).given()
+    registered: list[dict[str, str]] = remembered(spark, "data source", list)
+    if given in registered:
+        return
+    # A class of its own carries the settings to the processes in which Spark runs the source.
+    source = type(HaloclineSource.__name__, (HaloclineSource,), {"session_settings": given})
+    spark.dataSource.register(source)
+    registered[:] = [given]
 
 
 class HaloclineSource(DataSource):
-    """The data source. Spark makes it; see `halocline.source.options` for its options."""
+    """The data source. Spark makes it; see `halocline.source.options` for its options.
+
+    Attributes:
+        session_settings: The settings that hold unless options say otherwise.
+    """
+
+    session_settings: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._asked = SourceOptions.read(dict(options))
+        session = {name.lower(): value for name, value in self.session_settings.items()}
+        self._asked = SourceOptions.read({**session, **options})
         self._version: int | None = None
 
     @classmethod

@@ -30,13 +30,12 @@ from datetime import datetime, tzinfo
 from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
-from halocline.compat.release import Release
 from halocline.errors import InputError
-from halocline.formats.delta.snapshot.access import UNCHECKED
-from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
-from halocline.spark.session.settings import NAMES, PREFIX, Settings
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.session.settings import PREFIX, Settings
 from halocline.storage import open_store
 from halocline.storage.base import Store
+from halocline.table.delta.opened import Opened
 
 T = TypeVar("T")
 
@@ -110,12 +109,10 @@ class SourceOptions:
         """
         given = _Given(options)
         zone = _zone(given.text("timezone") or "UTC")
-        names = {name.lower(): name for name in NAMES}
-        settings = {names.get(key, key): value for key, value in options.items() if key.startswith(PREFIX)}
         rest = {key: value for key, value in options.items() if key not in _OWN and not key.startswith(PREFIX)}
         found = SourceOptions(
             path=_path(options),
-            settings=Settings.read(settings),
+            settings=Settings.read(options),
             store_options=rest,
             version=given.number("versionAsOf"),
             timestamp_ms=given.time("timestampAsOf", zone),
@@ -141,34 +138,19 @@ class SourceOptions:
         _check_one_of(found.ending_version, found.ending_ms, "endingVersion", "endingTimestamp")
         return found
 
-    @property
-    def release(self) -> Release:
-        """Who acts; Halocline itself unless set otherwise."""
-        if not self.settings.check_enabled:
-            return UNCHECKED
-        return own_release() if self.settings.release is None else Release.parse(self.settings.release)
+    def opened(self, store: Store | None = None) -> Opened:
+        """The table, opened in the process in which Spark plans or commits for the source."""
+        place = store or open_store(self.path, self.store_options)
+        return Opened(place, settings=self.settings, zone=self.zone, short_lived=True)
 
-    def store(self) -> Store:
-        """Where the table lies."""
-        return open_store(self.path, self.store_options)
-
-    def snapshot(
-        self, operation: str, *, version: int | None = None, timestamp_ms: int | None = None, store: Store | None = None
-    ) -> Snapshot:
+    def snapshot(self, operation: str, *, version: int | None = None, timestamp_ms: int | None = None) -> Snapshot:
         """The table at a version or time, the newest if neither is given, behind the gate.
 
         Raises:
             IncompatibleError: The release that acts lacks a feature that the table requires.
             NotFoundError: There is no table, or no such version.
         """
-        return Snapshot.load(
-            store or self.store(),
-            version=version,
-            timestamp_ms=timestamp_ms,
-            release=self.release,
-            operation=operation,
-            legacy_protocol=self.settings.allow_missing_protocol,
-        )
+        return self.opened().snapshot(operation, version=version, timestamp=timestamp_ms)
 
 
 class _Given:

@@ -8,8 +8,8 @@ No SQL can be evaluated where this runs, so a table with rules or columns that n
 generated and identity columns, defaults, char and varchar) is refused with the way to write it: `Table.append`.
 NOT NULL is checked. A table that does not exist is created with the least protocol its columns need.
 
-A fleet is not asked before a table is created here: its member is the driver, and this runs outside of it. Where that
-matters, create the table with `Table.create` and append to it here.
+Under a fleet, the rows are written before the operation begins: files that no version refers to act on nobody. The
+commit is the operation; it opens the table anew, and so goes by the levels of that moment.
 
 Spark calls `abort` also after a commit whose outcome it did not learn. What is in the table by then is never deleted.
 """
@@ -37,7 +37,7 @@ from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Action, Add, Remove
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.commit.transaction import Transaction, system_clock
+from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import identity, properties
 from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.configuration.commit_rules import check_appendable
@@ -53,7 +53,8 @@ from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
 from halocline.spark.write.file_stats import Wanted
 from halocline.spark.write.physical import Physical
 from halocline.spark.write.rules import rules_of
-from halocline.storage.base import Store
+from halocline.table.delta.admission import approved
+from halocline.table.delta.opened import Opened
 
 Written = WrittenFile
 OPERATION: Final = "write"
@@ -93,9 +94,9 @@ class RowSink:
             SchemaError: The columns do not fit.
             UnsupportedError: The table has rules that need SQL.
         """
-        store = asked.store()
-        state = _state(asked, store, schema)
-        table = store.root
+        opened = asked.opened()
+        store, table = opened.store, opened.url
+        state = _state(asked, opened, schema)
         _check_writable(state, table)
         metadata = state.metadata
         if overwrite and not state.is_new:
@@ -161,17 +162,19 @@ class RowSink:
         Raises:
             ConflictError: The table is not what the rows were fitted to.
         """
-        store = self.writer.store
-        before = self._found()
+        opened = self.asked.opened(self.writer.store)
+        with opened.operation("write"):
+            return self._committed(opened, files, said)
+
+    def _committed(self, opened: Opened, files: Sequence[WrittenFile], said: CommitDescription) -> int:
+        before = self._found(opened)
+        transaction = opened.transaction(before)
         actions: list[Action] = [_add(file) for file in files]
         if before is None:
-            transaction = Transaction.create(store, release=self.asked.release)
             actions = [*self.state.actions, *actions]
-        else:
-            transaction = Transaction(before, timezone=self.asked.zone)
-            if self.overwrite:
-                removed = removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True)
-                actions = [*removed, *actions]
+        elif self.overwrite:
+            removed = removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True)
+            actions = [*removed, *actions]
         metrics = {
             "numFiles": len(files),
             "numOutputRows": sum(file.num_records for file in files),
@@ -187,11 +190,11 @@ class RowSink:
         """Whether the table did not exist when the sink was opened."""
         return self.state.is_new
 
-    def _found(self) -> Snapshot | None:
+    def _found(self, opened: Opened) -> Snapshot | None:
         """The newest version; None if the table is still to be created."""
-        store = self.writer.store
+        store = opened.store
         try:
-            found = self.asked.snapshot(OPERATION, store=store)
+            found = opened.snapshot(OPERATION)
         except NotFoundError:
             if self.state.is_new:
                 return None
@@ -252,7 +255,8 @@ class RowSink:
                 shutil.rmtree(local, ignore_errors=True)
 
 
-def _state(asked: SourceOptions, store: Store, schema: Mapping[str, Any]) -> TableState:
+def _state(asked: SourceOptions, opened: Opened, schema: Mapping[str, Any]) -> TableState:
+    store = opened.store
     formats = formats_at(store)
     if formats and TableFormat.DELTA not in formats:
         raise UnsupportedError(
@@ -260,12 +264,14 @@ def _state(asked: SourceOptions, store: Store, schema: Mapping[str, Any]) -> Tab
             sides={"found": ", ".join(sorted(formats)), "written here": TableFormat.DELTA.value},
         )
     try:
-        snapshot = asked.snapshot(OPERATION, store=store)
+        snapshot = opened.snapshot(OPERATION)
     except NotFoundError:
         if formats:
             raise
         columns = input_schema.nullable(input_schema.declared(schema))
-        return new_table(struct_from_json(columns), _spelt(columns, asked.partition_by), created_ms=system_clock())
+        state = new_table(struct_from_json(columns), _spelt(columns, asked.partition_by), created_ms=system_clock())
+        approved(opened, None, state)
+        return state
     has = [name.lower() for name in snapshot.partition_columns]
     if asked.partition_by and [name.lower() for name in asked.partition_by] != has:
         raise SchemaError(

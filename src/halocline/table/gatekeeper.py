@@ -13,19 +13,29 @@ it knows. Who never joined, was never declared and never left a trace in a table
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from halocline.compat.terms import ProtocolChange, Terms
+from halocline.compat.terms import ProtocolChange
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from halocline.formats.base import TableVersion
 
-    from halocline.formats.delta.snapshot.snapshot import Snapshot
+
+class Operation(Protocol):
+    """One operation under one snapshot of the fleet's levels."""
+
+    def gate(self, ladder: str, level: int) -> bool:
+        """Whether the operation may use that level."""
+
+    def level(self, ladder: str) -> int | None:
+        """The level that gates were open up to when it began; None if there is no fleet, or none was heard."""
+
+    def may_commit(self) -> bool:
+        """Whether its change may still become visible. Ask just before."""
 
 
 class Gatekeeper(ABC):
@@ -41,6 +51,10 @@ class Gatekeeper(ABC):
         """
 
     @abstractmethod
+    def operation(self, name: str) -> AbstractContextManager[Operation]:
+        """Begins an operation; a fleet waits for its end before a level counts as settled, or a gate as closed."""
+
+    @abstractmethod
     def note_use(self, table: str, operation: str) -> None:
         """Learns that this process reads or writes a table. Never fails and never waits."""
 
@@ -48,11 +62,11 @@ class Gatekeeper(ABC):
     def level(self, ladder: str) -> int | None:
         """The level of a ladder that this process has heard of; None if there is no fleet."""
 
-    def opened(self, snapshot: Snapshot, operation: str, *, newest: bool) -> int | None:
+    def opened(self, snapshot: TableVersion, operation: str, *, newest: bool) -> int | None:
         """Learns that this process has opened a table, and says at which level the table may be used.
 
         Args:
-            snapshot: The table as it was opened.
+            snapshot: The version that was opened.
             operation: What for.
             newest: Whether it is the newest version, which alone tells what the table requires now.
 
@@ -61,6 +75,17 @@ class Gatekeeper(ABC):
         """
         self.note_use(snapshot.store.root, operation)
         return None
+
+
+class _AloneOperation:
+    def gate(self, ladder: str, level: int) -> bool:
+        return True
+
+    def level(self, ladder: str) -> int | None:
+        return None
+
+    def may_commit(self) -> bool:
+        return True
 
 
 class Alone(Gatekeeper):
@@ -75,6 +100,10 @@ class Alone(Gatekeeper):
         """Agrees, since nobody else is known."""
         return "nobody was asked: this process belongs to no fleet"
 
+    def operation(self, name: str) -> AbstractContextManager[Operation]:
+        """Begins an operation that only the table has a say in."""
+        return nullcontext(_AloneOperation())
+
     def note_use(self, table: str, operation: str) -> None:
         """Forgets it at once."""
 
@@ -84,9 +113,6 @@ class Alone(Gatekeeper):
 
 
 ALONE: Final = Alone()
-_FLEET: Final = "halocline.fleet.member.connect"
-"""The part above that makes gatekeepers. It is found by name, because tables do not depend on it."""
-
 _lock = Lock()
 _installed: Gatekeeper = ALONE
 _acting: ContextVar[Gatekeeper | None] = ContextVar("halocline_gatekeeper", default=None)
@@ -95,11 +121,6 @@ _acting: ContextVar[Gatekeeper | None] = ContextVar("halocline_gatekeeper", defa
 def current() -> Gatekeeper:
     """The gatekeeper in front of this thread's tables, or else of this process's."""
     return _acting.get() or _installed
-
-
-def approval_for(table: str) -> Callable[[Terms | None, Terms], str]:
-    """Asks the gatekeeper that is current whenever this table would ask more of others."""
-    return lambda before, after: current().approve_change(ProtocolChange(table, before, after))
 
 
 @contextmanager
@@ -118,15 +139,9 @@ def acting(gatekeeper: Gatekeeper) -> Iterator[Gatekeeper]:
         _acting.reset(token)
 
 
-def join(address: str, release: str, spark: SparkSession | None) -> None:
-    """Joins the fleet at an address and installs its gatekeeper, unless this process has one already.
-
-    Raises:
-        IncompatibleError: The fleet does not admit this release.
-        MissingExtraError: The part that speaks to fleets is not installed.
-    """
-    if _acting.get() is None and _installed is ALONE:
-        import_module(_FLEET).join_once(address, release, spark)
+def is_alone() -> bool:
+    """Whether neither this thread nor this process has a gatekeeper."""
+    return _acting.get() is None and _installed is ALONE
 
 
 def installed() -> Gatekeeper:

@@ -1,50 +1,71 @@
-"""A table that has been found: where it lies, who acts on it, and the one way to a snapshot of it.
+"""The one opener: where a table lies, who acts on it, and the only way to a version of it.
 
-Everything that a table does to data or metadata begins with `Opened.snapshot`. It is the only place that makes
-snapshots, and a snapshot is made behind the gate, so nothing is touched before the protocol has been checked for the
-release that acts and the operation it wants.
+`Table`, the data source, streams and maintenance all open tables here. Opening a version passes the gate, so nothing is
+touched before the protocol has been checked for the release that acts and the operation it wants; and it tells the
+gatekeeper, so a fleet knows of every use, whichever door it came through.
 
-The verbs of a table are functions that take an `Opened` first.
+A write runs inside an *operation*. Under a fleet, it keeps the levels that it began with until it ends, and a level is
+settled, or a gate closed, only when it has ended. What it then commits, it may only commit while its lease runs, if it
+makes use of a level. Reads are no operations: Spark runs them when it likes.
+
+Each format makes an opener of its own from this one (`halocline.table.delta.opened`), by saying how a version is
+loaded.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 from halocline.compat.release import Release
+from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import InputError
+from halocline.formats.base import TableVersion
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.delta.snapshot.access import UNCHECKED
-from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
+from halocline.formats.delta.snapshot.snapshot import own_release
 from halocline.spark.session.settings import PREFIX, Settings
 from halocline.storage import open_store
-from halocline.table import gatekeeper
-from halocline.table.gatekeeper import Gatekeeper
+from halocline.table import gatekeeper, joining
+from halocline.table.gatekeeper import Gatekeeper, Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from halocline.storage.base import Store
 
+V = TypeVar("V", bound=TableVersion)
+T = TypeVar("T", bound="Opening[Any]")
+P = ParamSpec("P")
+R = TypeVar("R")
+
 Moment = str | int | datetime
 """A time as users give it: ISO text, milliseconds since the epoch, or a datetime."""
 
+_running: Final[ContextVar[tuple[Gatekeeper, Operation] | None]] = ContextVar("halocline_operation", default=None)
 
-class Opened:
+
+class Opening(ABC, Generic[V]):
     """A table that has been found, or a place where one is to be.
 
-    Attributes:
+    Args:
         store: Where the table lies.
-        url: The same place as text.
+        spark: The session for rows; None if there is none.
         settings: What the user has set.
-        release: Who acts; Halocline itself unless set otherwise.
         clock: Tells the present.
-        session: The session for rows; None if there is none.
+        zone: The zone of times without one; the session's, or UTC, if not given.
+        short_lived: Whether this process lives only for as long as a data source needs it.
+
+    Attributes:
+        url: The place as text.
+        release: Who acts; Halocline itself unless set otherwise.
     """
 
     def __init__(
@@ -54,6 +75,8 @@ class Opened:
         settings: Settings | None = None,
         *,
         clock: Clock = system_clock,
+        zone: str | None = None,
+        short_lived: bool = False,
     ) -> None:
         self.store = store
         self.url = store.root
@@ -63,27 +86,47 @@ class Opened:
         self.release = own_release() if self.settings.release is None else Release.parse(self.settings.release)
         if not self.settings.check_enabled:
             self.release = UNCHECKED
-        if self.settings.fleet:
-            gatekeeper.join(self.settings.fleet, str(self.release), spark)
-        self._fresh: Snapshot | None = None
+        self._keeper: Gatekeeper | None = None
+        if self.settings.fleet and (short_lived or gatekeeper.is_alone()):
+            self._keeper = joining.join(self.settings, str(self.release), spark, short_lived=short_lived)
+        self._zone = zone
+        self._fresh: V | None = None
 
-    @staticmethod
+    @classmethod
     def at(
-        path: str | os.PathLike[str], spark: SparkSession | None = None, options: Mapping[str, str] | None = None
-    ) -> Opened:
+        cls, path: str | os.PathLike[str], spark: SparkSession | None = None, options: Mapping[str, str] | None = None
+    ) -> Self:
         """The place that a path or URL names, with the settings and the options of the store that come with it.
 
         Raises:
             InputError: The place cannot be one, or an option cannot be used.
         """
-        given = dict(options or {})
-        store = open_store(path, {key: value for key, value in given.items() if not key.startswith(PREFIX)})
-        return Opened(store, spark, Settings.read(given, spark))
+        store, settings = placed(path, spark, options)
+        return cls(store, spark, settings)
+
+    @abstractmethod
+    def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> V:
+        """A version, the newest if neither a number nor a time is given, behind the gate."""
+
+    # ------------------------------------------------------------------ what a verb needs
 
     @property
     def gatekeeper(self) -> Gatekeeper:
         """Who is asked before the table requires more of others."""
-        return gatekeeper.current()
+        return self._keeper or gatekeeper.current()
+
+    def approve(self, before: Terms | None, after: Terms) -> str:
+        """Asks whether the terms of the table may change, and says who was checked.
+
+        Args:
+            before: The terms so far; None for a table that is being created.
+            after: The terms that it would have.
+
+        Raises:
+            IncompatibleError: Somebody known would break.
+            UnavailableError: Nobody can be asked right now.
+        """
+        return self.gatekeeper.approve_change(ProtocolChange(self.url, before, after))
 
     @property
     def spark(self) -> SparkSession:
@@ -99,9 +142,7 @@ class Opened:
             )
         return self.session
 
-    def snapshot(
-        self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None
-    ) -> Snapshot:
+    def snapshot(self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None) -> V:
         """The table at a version or time, the newest if neither is given, behind the gate.
 
         Raises:
@@ -109,18 +150,17 @@ class Opened:
             NotFoundError: There is no table here, or no such version.
         """
         newest = version is None and timestamp is None
-        snapshot = (self._made_before(operation) if newest else None) or Snapshot.load(
-            self.store,
-            version=version,
-            timestamp_ms=None if timestamp is None else self.milliseconds(timestamp),
-            release=self.release,
-            operation=operation,
-            legacy_protocol=self.settings.allow_missing_protocol,
-        )
-        level = self.gatekeeper.opened(snapshot, operation, newest=newest)
-        return snapshot if level is None else replace(snapshot, level=level)
+        opened = self._opened_before(operation) if newest else None
+        if opened is None:
+            opened = self._loaded(operation, version, None if timestamp is None else self.milliseconds(timestamp))
+        keeper, running = self.gatekeeper, self._running()
+        level = keeper.opened(opened, operation, newest=newest)
+        if level is None:
+            return opened
+        held = level if running is None else running.level(opened.protocol.format) or 0
+        return opened.at_level(min(level, held))
 
-    def found(self) -> Opened:
+    def found(self) -> Self:
         """The same, once it is known that the newest version may be read; the first verb starts from that version.
 
         Raises:
@@ -130,12 +170,24 @@ class Opened:
         self._fresh = self.snapshot()
         return self
 
-    def _made_before(self, operation: str) -> Snapshot | None:
-        """The snapshot that was made when the table was found, once, and only if it still is the newest version."""
-        fresh, self._fresh = self._fresh, None
-        if fresh is None or not fresh.is_newest():
-            return None
-        return fresh.reopened(operation)
+    @contextmanager
+    def operation(self, name: str) -> Iterator[Operation]:
+        """Runs a write as an operation of the fleet, so that a downgrade waits for it; within another, as part of it.
+
+        Args:
+            name: The word for it.
+        """
+        running = self._running()
+        if running is not None:
+            yield running
+            return
+        keeper = self.gatekeeper
+        with self.settings.in_force(), keeper.operation(name) as begun:
+            token = _running.set((keeper, begun))
+            try:
+                yield begun
+            finally:
+                _running.reset(token)
 
     def milliseconds(self, moment: Moment) -> int:
         """A time in milliseconds since the epoch; one without a zone is in the session's, or in UTC.
@@ -152,11 +204,51 @@ class Opened:
         except ValueError:
             raise InputError(f"{moment!r} is not a time", next_step="Give it as '2026-11-01 12:00:00'.") from None
         if point.tzinfo is None:
-            point = point.replace(tzinfo=self._zone())
+            point = point.replace(tzinfo=self._timezone())
         return int(point.timestamp() * 1000)
 
-    def _zone(self) -> tzinfo:
+    # ------------------------------------------------------------------ small things
+
+    def _running(self) -> Operation | None:
+        """The operation that this thread is in, if the same gatekeeper began it."""
+        running = _running.get()
+        return running[1] if running is not None and running[0] is self.gatekeeper else None
+
+    def _opened_before(self, operation: str) -> V | None:
+        """The version that was opened when the table was found, once, and only if it still is the newest."""
+        fresh, self._fresh = self._fresh, None
+        if fresh is None or not fresh.is_newest():
+            return None
+        return fresh.reopened(operation)
+
+    def _timezone(self) -> tzinfo:
         """Times without a zone are in the session's, as everywhere in Spark; in UTC where there is none."""
+        if self._zone is not None:
+            return ZoneInfo(self._zone)
         if self.session is None:
             return UTC
         return ZoneInfo(self.session.conf.get("spark.sql.session.timeZone", "UTC") or "UTC")
+
+
+def placed(
+    path: str | os.PathLike[str], spark: SparkSession | None, options: Mapping[str, str] | None
+) -> tuple[Store, Settings]:
+    """The place that a path or URL names, and the settings, from options for both.
+
+    Raises:
+        InputError: The place cannot be one, or an option cannot be used.
+    """
+    given = dict(options or {})
+    store = open_store(path, {key: value for key, value in given.items() if not key.startswith(PREFIX)})
+    return store, Settings.read(given, spark)
+
+
+def as_operation(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
+    """A verb that writes: it runs as an operation of the fleet, by its own name."""
+
+    @wraps(function)
+    def inside(table: T, /, *given: P.args, **named: P.kwargs) -> R:
+        with table.operation(function.__name__):
+            return function(table, *given, **named)
+
+    return inside

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
@@ -22,7 +22,7 @@ from halocline.compat.verdict import Verdict, can
 from halocline.errors import MissingVerbError, UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.storage import open_store
-from halocline.table.opening import Moment, Opened
+from halocline.table.opening import Moment, Opening, placed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=Opening[Any])
 
 
 class Table(ABC):
@@ -53,7 +54,7 @@ class Table(ABC):
         cls.format = format
         Table._classes[format] = cls
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opening[Any]) -> None:
         self.opened = opened
 
     # ------------------------------------------------------------------ finding and making tables
@@ -80,9 +81,9 @@ class Table(ABC):
             IncompatibleError: The release that acts may not read it.
         """
         acting = {} if release is None else {"halocline.release": release}
-        opened = Opened.at(path, spark, {**(options or {}), **acting})
-        found = cls._class_of(detect_format(opened.store), opened.url)
-        return found(opened.found())
+        store, settings = placed(path, spark, {**(options or {}), **acting})
+        found = cls._class_of(detect_format(store), store.root)
+        return found(found._opens(store, spark, settings).found())
 
     @staticmethod
     def is_table(path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> bool:
@@ -174,9 +175,10 @@ class Table(ABC):
             )
         return found
 
-    _create: ClassVar[Callable[..., Opened]]
-    _replace: ClassVar[Callable[..., Opened]]
-    _convert: ClassVar[Callable[..., Opened]]
+    _opens: ClassVar[type[Opening[Any]]]
+    _create: ClassVar[Callable[..., Opening[Any]]]
+    _replace: ClassVar[Callable[..., Opening[Any]]]
+    _convert: ClassVar[Callable[..., Opening[Any]]]
 
     # ------------------------------------------------------------------ what every format offers
 
@@ -291,11 +293,12 @@ class Table(ABC):
         return f"{type(self).__name__}({self.url!r})"
 
 
-def verb(function: Callable[Concatenate[Opened, P], R]) -> Callable[Concatenate[Table, P], R]:
+def verb(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Table, P], R]:
     """The method of a table that a function on an opened table makes."""
 
     @wraps(function)
     def method(table: Table, /, *given: P.args, **named: P.kwargs) -> R:
-        return function(table.opened, *given, **named)
+        with table.opened.settings.in_force():
+            return function(cast(T, table.opened), *given, **named)
 
     return method

@@ -18,7 +18,7 @@ MODES = ["auto", "paths", "arrow"]
 
 @pytest.fixture(params=MODES)
 def mode(request, conf) -> str:
-    conf("halocline.scan.mode", request.param)
+    conf("spark.halocline.scan.mode", request.param)
     return request.param
 
 
@@ -115,7 +115,7 @@ def test_mapping_by_id_refuses_files_without_ids(spark, lake, types, conf, is_co
 
     with pytest.raises(MalformedError, match="has no field ids"):
         lake.scan(spark, schema, mapping_mode="id")
-    conf("halocline.scan.mode", "arrow")
+    conf("spark.halocline.scan.mode", "arrow")
     with pytest.raises(Exception, match="has no field ids"):
         lake.scan(spark, schema, mapping_mode="id").collect()
 
@@ -298,7 +298,7 @@ def test_variant_is_read_natively_and_refused_through_arrow(spark, lake, types, 
     df = lake.scan(spark, schema)
 
     assert collected(df.selectExpr("id", "try_variant_get(v, '$.a', 'int') AS a")) == [(0, 0), (2, 2)]
-    conf("halocline.scan.mode", "arrow")
+    conf("spark.halocline.scan.mode", "arrow")
     with pytest.raises(UnsupportedError, match="column v is a variant"):
         lake.scan(spark, schema)
     assert collected(lake.scan(spark, schema, columns=["id"])) == [(0,), (2,)]
@@ -313,7 +313,7 @@ def test_files_in_the_julian_calendar_are_read_or_refused_but_never_shifted(spar
     lake.add("1.parquet")
 
     assert rows(lake.scan(spark, types.struct(d="date"))) == [(dt.date(1500, 1, 1),)]
-    conf("halocline.scan.mode", "arrow")
+    conf("spark.halocline.scan.mode", "arrow")
     with pytest.raises(Exception, match="Julian calendar"):
         lake.scan(spark, types.struct(d="date")).collect()
 

@@ -25,7 +25,7 @@ def ids(df) -> list[int]:
 
 @pytest.fixture(params=MODES)
 def mode(request, conf) -> str:
-    conf("halocline.scan.mode", request.param)
+    conf("spark.halocline.scan.mode", request.param)
     return request.param
 
 
@@ -161,7 +161,7 @@ def test_small_vectors_cost_no_join(spark, lake, capsys):
 
 
 def test_vectors_beyond_the_budget_are_applied_by_workers(spark, lake, conf, capsys, monkeypatch):
-    conf("halocline.scan.maxBitmapBytes", "100")
+    conf("spark.halocline.scan.maxBitmapBytes", "100")
     monkeypatch.setattr(deleted_rows, "CONSTANT", 0)
     lake.add("small.parquet", pa.table({"id": range(100)}), deleted=[3, 99])
     lake.add("large.parquet", pa.table({"id": range(100, 5000)}), deleted=[0, 4899])
@@ -176,7 +176,7 @@ def test_vectors_beyond_the_budget_are_applied_by_workers(spark, lake, conf, cap
 
 
 def test_budget_that_is_no_number_is_refused(spark, lake, conf):
-    conf("halocline.scan.maxBitmapBytes", "plenty")
+    conf("spark.halocline.scan.maxBitmapBytes", "plenty")
     lake.add("1.parquet", pa.table({"id": [1]}))
 
     with pytest.raises(InputError, match="plenty"):

@@ -46,7 +46,7 @@ STRANGE_NAMES = [
 
 @pytest.mark.parametrize("mode", MODES)
 def test_files_beside_those_listed_are_not_read(spark, lake, conf, collected, mode):
-    conf("halocline.scan.mode", mode)
+    conf("spark.halocline.scan.mode", mode)
     lake.add("a.parquet", pa.table({"id": [1, 2]}))
     lake.add("deep/er/b.parquet", pa.table({"id": [3]}))
     pq.write_table(pa.table({"id": [99]}), lake.root / "orphan.parquet")
@@ -60,7 +60,7 @@ def test_files_beside_those_listed_are_not_read(spark, lake, conf, collected, mo
 
 @pytest.mark.parametrize("mode", MODES)
 def test_any_file_name_is_read_once(spark, tmp_path, lake, conf, collected, types, mode):
-    conf("halocline.scan.mode", mode)
+    conf("spark.halocline.scan.mode", mode)
     lake.root = tmp_path / "ta ble%20[x]{a,b}*?ü"
     for number, name in enumerate(STRANGE_NAMES):
         lake.add(name, pa.table({"id": [number]}), values={"p": f"v{number}"})
@@ -72,7 +72,7 @@ def test_any_file_name_is_read_once(spark, tmp_path, lake, conf, collected, type
 
 @pytest.mark.parametrize("mode", MODES)
 def test_file_outside_of_the_table_is_read_by_its_url(spark, tmp_path, lake, conf, collected, mode):
-    conf("halocline.scan.mode", mode)
+    conf("spark.halocline.scan.mode", mode)
     outside = tmp_path / "else where%41" / "f.parquet"
     lake.add("in.parquet", pa.table({"id": [1]}))
     lake.add(str(outside.relative_to(tmp_path)), listed_as=f"file://{outside}", content=pa.table({"id": [2]}))
@@ -93,7 +93,7 @@ def test_missing_file_fails_rather_than_shortens(spark, lake):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("damage", ["missing", "broken"])
 def test_session_that_passes_over_damage_still_fails(spark, lake, conf, mode, damage):
-    conf("halocline.scan.mode", mode)
+    conf("spark.halocline.scan.mode", mode)
     conf("spark.sql.files.ignoreMissingFiles", "true")
     conf("spark.sql.files.ignoreCorruptFiles", "true")
     lake.add("a.parquet", pa.table({"id": [1]}))
@@ -161,7 +161,7 @@ def test_unusable_manifests_fall_back_to_paths(spark, lake, types, monkeypatch, 
         df = lake.scan(spark, schema, partition_columns=["p"], rows=RowColumns(file="f", row="r"))
 
         assert collected(df) == [(1, "x", 0, 0), (3, "x", 0, 2), (4, "y", 1, 0)]
-        conf("halocline.scan.mode", "manifest")
+        conf("spark.halocline.scan.mode", "manifest")
         with pytest.raises(UnsupportedError, match="does not take manifests"):
             lake.scan(spark, schema, partition_columns=["p"])
     finally:
@@ -251,7 +251,7 @@ VALUES = [
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("type", "text", "expected"), VALUES, ids=[f"{t}-{n}" for n, (t, _, _) in enumerate(VALUES)])
 def test_partition_value_has_its_type(spark, lake, types, conf, mode, type, text, expected):
-    conf("halocline.scan.mode", mode)
+    conf("spark.halocline.scan.mode", mode)
     # Three groups, so that values are looked up; one value, so that it is a constant.
     lake.add("1.parquet", pa.table({"id": [1]}), values={"p": text, "one": text})
     lake.add("2.parquet", pa.table({"id": [2]}), values={"p": "", "one": text})
@@ -355,7 +355,7 @@ def test_only_partition_columns_asked_for_keeps_the_number_of_rows(spark, lake, 
     lake.add("1.parquet", pa.table({"id": [1, 2]}), values={"p": "x"})
     lake.add("2.parquet", pa.table({"id": [3]}), values={"p": "y"})
     for mode in MODES:
-        conf("halocline.scan.mode", mode)
+        conf("spark.halocline.scan.mode", mode)
         df = lake.scan(spark, types.struct(id="long", p="string"), partition_columns=["P"], columns=["p"])
         assert collected(df) == [("x",), ("x",), ("y",)]
 
@@ -365,7 +365,7 @@ def test_only_partition_columns_asked_for_keeps_the_number_of_rows(spark, lake, 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_where_may_use_columns_that_are_not_returned(spark, lake, types, conf, collected, mode):
-    conf("halocline.scan.mode", mode)
+    conf("spark.halocline.scan.mode", mode)
     lake.add("1.parquet", pa.table({"a": [1, 2], "B c": [10, 20], "d": ["x", "y"]}))
     schema = types.struct(types.field("a", "long"), types.field("B c", "long"), types.field("d", "string"))
 
@@ -390,7 +390,7 @@ def test_unknown_column_names_those_there_are(spark, lake, columns):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_rows_are_identified_by_file_position_and_id(spark, lake, types, conf, collected, mode):
-    conf("halocline.scan.mode", mode)
+    conf("spark.halocline.scan.mode", mode)
     lake.add("1.parquet", pa.table({"id": [1, 2, 3]}), base_row_id=100, version=4, deleted=[0])
     lake.add("2.parquet", pa.table({"id": [4, 5], "_id": [7, None], "_v": [2, None]}), base_row_id=200, version=5)
     rows = RowColumns(
@@ -460,7 +460,7 @@ def test_file_without_a_size_is_still_read(spark, lake, collected):
 
 
 def test_unknown_mode_names_those_there_are(spark, lake, conf):
-    conf("halocline.scan.mode", "fast")
+    conf("spark.halocline.scan.mode", "fast")
     lake.add("1.parquet", pa.table({"id": [1]}))
 
     with pytest.raises(InputError, match=r"halocline\.scan\.mode is 'fast'") as error:
@@ -504,7 +504,7 @@ def test_session_that_prefers_another_parquet_reader_reads_the_same(spark, lake,
 
 
 def test_settings_of_the_session_are_as_before(spark, lake, conf):
-    conf("halocline.scan.mode", "paths")
+    conf("spark.halocline.scan.mode", "paths")
     key = "spark.sql.sources.parallelPartitionDiscovery.threshold"
     before = spark.conf.get(key)
     lake.add("1.parquet", pa.table({"id": [1]}))

@@ -20,7 +20,7 @@ from tests.support.tables import (
 from halocline.errors import ConflictError, ConstraintError, HaloclineError, InputError, SchemaError, UnavailableError
 from halocline.storage.faulty import Fault, FaultKind, FaultyStore
 from halocline.table import DeltaLakeTable, Table
-from halocline.table.opening import Opened
+from halocline.table.delta.opened import Opened
 
 
 @pytest.fixture(scope="module")

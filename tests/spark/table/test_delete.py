@@ -12,7 +12,7 @@ from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Add, decode_commit, encode_commit
 from halocline.formats.log.names import DELTA
 from halocline.table import Table
-from halocline.table.delta import row_commit
+from halocline.table.delta.opened import Opened
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -123,15 +123,15 @@ def test_what_somebody_else_changed_meanwhile_is_a_conflict_only_where_it_matter
 
     def interrupt(row):
         """Lets somebody else commit between reading and committing."""
-        real = row_commit.begun
+        real = Opened.transaction
 
-        def begun(*given):
+        def transaction(*given):
             monkeypatch.undo()
-            transaction = real(*given)
+            begun = real(*given)
             other.append(spark.createDataFrame([row], "id LONG, p INT, v LONG"))
-            return transaction
+            return begun
 
-        monkeypatch.setattr(row_commit, "begun", begun)
+        monkeypatch.setattr(Opened, "transaction", transaction)
 
     interrupt((500, 2, 0))
     table.delete("p = 1 AND id < 50")

@@ -128,7 +128,7 @@ def test_only_files_with_matches_are_read_and_rewritten(tmp_path, spark):
 
 def test_rows_keep_their_ids_and_changed_ones_their_new_version(tmp_path, spark):
     from halocline.spark.scan.frames import frame_of
-    from halocline.table.admission import state_of
+    from halocline.table.delta.admission import state_of
     from halocline.table.delta.row_files import RowFiles
 
     table = Table.create(tmp_path / "t", spark.range(20), spark, properties={"delta.enableRowTracking": "true"})

@@ -17,8 +17,8 @@ from halocline.storage import open_store
 from halocline.storage.faulty import CrashError, FaultyStore
 from halocline.table import DeltaLakeTable, Table
 from halocline.table.delta.bins import bins_of
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.zorder import interleaved
-from halocline.table.opening import Opened
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -34,7 +34,7 @@ def by_another_client(path):
 
 def ids_of(table, spark):
     from halocline.spark.scan.frames import frame_of
-    from halocline.table.admission import state_of
+    from halocline.table.delta.admission import state_of
     from halocline.table.delta.row_files import RowFiles
 
     snapshot = table.snapshot()

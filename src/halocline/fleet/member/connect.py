@@ -31,19 +31,20 @@ from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.handle import FleetHandle
 from halocline.formats.delta.snapshot.access import UNCHECKED
 from halocline.formats.delta.snapshot.snapshot import own_release
+from halocline.spark.session.settings import FleetRole, Settings
 from halocline.table import gatekeeper as front
-from halocline.table.gatekeeper import ALONE
+from halocline.table.gatekeeper import ALONE, Gatekeeper
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-SETTING: Final = "spark.halocline.fleet"
 _WAIT_S: Final = 10.0
 _WAIT_ON_OPENING_S: Final = 3.0
 _UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
 _DOES: Final = {"reader": ("read",)}
 _once = Lock()
+_sources: dict[tuple[str, str, str, str], FleetHandle] = {}
 
 
 def connect(
@@ -83,30 +84,66 @@ def connect(
         ...     fleet.alone, fleet.gate("delta", 4), fleet.level("delta")
         (True, True, None)
     """
-    where = address or _setting(spark, SETTING)
+    where = address or Settings.read(spark=spark).fleet
     runs = str(Release.parse(release)) if release is not None else str(own_release())
     who = name or _name(spark)
     if where is None:
         return FleetHandle(who, runs)
     ranges = {ladder: LevelRange(*levels) for ladder, levels in (supported or {}).items()}
     report = _report(who, runs, role, ranges, frozenset(features))
-    return _joined(where, report, token, install, wait)
+    joined = _joined(where, report, token, install, wait)
+    if install:
+        _register(spark, Settings(fleet=where, fleet_name=who, fleet_role=FleetRole(role)))
+    return joined
 
 
-def join_once(address: str, release: str, spark: SparkSession | None) -> None:
-    """Joins on behalf of a session that names a fleet, unless this process has a gatekeeper already.
+def join_once(settings: Settings, release: str, spark: SparkSession | None, short_lived: bool) -> Gatekeeper | None:
+    """Joins the fleet that settings name, unless this process has a gatekeeper already.
 
-    Called when a table is opened. Inside a task of Spark nothing happens.
+    Called when a table is opened. Inside a task of Spark nothing happens. The processes in which Spark plans and
+    commits for a data source serve one session after the other. Each is a member of its own, for as long as it is asked
+    for the same fleet, and leaves a trace under the application's name.
+
+    Args:
+        settings: The settings that name the fleet.
+        release: The release that acts.
+        spark: The session, if there is one; its data source is then part of the fleet, too.
+        short_lived: Whether this is a process of a data source.
+
+    Returns:
+        The gatekeeper of a process of a data source; None where it is installed in front of all tables.
     """
-    if _inside_task():
-        return
+    if _inside_task() or settings.fleet is None:
+        return None
+    runs = str(own_release()) if release == str(UNCHECKED) else release
+    who = settings.fleet_name or _name(spark)
     with _once:
-        if front.installed() is not ALONE:
-            return
-        runs = str(own_release()) if release == str(UNCHECKED) else release
-        role = _setting(spark, f"{SETTING}.role") or "writer"
-        who = _setting(spark, f"{SETTING}.name") or _name(spark)
-        _joined(address, _report(who, runs, role), "", True, _WAIT_ON_OPENING_S)
+        if short_lived:
+            return _of_source(settings.fleet, who, runs, settings.fleet_role)
+        if front.installed() is ALONE:
+            _joined(settings.fleet, _report(who, runs, settings.fleet_role), "", True, _WAIT_ON_OPENING_S)
+            _register(spark, replace(settings, fleet_name=who))
+    return None
+
+
+def _of_source(address: str, name: str, release: str, role: str) -> Gatekeeper:
+    """The member that a process of a data source is, which changes with what it is asked for."""
+    asked = (address, name, release, role)
+    if asked not in _sources:
+        while _sources:
+            _sources.popitem()[1].close()
+        trace = f"{name}.source"
+        report = _report(f"{trace}.{os.getpid()}", release, role)
+        _sources[asked] = _joined(address, report, "", False, _WAIT_ON_OPENING_S, trace)
+    return _sources[asked].gatekeeper
+
+
+def _register(spark: SparkSession | None, settings: Settings) -> None:
+    """Makes the data source of a session part of the fleet, too: Spark runs it in processes of its own."""
+    if spark is not None:
+        from halocline.source.data_source import register
+
+        register(spark, settings)
 
 
 def _report(
@@ -122,7 +159,7 @@ def _report(
     return Report(name, 0, release, role, supported, features, development=unreleased)
 
 
-def _joined(address: str, report: Report, token: str, install: bool, wait: float) -> FleetHandle:
+def _joined(address: str, report: Report, token: str, install: bool, wait: float, trace: str = "") -> FleetHandle:
     try:
         from halocline.fleet.member.gatekeeper import FleetGatekeeper
         from halocline.fleet.member.loop import MemberLoop
@@ -133,7 +170,7 @@ def _joined(address: str, report: Report, token: str, install: bool, wait: float
     if token:
         endpoint = replace(endpoint, secret=token)
     member = MemberLoop(endpoint, report, on_change=lambda _: keeper.forget_refusals())
-    keeper = FleetGatekeeper(member, str(endpoint))
+    keeper = FleetGatekeeper(member, str(endpoint), trace)
     handle = FleetHandle(report.identity, report.release, keeper)
     try:
         if not member.start(wait):

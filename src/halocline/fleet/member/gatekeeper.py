@@ -25,6 +25,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final
@@ -35,17 +36,18 @@ from halocline.compat.terms import ProtocolChange
 from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
 from halocline.fleet.core.events import MoveTable
 from halocline.fleet.core.ladders import shipped
-from halocline.fleet.core.state import Provenance
+from halocline.fleet.core.state import Provenance, TableUse
 from halocline.fleet.member.contact import moment
+from halocline.fleet.member.handle import operating
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.usage import observers
 from halocline.fleet.usage.traces import UsageTrace
 from halocline.fleet.usage.users import User, known_users
 from halocline.fleet.wire import calls
-from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.base import TableVersion
 from halocline.storage.base import Store
 from halocline.storage.location import Location
-from halocline.table.gatekeeper import Gatekeeper
+from halocline.table.gatekeeper import Gatekeeper, Operation
 
 _log = logging.getLogger(__name__)
 _MOST_TABLES: Final = 512
@@ -59,11 +61,14 @@ class FleetGatekeeper(Gatekeeper):
     Args:
         member: The member.
         address: Where its fleet is, for messages.
+        trace: The name under which uses of tables are noted beyond the life of this process; none if empty.
     """
 
-    def __init__(self, member: MemberLoop, address: str) -> None:
+    def __init__(self, member: MemberLoop, address: str, trace: str = "") -> None:
         self.member = member
         self.address = address
+        self._trace = trace
+        self._traced: set[TableUse] = set()
         self._self = User(member.identity, member.state.report.release, ("write",), Provenance.REPORTED)
         self._lock = Lock()
         self._stores: OrderedDict[str, Store] = OrderedDict()
@@ -98,6 +103,10 @@ class FleetGatekeeper(Gatekeeper):
             )
         return f"{_listed(users)}; {ladder} is at level {open_up_to}"
 
+    def operation(self, name: str) -> AbstractContextManager[Operation]:
+        """Begins an operation of the member."""
+        return operating(self.member, name)
+
     def note_use(self, table: str, operation: str, ladder: str = "delta") -> None:
         """Tells the fleet with the next heartbeat."""
         try:
@@ -109,11 +118,13 @@ class FleetGatekeeper(Gatekeeper):
         """The level that gates are open up to; None before it was heard, and without a lease."""
         return self.member.snapshot().level(ladder)
 
-    def opened(self, snapshot: Snapshot, operation: str, *, newest: bool) -> int | None:
+    def opened(self, snapshot: TableVersion, operation: str, *, newest: bool) -> int | None:
         """Learns of the table, has the fleet told its level, and gives the level to use it at."""
         url, ladder = snapshot.store.root, snapshot.protocol.format
         self.note_use(url, operation, ladder)
         table = Location.parse(url).url
+        if self._trace:
+            self._leave_trace(TableUse(table, ladder, operation))
         own = table_level(snapshot.protocol)
         with self._lock:
             self._stores[table] = snapshot.store
@@ -145,6 +156,19 @@ class FleetGatekeeper(Gatekeeper):
         for trace in traces:
             self.member.call(calls.OBSERVE, trace.event())
         return traces
+
+    def _leave_trace(self, use: TableUse) -> None:
+        """Tells the fleet at once of a use that goes on when this process is gone; once for each."""
+        if use in self._traced:
+            return
+        role = "writer" if use.operation.startswith("write") else "reader"
+        now = time.time_ns() // 1_000_000
+        trace = UsageTrace(self._trace, self._self.release, Provenance.OBSERVED, now, frozenset({use}), role)
+        try:
+            self.member.call(calls.OBSERVE, trace.event())
+            self._traced.add(use)
+        except HaloclineError as error:
+            _log.info("the fleet is not told of %s: %s", use.table, error.message)
 
     def forget_refusals(self) -> None:
         """Tells levels again that the fleet did not take: it stands elsewhere now."""

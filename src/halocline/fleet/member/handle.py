@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from halocline.fleet.core.member_step import LevelSnapshot
 from halocline.table import gatekeeper as front
-from halocline.table.gatekeeper import ALONE, Gatekeeper
+from halocline.table.gatekeeper import ALONE, Gatekeeper, Operation
 
 if TYPE_CHECKING:
     from halocline.fleet.member.contact import Contact
@@ -27,32 +27,35 @@ class FleetOperation:
     """One operation of a member: what it may use, fixed when it began, and the right to make its change visible.
 
     Attributes:
-        snapshot: What it may use; None if only the table has a say.
+        snapshot: What it may use.
     """
 
-    def __init__(self, member: MemberLoop | None, name: str) -> None:
+    def __init__(self, member: MemberLoop, name: str) -> None:
         self._member = member
         self._name = name
-        self.snapshot: LevelSnapshot | None = member.begin(name) if member else None
+        self.snapshot: LevelSnapshot = member.begin(name)
 
     def gate(self, ladder: str, level: int) -> bool:
         """Whether the operation may use that level."""
-        return self.snapshot is None or self.snapshot.gate(ladder, level)
+        return self.snapshot.gate(ladder, level)
+
+    def level(self, ladder: str) -> int | None:
+        """The level that gates were open up to when it began; None without a lease, or on another ladder."""
+        return self.snapshot.level(ladder)
 
     def may_commit(self) -> bool:
         """Whether the life it began in still holds its lease. Ask just before the change becomes visible."""
-        return self._member is None or self._member.may_commit(self._name)
+        return self._member.may_commit(self._name)
 
 
 @contextmanager
-def operating(member: MemberLoop | None, name: str) -> Iterator[FleetOperation]:
-    """An operation of a member, or of a process without a fleet, for the length of the block."""
+def operating(member: MemberLoop, name: str) -> Iterator[FleetOperation]:
+    """An operation of a member, for the length of the block."""
     unique = f"{name}#{next(_numbers)}"
     try:
         yield FleetOperation(member, unique)
     finally:
-        if member is not None:
-            member.end(unique)
+        member.end(unique)
 
 
 class FleetHandle:
@@ -95,7 +98,7 @@ class FleetHandle:
         """The level that gates are open up to; None alone, without a lease, or on a ladder that we do not use."""
         return None if self._member is None else self._member.snapshot().level(ladder)
 
-    def operation(self, name: str = "operation") -> AbstractContextManager[FleetOperation]:
+    def operation(self, name: str = "operation") -> AbstractContextManager[Operation]:
         """Begins an operation under one snapshot; the fleet waits for it before a level counts as settled.
 
         Example:
@@ -103,7 +106,7 @@ class FleetHandle:
             ...     operation.gate("delta", 4)
             True
         """
-        return operating(self._member, name)
+        return self.gatekeeper.operation(name)
 
     def acting(self) -> AbstractContextManager[Gatekeeper]:
         """Stands in front of the tables that this thread uses within the block; other threads keep their own."""

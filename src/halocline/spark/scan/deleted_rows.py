@@ -25,12 +25,6 @@ from halocline.spark.session.session import functions
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-BUDGET_SETTING: Final = "halocline.scan.maxBitmapBytes"
-"""The setting of a session that bounds a broadcast."""
-
-BUDGET: Final = 256 * 1024 * 1024
-"""The bound where the setting is absent: two billion rows in files with vectors."""
-
 CONSTANT: Final = 8 * 1024 * 1024
 """The most bytes of bitmaps that become a constant: every task gets a copy of the plan."""
 

@@ -26,10 +26,11 @@ from halocline.spark.scan import deleted_rows
 from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, arrow_frame
 from halocline.spark.scan.branches import Branch, Branches
 from halocline.spark.scan.row_columns import NUMBER, RowColumns
-from halocline.spark.scan.sources import MOST_FILES, ROW, Mode, Sources, mode_of
+from halocline.spark.scan.sources import MOST_FILES, ROW, Sources
 from halocline.spark.session.file_system import spark_address
 from halocline.spark.session.pinning import pinned
-from halocline.spark.session.session import session, setting
+from halocline.spark.session.session import session
+from halocline.spark.session.settings import ScanMode, in_force
 from halocline.spark.types.columns import (
     Field,
     Names,
@@ -98,9 +99,9 @@ def scan(
         spark, store, files, schema, partition_columns, mapping_mode, deleted or {}, rows or RowColumns(), zone
     )
     wanted = work.checked(columns)
-    mode = mode_of(spark)
-    base = None if mode is Mode.ARROW else spark_address(spark, store.address())
-    with Sources.opened(spark, store, base or "", mode if base else Mode.PATHS) as sources:
+    mode = in_force(spark).scan_mode
+    base = None if mode is ScanMode.ARROW else spark_address(spark, store.address())
+    with Sources.opened(spark, store, base or "", mode if base else ScanMode.PATHS) as sources:
         df = work.frame(sources, base, work.needed(wanted, where))
         if where is not None:
             df = df.where(where)
@@ -184,7 +185,7 @@ class _Scan:
     def frame(self, sources: Sources, base: str | None, needed: set[str]) -> DataFrame:
         """All branches together."""
         branches = Branches(self._spark, self._store, self._files, self._data, self._mode, self._values)
-        too_large = self._deleted.keys() - deleted_rows.within(self._deleted, self._budget())
+        too_large = self._deleted.keys() - deleted_rows.within(self._deleted, in_force(self._spark).max_bitmap_bytes)
         native, strange = branches.routed(base, too_large)
         divided = branches.divided(native, self._deleted.keys(), folders=sources.by_manifest)
         frames = [self._native(sources, branch) for branch in divided]
@@ -294,16 +295,6 @@ class _Scan:
     def _items(self, columns: Sequence[Output]) -> list[str]:
         self._with_metadata |= {output.name for output in columns if output.metadata}
         return [output.select() for output in columns]
-
-    def _budget(self) -> int:
-        text = setting(self._spark, deleted_rows.BUDGET_SETTING, str(deleted_rows.BUDGET))
-        try:
-            return int(text)
-        except ValueError:
-            raise InputError(
-                f"{deleted_rows.BUDGET_SETTING} is {text!r}, which is no number of bytes",
-                next_step=f"spark.conf.unset('{deleted_rows.BUDGET_SETTING}')",
-            ) from None
 
 
 def _partition_column(field: Field, mode: str) -> PartitionColumn:

@@ -18,21 +18,20 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from halocline.errors import InputError, UnsupportedError
+from halocline.errors import UnsupportedError
 from halocline.spark.scan.manifest import KEY_SQL, READ_OPTIONS, Manifests, literal, url_of
 from halocline.spark.session.session import setting, settings
+from halocline.spark.session.settings import ScanMode
 from halocline.spark.types.columns import quoted
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MODE_SETTING: Final = "halocline.scan.mode"
 KEY: Final = "__halocline_key"
 ROW: Final = "__halocline_row"
 MOST_FILES: Final = 1 << 26
@@ -50,15 +49,6 @@ _PATH_SQL: Final = (
     "regexp_replace(url_decode(replace(_metadata.file_path, '+', '%2B')), '^file:/+', 'file:/')"  # `+` is itself there
 )
 _FILE_URL: Final = re.compile(r"^file:/+")
-
-
-class Mode(StrEnum):
-    """How a session's scans find their files."""
-
-    AUTO = "auto"
-    MANIFEST = "manifest"
-    PATHS = "paths"
-    ARROW = "arrow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +95,6 @@ class Source:
         return f"CAST(shiftright({self.key}, {self.bits}) AS int)"
 
 
-def mode_of(spark: SparkSession) -> Mode:
-    """The mode that the session's settings ask for.
-
-    Raises:
-        InputError: There is no such mode.
-    """
-    text = setting(spark, MODE_SETTING, Mode.AUTO)
-    try:
-        return Mode(text.strip().lower())
-    except ValueError:
-        raise InputError(
-            f"{MODE_SETTING} is {text!r}",
-            sides={"set": text, "allowed": ", ".join(Mode)},
-            next_step=f"spark.conf.set('{MODE_SETTING}', 'auto')",
-        ) from None
-
-
 def _reader_of(spark: SparkSession) -> dict[str, str]:
     """What to set so that Spark reads Parquet in the way that knows manifests and `_metadata`; nothing if it does."""
     named = [name.strip().lower() for name in setting(spark, _READERS, "parquet").split(",")]
@@ -138,7 +111,7 @@ class Sources:
 
     @staticmethod
     @contextlib.contextmanager
-    def opened(spark: SparkSession, store: Store, base: str, mode: Mode) -> Iterator[Sources]:
+    def opened(spark: SparkSession, store: Store, base: str, mode: ScanMode) -> Iterator[Sources]:
         """Chooses between manifest and paths, and cleans up afterwards.
 
         Args:
@@ -148,14 +121,14 @@ class Sources:
             mode: The mode asked for.
         """
         with Manifests(spark, store, base) as manifests, settings(spark, _reader_of(spark)):
-            if mode is not Mode.PATHS and manifests.usable():
+            if mode is not ScanMode.PATHS and manifests.usable():
                 yield Sources(spark, manifests, by_manifest=True)
                 return
-            if mode is Mode.MANIFEST:
+            if mode is ScanMode.MANIFEST:
                 raise UnsupportedError(
                     f"Spark {spark.version} does not take manifests as they are written here",
-                    sides={"session": f"Spark {spark.version}", "setting": f"{MODE_SETTING} is {mode}"},
-                    next_step=f"spark.conf.set('{MODE_SETTING}', 'auto')",
+                    sides={"session": f"Spark {spark.version}", "halocline.scan.mode": str(mode)},
+                    next_step="spark.conf.unset('spark.halocline.scan.mode')",
                 )
             # More than a few paths would otherwise be looked up by a Spark job with a task for each.
             with settings(spark, {"spark.sql.sources.parallelPartitionDiscovery.threshold": "2147483647"}):

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features.approval import Approval
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Path
-from halocline.table.admission import approved, state_of
-from halocline.table.opening import Opened
+from halocline.table.delta.admission import approved, state_of
+from halocline.table.delta.opened import Opened
+from halocline.table.opening import as_operation
 
 ColumnPath = str | Sequence[str]
 """A column: its name, with dots between the steps of a nested one, or the steps themselves."""
@@ -46,6 +46,7 @@ class Altered:
         return f"version {self.version}: {self.approval}"
 
 
+@as_operation
 def alter(
     table: Opened,
     change: Callable[[TableState], TableState],
@@ -69,10 +70,10 @@ def alter(
     """
     newest = snapshot or table.snapshot("write")
     after = change(state_of(newest))
-    approval = approved(table.url, newest, after, asked=asked)
+    approval = approved(table, newest, after, asked=asked)
     if not after.actions:
         return Altered(newest.version, False, approval)
-    transaction = Transaction(newest, clock=table.clock)
+    transaction = table.transaction(newest)
     if depends_on_rows:
         transaction.read_whole_table()
     version = transaction.commit(after.actions, CommitDescription(operation, parameters(after)))

@@ -9,8 +9,8 @@ from halocline.errors import InputError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types import input_schema
 from halocline.spark.write.row_plan import incoming
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import SchemaMode
-from halocline.table.delta.row_commit import begun
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.delta.write_attempt import (
     Txn,
@@ -22,12 +22,13 @@ from halocline.table.delta.write_attempt import (
     repeated,
     target_state,
 )
-from halocline.table.opening import Opened
+from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+@as_operation
 def append_rows(
     table: Opened,
     df: DataFrame,
@@ -92,7 +93,7 @@ def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) ->
 
 def _append(table: Opened, df: DataFrame, schema_mode: SchemaMode | None, said: CommitDescription) -> int:
     snapshot = table.snapshot("write.append")
-    transaction = begun(df.sparkSession, snapshot)
+    transaction = table.transaction(snapshot, df.sparkSession)
     if is_done(transaction, said):
         return snapshot.version
     state = target_state(table, df, snapshot, schema_mode)

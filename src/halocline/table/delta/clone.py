@@ -23,7 +23,7 @@ from halocline.formats.delta.actions.action import Action, Add
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import absolute_path, is_absolute, locate
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.commit.transaction import Transaction, system_clock
+from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import alter, properties
 from halocline.formats.delta.configuration.constraints import checks
 from halocline.formats.delta.configuration.table_state import TableState
@@ -32,14 +32,16 @@ from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.storage.base import Store
-from halocline.table.admission import approved
+from halocline.table.delta.admission import approved
 from halocline.table.delta.new_table import CLUSTERING
-from halocline.table.opening import Moment, Opened
+from halocline.table.delta.opened import Opened
+from halocline.table.opening import Moment, as_operation
 
 _NOT_TAKEN_OVER: Final = ("delta.coordinatedCommits.", "io.unitycatalog.tableId", "delta.rowTracking.")
 _NOT_TAKEN_FEATURES: Final = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
 
 
+@as_operation
 def shallow_clone(
     table: Opened,
     path: str | os.PathLike[str],
@@ -77,7 +79,7 @@ def shallow_clone(
             next_step="Choose another place.",
         )
     state = _state(source, dict(properties or {}))
-    approved(clone.url, None, state)
+    approved(clone, None, state)
     files = source.files()
     actions: list[Action] = [*state.actions, *_domains(source), *_adds(source, files)]
     size = pc.sum(files["size"]).as_py() or 0
@@ -90,7 +92,7 @@ def shallow_clone(
         "copiedFilesSize": 0,
     }
     parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
-    Transaction.create(store, release=clone.release).commit(actions, CommitDescription("CLONE", parameters, metrics))
+    clone.transaction().commit(actions, CommitDescription("CLONE", parameters, metrics))
     return clone
 
 

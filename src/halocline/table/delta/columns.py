@@ -12,7 +12,8 @@ from halocline.schema import Path, Struct
 from halocline.schema.json_edge import struct_from_json, type_from_json
 from halocline.schema.visitor import map_fields
 from halocline.table.delta.alter import Altered, ColumnPath, alter, path_of
-from halocline.table.opening import Opened
+from halocline.table.delta.opened import Opened
+from halocline.table.opening import as_operation
 
 
 def add_columns(table: Opened, columns: Sequence[Mapping[str, Any]], parent: ColumnPath = ()) -> Altered:
@@ -57,6 +58,7 @@ def drop_column(table: Opened, *columns: ColumnPath) -> Altered:
     )
 
 
+@as_operation
 def widen_column(table: Opened, column: ColumnPath, type: Any) -> Altered:
     """Gives a column a wider type, as the log spells types; needs type widening."""
     path = path_of(column)

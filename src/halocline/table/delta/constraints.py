@@ -11,9 +11,10 @@ from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.write.expressions import checked_condition
-from halocline.table.admission import state_of
+from halocline.table.delta.admission import state_of
 from halocline.table.delta.alter import Altered, alter
-from halocline.table.opening import Opened
+from halocline.table.delta.opened import Opened
+from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ Validator = Callable[[Snapshot, str, str], None]
 """Called with a snapshot, the name and the expression of a constraint; raises if a row does not fit it."""
 
 
+@as_operation
 def add_constraint(table: Opened, name: str, expression: str, *, validator: Validator | None = None) -> Altered:
     """Adds a CHECK constraint, once every existing row has been found to fit it.
 

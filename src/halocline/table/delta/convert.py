@@ -29,7 +29,6 @@ from halocline.formats.base import formats_at
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.log.live_files import TEXT_MAP
@@ -39,10 +38,10 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.storage.base import ObjectMeta, Store
-from halocline.table.admission import approved
+from halocline.table.delta.admission import approved
 from halocline.table.delta.new_table import Declaration, with_names_as_physical
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.parquet_schema import columns_in, merged
-from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,18 +82,18 @@ def convert_folder(
     table = Opened.at(path, spark, options)
     store = table.store
     asked = {key: str(value) for key, value in (properties or {}).items()}
-    adds, declaration = _converted(store, _partition_fields(partition_by), asked, collect_stats)
-    state = declaration.state(spark, store.root)
-    approved(table.url, None, state)
-    parameters = {
-        "numFiles": len(adds),
-        "partitionedBy": list(state.metadata.partition_columns),
-        "collectStats": collect_stats,
-        "sourceFormat": "parquet",
-    }
-    transaction = Transaction.create(store, release=table.release)
-    said = CommitDescription("CONVERT", parameters, {"numConvertedFiles": len(adds)})
-    transaction.commit([*state.actions, *adds], said)
+    with table.operation("convert"):
+        adds, declaration = _converted(store, _partition_fields(partition_by), asked, collect_stats)
+        state = declaration.state(spark, store.root)
+        approved(table, None, state)
+        parameters = {
+            "numFiles": len(adds),
+            "partitionedBy": list(state.metadata.partition_columns),
+            "collectStats": collect_stats,
+            "sourceFormat": "parquet",
+        }
+        said = CommitDescription("CONVERT", parameters, {"numConvertedFiles": len(adds)})
+        table.transaction().commit([*state.actions, *adds], said)
     return table
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Action, DomainMetadata
-from halocline.formats.delta.commit.provenance import CommitDescription, engine_info
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import column_mapping
 from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE
@@ -24,14 +24,13 @@ from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.json_edge import struct_from_json
-from halocline.spark.scan.frames import session_zone
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.storage.base import Store
-from halocline.table.admission import approved, state_of
+from halocline.table.delta.admission import approved, state_of
 from halocline.table.delta.new_table import CLUSTERING, Declaration
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,10 +89,10 @@ def create_table(
             next_step="Append to it, replace it, or choose another place.",
         )
     declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
-    state = declaration.state(session, store.root)
-    approved(table.url, None, state)
-    transaction = Transaction.create(store, release=table.release, engine=_engine(session))
-    _commit(store, what, state, declaration, transaction, "CREATE TABLE", ())
+    with table.operation("create"):
+        state = declaration.state(session, store.root)
+        approved(table, None, state)
+        _commit(store, what, state, declaration, table.transaction(), "CREATE TABLE", ())
     return table
 
 
@@ -157,27 +156,16 @@ def replace_table(
         )
     if found != (TableFormat.DELTA,):
         raise UnsupportedError(f"{store.root} is a {found[0]} table, which cannot be replaced")
-    before = table.snapshot("write")
     declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
-    state = _replacing(before, declaration.state(session, store.root))
-    approved(table.url, before, state, asked=None)
-    zone = None if session is None else session_zone(session)
-    transaction = Transaction(before, engine=_engine(session), timezone=zone)
-    gone = list(removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True))
-    _commit(
-        store,
-        what,
-        state,
-        declaration,
-        transaction,
-        "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE",
-        gone,
-    )
+    with table.operation("replace"):
+        before = table.snapshot("write")
+        state = _replacing(before, declaration.state(session, store.root))
+        approved(table, before, state, asked=None)
+        transaction = table.transaction(before)
+        gone = list(removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True))
+        operation = "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE"
+        _commit(store, what, state, declaration, transaction, operation, gone)
     return table
-
-
-def _engine(spark: SparkSession | None) -> str:
-    return engine_info(None if spark is None else spark.version)
 
 
 def _session(what: Any, spark: SparkSession | None) -> SparkSession | None:

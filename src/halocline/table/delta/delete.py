@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.log.file_actions import removes_from
-from halocline.table.admission import state_of
+from halocline.table.delta.admission import state_of
 from halocline.table.delta.clauses import Clause, Expression, Kind
 from halocline.table.delta.matches import matches
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.removal import remove_rows
 from halocline.table.delta.row_changes import Changed, change_rows
 from halocline.table.delta.row_commit import RowChange, RowsChanged
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.opening import Opened
+from halocline.table.opening import as_operation
 
 
+@as_operation
 def delete_rows(table: Opened, where: Expression | None = None) -> RowsChanged:
     """Deletes the rows that meet a condition, all rows without one.
 

@@ -16,10 +16,10 @@ from halocline.formats.delta.features import drop, support
 from halocline.formats.delta.features import drop_plan as planning
 from halocline.formats.delta.features.drop import Dropped
 from halocline.formats.delta.features.drop_plan import DropPlan
-from halocline.table import gatekeeper
 from halocline.table.delta.alter import Altered, alter
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.rewriting import SparkRewriter
-from halocline.table.opening import Opened
+from halocline.table.opening import as_operation
 
 _VERSIONS: Final = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
@@ -77,6 +77,7 @@ def downgrade(table: Opened, to: str) -> Dropped:
     return drop_feature_support(table, to)
 
 
+@as_operation
 def drop_feature_support(table: Opened, name: str, truncate_history: bool = False) -> Dropped:
     """Takes a feature out of the table; see `halocline.formats.delta.features.drop`.
 
@@ -95,7 +96,7 @@ def drop_feature_support(table: Opened, name: str, truncate_history: bool = Fals
         table.store,
         name,
         truncate_history=truncate_history,
-        approve=gatekeeper.approval_for(table.url),
+        approve=table.approve,
         rewriter=None if table.session is None else SparkRewriter(table.session),
         release=table.release,
         clock=table.clock,

@@ -31,8 +31,8 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.columns import is_void, quoted, spark_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.spark.write.rules import GENERATION
-from halocline.table.admission import approved, state_of
 from halocline.table.delta import schema_merge
+from halocline.table.delta.admission import approved, state_of
 from halocline.table.delta.clauses import (
     CLAUSE,
     FILE,
@@ -47,11 +47,11 @@ from halocline.table.delta.clauses import (
     text_of,
 )
 from halocline.table.delta.merge_plan import parts_of, pruning
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, change_rows, hits_in, inserted
-from halocline.table.delta.row_commit import RowsChanged, begun, check_removable
+from halocline.table.delta.row_commit import RowsChanged, check_removable
 from halocline.table.delta.row_edits import checked_values
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,7 +98,7 @@ class Merge:
         self.url = asked.table.url
         self.spark = asked.table.spark
         self.snapshot: Snapshot = asked.table.snapshot("write")
-        self.transaction = begun(self.spark, self.snapshot)
+        self.transaction = asked.table.transaction(self.snapshot)
         if asked.matched or asked.not_matched_by_source:
             check_removable(self.snapshot, "a merge that changes rows")
         self.source_schema = input_schema.columns_of(asked.source)
@@ -144,7 +144,7 @@ class Merge:
         state = schema_merge.grown(
             state, rows, version=self.snapshot.version + 1, auto_upgrade=settings.auto_upgrade, table=self.url
         )
-        approved(self.url, self.snapshot, state, asked=None if settings.auto_upgrade else frozenset())
+        approved(self.asked.table, self.snapshot, state, asked=None if settings.auto_upgrade else frozenset())
         return state
 
     def _complete(self, clause: Clause) -> Clause:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from halocline.errors import InputError
 from halocline.table.delta.clauses import TARGET_ALIAS, Clause, Expression, Kind
 from halocline.table.delta.merge import Merge, MergeRequest
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_commit import RowsChanged
-from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -113,7 +113,8 @@ class MergeBuilder(MergeRequest):
                 sides={"clauses": "none"},
                 next_step="Add one, such as when_not_matched_insert_all().",
             )
-        return Merge(self).execute()
+        with self.table.operation("merge"):
+            return Merge(self).execute()
 
     def _with(
         self, clauses: str, kind: Kind, condition: Expression | None, values: Mapping[str, Any] | None

@@ -25,14 +25,14 @@ from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.types.columns import quoted
-from halocline.table.admission import state_of
+from halocline.table.delta.admission import state_of
 from halocline.table.delta.bins import bins_of, records_in, spread
 from halocline.table.delta.clauses import FILE, ROW
 from halocline.table.delta.matches import is_about_partitions, matches
-from halocline.table.delta.row_commit import RowsChanged, begun
+from halocline.table.delta.opened import Opened
+from halocline.table.delta.row_commit import RowsChanged
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.delta.zorder import VALUE, with_z_value
-from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,10 +89,11 @@ class OptimizeBuilder:
             InputError: The condition does not speak of partitions only, or sizes make no sense.
             ConflictError: Somebody else took away the same files first.
         """
-        work = _Rearranging(self)
-        smallest, largest = work.sizes(min_file_size, max_file_size)
-        found = bins_of(work.files, smallest, largest)
-        return work.run(found, lambda files: work.packed(files, found), [])
+        with self.table.operation("optimize"):
+            work = _Rearranging(self)
+            smallest, largest = work.sizes(min_file_size, max_file_size)
+            found = bins_of(work.files, smallest, largest)
+            return work.run(found, lambda files: work.packed(files, found), [])
 
     def execute_z_order_by(self, *columns: str | Sequence[str], max_file_size: int | None = None) -> RowsChanged:
         """Sorts the rows of each partition along a curve through some columns, and cuts them into even files.
@@ -106,11 +107,12 @@ class OptimizeBuilder:
                 has clustering columns of its own.
             ConflictError: Somebody else took away the same files first.
         """
-        work = _Rearranging(self)
-        names = work.sortable([name for each in columns for name in ([each] if isinstance(each, str) else each)])
-        _, largest = work.sizes(None, max_file_size)
-        everything = [list(range(len(work.files)))] if len(work.files) else []
-        return work.run(everything, lambda files: work.sorted(files, names, largest), names)
+        with self.table.operation("optimize"):
+            work = _Rearranging(self)
+            names = work.sortable([name for each in columns for name in ([each] if isinstance(each, str) else each)])
+            _, largest = work.sizes(None, max_file_size)
+            everything = [list(range(len(work.files)))] if len(work.files) else []
+            return work.run(everything, lambda files: work.sorted(files, names, largest), names)
 
 
 class _Rearranging:
@@ -228,7 +230,7 @@ class _Rearranging:
         if not numbers:
             return RowsChanged(self.snapshot.version, False, self._metrics([], self.files.slice(0, 0)))
         old = self.files.take(pa.array(numbers, pa.int64()))
-        transaction = begun(self.spark, self.snapshot)
+        transaction = self.table.transaction(self.snapshot)
         transaction.read_files(old["path"].to_pylist())
         with RowFiles(self.table.store, state_of(self.snapshot)) as files:
             adds = write(files)

@@ -12,9 +12,10 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types import input_schema
 from halocline.spark.write.row_plan import Incoming, incoming, outside
 from halocline.spark.write.rules import Rule
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import Replacement, SchemaMode
 from halocline.table.delta.row_changes import inserted
-from halocline.table.delta.row_commit import begun, check_removable
+from halocline.table.delta.row_commit import check_removable
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.delta.write_attempt import (
     Txn,
@@ -26,12 +27,13 @@ from halocline.table.delta.write_attempt import (
     repeated,
     target_state,
 )
-from halocline.table.opening import Opened
+from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+@as_operation
 def overwrite_rows(
     table: Opened,
     df: DataFrame,
@@ -77,7 +79,7 @@ def overwrite_rows(
 
 def _overwrite(table: Opened, df: DataFrame, plan: Replacement, said: CommitDescription) -> int:
     snapshot = table.snapshot("write")
-    transaction = begun(df.sparkSession, snapshot)
+    transaction = table.transaction(snapshot, df.sparkSession)
     if is_done(transaction, said):
         return snapshot.version
     check_removable(snapshot, "an overwrite")

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration import row_tracking
 from halocline.formats.delta.configuration.properties import flag
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids, support
 from halocline.formats.delta.features.approval import asked_by
-from halocline.table.admission import state_of
+from halocline.table.delta.admission import state_of
 from halocline.table.delta.alter import Altered, ColumnPath, alter
 from halocline.table.delta.columns import comment_column
 from halocline.table.delta.features import protocol_parameters
-from halocline.table.opening import Opened
+from halocline.table.delta.opened import Opened
+from halocline.table.opening import as_operation
 
 
+@as_operation
 def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
     """Sets properties; one that switches a feature on also adds it to the protocol.
 
@@ -80,7 +81,7 @@ def _enable_row_tracking(table: Opened, wanted: Mapping[str, str]) -> Altered:
             "SET TBLPROPERTIES",
             lambda _: {"properties": {"delta.rowTrackingSuspended": "false"}},
         )
-    row_ids.backfill(lambda: table.snapshot("write"), lambda snapshot: Transaction(snapshot, clock=table.clock))
+    row_ids.backfill(lambda: table.snapshot("write"), table.transaction)
     names = row_ids.materialised_columns()
 
     def switched_on(state: TableState) -> TableState:

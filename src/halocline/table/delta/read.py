@@ -13,7 +13,8 @@ from halocline.formats.delta.snapshot.change_feed import OPERATION, changes, col
 from halocline.formats.delta.snapshot.history import history
 from halocline.spark.scan.change_feed import change_frame
 from halocline.spark.scan.frames import frame_of
-from halocline.table.opening import Moment, Opened
+from halocline.table.delta.opened import Opened
+from halocline.table.opening import Moment
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,12 +13,13 @@ from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.commit.transaction import Transaction, system_clock
+from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.maintain.restore import Restoration, parameters, restoration
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.table.admission import approved
-from halocline.table.opening import Moment, Opened
+from halocline.table.delta.admission import approved
+from halocline.table.delta.opened import Opened
+from halocline.table.opening import Moment, as_operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Restored:
     bytes: int
 
 
+@as_operation
 def restore_version(table: Opened, version: int | None = None, *, timestamp: Moment | None = None) -> Restored:
     """Makes the table what it was at a version or time, as a new version.
 
@@ -69,8 +71,8 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     current = table.snapshot("write")
     target = table.snapshot(version=version, timestamp=timestamp)
     planned = restoration(current, target, now_ms=system_clock())
-    _ask(table.url, current, planned)
-    transaction = Transaction(current)
+    _ask(table, current, planned)
+    transaction = table.transaction(current)
     transaction.read_whole_table()
     details = parameters(version, None if timestamp is None else str(timestamp))
     committed = transaction.commit(planned.actions, CommitDescription("RESTORE", details, planned.metrics))
@@ -86,7 +88,7 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     )
 
 
-def _ask(table: str, current: Snapshot, planned: Restoration) -> None:
+def _ask(table: Opened, current: Snapshot, planned: Restoration) -> None:
     """Going back to a version with features that were dropped since brings them back."""
     protocols = [each for each in planned.actions if isinstance(each, ProtocolAction)]
     metadata = next((each for each in planned.actions if isinstance(each, Metadata)), current.metadata)

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from halocline.errors import InputError
-from halocline.formats.delta.commit.provenance import CommitDescription, engine_info
-from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.spark.scan.frames import frame_of, session_zone
+from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.columns import is_void, spark_schema
@@ -38,9 +37,9 @@ from halocline.table.delta.clauses import (
     text_of,
 )
 from halocline.table.delta.matches import is_about_partitions, matches
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import SOURCE_ID, Changed, Hits, hits_in
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +68,7 @@ class RowChange:
         self.began = time.monotonic()
         self.snapshot = table.snapshot("write")
         self.spark: SparkSession = table.spark
-        self.transaction = begun(self.spark, self.snapshot)
+        self.transaction = table.transaction(self.snapshot)
         self.table = table.url
         check_removable(self.snapshot, what)
 
@@ -135,11 +134,6 @@ class RowChange:
             **vectors,
             "executionTimeMs": int((time.monotonic() - self.began) * 1000),
         }
-
-
-def begun(spark: SparkSession, snapshot: Snapshot) -> Transaction:
-    """A transaction on a version, in the name of a session."""
-    return Transaction(snapshot, engine=engine_info(spark.version), timezone=session_zone(spark))
 
 
 def check_removable(snapshot: Snapshot, what: str) -> None:

@@ -162,7 +162,9 @@ class RowFiles:
         """Commits the files; see `Transaction.commit`. Where rows are tracked, it says that those kept their ids."""
         kept = {PRESERVED_TAG: "true"} if self._rewritten and self.identities().names else {}
         try:
-            version = transaction.commit(self.actions(files), replace(said, tags={**said.tags, **kept}))
+            version = transaction.commit(
+                self.actions(files), replace(said, tags={**said.tags, **kept}), uses_level=bool(self._others)
+            )
         except UnavailableError:
             self._kept = True
             raise

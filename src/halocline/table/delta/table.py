@@ -19,6 +19,7 @@ from halocline.table.delta.convert import convert_folder
 from halocline.table.delta.create import create_table, replace_table
 from halocline.table.delta.delete import delete_rows
 from halocline.table.delta.merge_builder import begin_merge
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.optimize import begin_optimize
 from halocline.table.delta.overwrite import overwrite_rows
 from halocline.table.delta.read import read_changes, read_rows
@@ -37,6 +38,8 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
         >>> orders.merge(df, "t.id = s.id").when_matched_update_all().execute()  # doctest: +SKIP
     """
 
+    opened: Opened
+    _opens = Opened
     _create = staticmethod(create_table)
     _replace = staticmethod(replace_table)
     _convert = staticmethod(convert_folder)

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from halocline.errors import InputError
-from halocline.table.admission import state_of
+from halocline.table.delta.admission import state_of
 from halocline.table.delta.clauses import Clause, Expression, Kind, check_analysed
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import change_rows
 from halocline.table.delta.row_commit import RowChange, RowsChanged
 from halocline.table.delta.row_edits import checked_values
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.opening import Opened
+from halocline.table.opening import as_operation
 
 
+@as_operation
 def update_rows(table: Opened, set: Mapping[str, Any], where: Expression | None = None) -> RowsChanged:
     """Gives columns of the rows that meet a condition, or of all rows, new values.
 

@@ -11,11 +11,13 @@ from typing import Final
 from halocline.errors import InputError
 from halocline.formats.delta.maintain import vacuum
 from halocline.formats.delta.maintain.vacuum import Vacuumed
-from halocline.table.opening import Opened
+from halocline.table.delta.opened import Opened
+from halocline.table.opening import as_operation
 
 _HOUR_MS: Final = 3_600_000
 
 
+@as_operation
 def vacuum_files(
     table: Opened, retention_hours: float | None = None, dry_run: bool = True, *, enforce_retention: bool = True
 ) -> Vacuumed:

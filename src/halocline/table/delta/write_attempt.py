@@ -26,12 +26,12 @@ from halocline.formats.delta.features import support
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.json_edge import struct_from_json
 from halocline.spark.types import input_schema
-from halocline.table.admission import approved, state_of
 from halocline.table.delta import schema_merge
+from halocline.table.delta.admission import approved, state_of
 from halocline.table.delta.new_table import CLUSTERING, check_clustering_kept, check_reserved, spelt
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import SchemaMode
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.opening import Opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,7 +65,7 @@ def target_state(
         check_clustering_kept(state.schema, snapshot.domains.get(CLUSTERING), table.url)
     if schema_mode is not None:
         check_reserved(state.schema, state.metadata.configuration)
-    approved(table.url, snapshot, state, asked=None if upgrade else frozenset())
+    approved(table, snapshot, state, asked=None if upgrade else frozenset())
     return state
 
 

@@ -11,6 +11,7 @@ import halocline as hc
 from halocline.errors import DeniedError, IncompatibleError, InputError
 from halocline.fleet.member.connect import join_once
 from halocline.fleet.server.auth import Access, Grant, digest, rights
+from halocline.spark.session.settings import Settings
 from halocline.table import gatekeeper as front
 from halocline.table.gatekeeper import ALONE
 
@@ -20,7 +21,12 @@ class Conf:
 
     def __init__(self, **values: str) -> None:
         self.values = {key.replace("_", "."): value for key, value in values.items()}
-        self.conf = self
+        self.conf = self.dataSource = self
+        self.getAll = self.values
+        self.sources: list[type] = []
+
+    def register(self, source: type) -> None:
+        self.sources.append(source)
 
     def get(self, key: str, default: str | None = None) -> str | None:
         return self.values.get(key, default)
@@ -187,11 +193,14 @@ def test_a_session_that_names_a_fleet_joins_it_when_a_table_is_opened(fleet, tmp
 
 def test_the_session_gives_the_name_and_the_role(fleet):
     hosting, admin = fleet
-    spark = Conf(spark_halocline_fleet_name="nightly", spark_halocline_fleet_role="reader")
+    spark = Conf(
+        spark_halocline_fleet=hosting.address, spark_halocline_fleet_name="nightly", spark_halocline_fleet_role="reader"
+    )
     try:
-        join_once(hosting.address, "deltalake@1.0.2", spark)
+        join_once(Settings.read(spark=spark), "deltalake@1.0.2", spark, False)
         member = members_of(admin)["nightly"]
         assert (member.role, member.release) == ("reader", "deltalake@1.0.2")
+        assert spark.sources[-1].session_settings["halocline.fleet.name"] == "nightly", "the data source belongs to it"
     finally:
         joined = front.install(ALONE)
         joined.close()
@@ -238,6 +247,6 @@ def test_a_task_of_spark_does_not_join(fleet, monkeypatch):
     hosting, admin = fleet
     pytest.importorskip("pyspark")
     monkeypatch.setattr("pyspark.TaskContext.get", lambda: object())
-    join_once(hosting.address, "halocline@0.1.0", None)
+    join_once(Settings(fleet=hosting.address), "halocline@0.1.0", None, False)
     assert front.current() is ALONE
     assert members_of(admin) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from threading import Event, Thread
 
 import pytest
 from tests.support.fleets import SCHEMA, SWITCH, declared, make_table, raise_to, running, until, users_of
@@ -18,6 +19,7 @@ from halocline.fleet.member.gatekeeper import level_of, table_level
 from halocline.fleet.usage.users import User
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.table.delta.row_marks import LEVEL
 
 DAY_MS = 24 * 3_600_000
@@ -296,3 +298,37 @@ def test_a_writer_that_stalls_while_the_table_moves_is_stopped_by_the_table(tmp_
         stalled.commit([Add("late", {}, 1, 1, True)], "WRITE")
     assert caught.value.condition in ("CONCURRENT_PROTOCOL_CHANGE", "WRITER_TOO_OLD")
     assert hc.Table.for_path(url).version == 1
+
+
+# ---------------------------------------------------------------------- operations
+
+
+def downgrade_of(admin):
+    return next(each.downgrade for each in admin.describe().ladders if each.ladder == "delta")
+
+
+def test_a_downgrade_waits_for_a_write_that_runs(tmp_path):
+    url = make_table(tmp_path / "orders")
+    begun, over = Event(), Event()
+
+    def slow(*_):
+        begun.set()
+        assert over.wait(30)
+
+    with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
+        raise_to(admin, 4)
+        until(lambda: ops.gate("delta", 4))
+        store = hc.Table.for_path(url).store
+        Transaction(Snapshot.load(store)).commit([Add("a.parquet", {}, 9, 1, True)], "WRITE")
+        table = hc.Table.for_path(url)
+        writer = Thread(target=lambda: table.add_constraint("positive", "id > 0", validator=slow))
+        writer.start()
+        assert begun.wait(30)
+        admin.start_downgrade("delta", 3, "test")
+        until(lambda: not ops.gate("delta", 4))
+        until(lambda: any(each.startswith("ops#") for each in downgrade_of(admin).waiting))
+        assert downgrade_of(admin).phase == "closing", "the write began under the level that is being left"
+        over.set()
+        writer.join(30)
+        until(lambda: downgrade_of(admin).phase == "closed")
+        assert "checkConstraints" in table.features()

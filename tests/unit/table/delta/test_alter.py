@@ -28,9 +28,9 @@ from halocline.schema.json_edge import struct_from_json
 from halocline.spark.session.settings import Settings
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.table import DeltaLakeTable
 from halocline.table.gatekeeper import Alone
-from halocline.table.opening import Opened
 
 
 class Watching(Alone):

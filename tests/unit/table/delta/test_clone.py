@@ -15,7 +15,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.json_edge import struct_from_json
 from halocline.storage import open_store
 from halocline.table.delta.clone import shallow_clone
-from halocline.table.opening import Opened
+from halocline.table.delta.opened import Opened
 
 
 class Lake:

@@ -13,8 +13,8 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Field, Primitive, Struct
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.restore import restore_version
-from halocline.table.opening import Opened
 
 
 class Lake:

@@ -12,8 +12,8 @@ from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.json_edge import struct_from_json
 from halocline.storage import open_store
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.vacuum import vacuum_files
-from halocline.table.opening import Opened
 
 DAY_MS = 86_400_000
 

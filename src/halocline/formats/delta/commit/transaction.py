@@ -85,6 +85,7 @@ class Transaction:
         engine: What to call ourselves in the provenance.
         clock: Tells the present.
         timezone: The zone that timestamps without one are in, for read predicates.
+        permit: Raises if a change that makes use of a fleet's level may not become visible any more.
 
     Attributes:
         store: Where the table lies.
@@ -109,8 +110,9 @@ class Transaction:
         engine: str | None = None,
         clock: Clock = system_clock,
         timezone: str | None = None,
+        permit: Callable[[], None] | None = None,
     ) -> None:
-        self._start(snapshot.store, snapshot, snapshot.release, engine, clock, timezone)
+        self._start(snapshot.store, snapshot, snapshot.release, engine, clock, timezone, permit)
 
     @classmethod
     def create(
@@ -120,10 +122,11 @@ class Transaction:
         release: Release | None = None,
         engine: str | None = None,
         clock: Clock = system_clock,
+        permit: Callable[[], None] | None = None,
     ) -> Transaction:
         """A transaction that creates a table where none is."""
         transaction = cls.__new__(cls)
-        transaction._start(store, None, release or own_release(), engine, clock, None)
+        transaction._start(store, None, release or own_release(), engine, clock, None, permit)
         return transaction
 
     def _start(
@@ -134,6 +137,7 @@ class Transaction:
         engine: str | None,
         clock: Clock,
         timezone: str | None,
+        permit: Callable[[], None] | None,
     ) -> None:
         self.store = store
         self.snapshot = snapshot
@@ -142,6 +146,7 @@ class Transaction:
         self._engine = engine or engine_info()
         self._clock = clock
         self._timezone = timezone
+        self._permit = permit
         self._txn_id = str(uuid.uuid4())
         self._reads = Reads()
 
@@ -194,6 +199,7 @@ class Transaction:
         actions: Iterable[Action],
         said: CommitDescription | str,
         *,
+        uses_level: bool = False,
         dropped_feature: str | None = None,
         revalidate: Callable[[int], None] | None = None,
     ) -> int:
@@ -204,6 +210,7 @@ class Transaction:
             said: What the commit says about itself; the word for the operation alone if there is nothing else to say.
                 If the table has its application's transaction or a later one already, nothing is committed and the
                 version that was read is returned; `outcome.committed` tells.
+            uses_level: Whether the actions do what only a level of a fleet allows, as a change of the protocol does.
             dropped_feature: The one feature that this commit takes out of the protocol.
             revalidate: With a dropped feature: raises if it cannot be dropped after a version that came first.
 
@@ -222,7 +229,10 @@ class Transaction:
                 self.outcome = Outcome(self.read_version, committed=False)
                 return self.read_version
             actions = [*actions, Txn(said.txn[0], said.txn[1], self._clock())]
-        intent = self._prepared(tuple(actions), said, dropped_feature)
+        actions = tuple(actions)
+        intent = self._prepared(actions, said, dropped_feature)
+        if self._permit is not None and (uses_level or any(isinstance(each, ProtocolAction) for each in actions)):
+            self._permit()
         proposal = _Proposal(intent, self._ground(intent, revalidate), self._txn_id)
         landed = land(self.store, proposal, self.read_version + 1, path=DELTA.commit_path)
         before = None if self.snapshot is None else (self.snapshot.protocol, self.snapshot.metadata)

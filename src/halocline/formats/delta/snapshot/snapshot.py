@@ -148,6 +148,10 @@ class Snapshot:
         _columns_behind_gate(self.header, self.protocol, self.release, operation)
         return replace(self, operation=operation)
 
+    def at_level(self, level: int) -> Snapshot:
+        """The same version, used at a level of Delta's ladder and no higher."""
+        return replace(self, level=level)
+
     def is_newest(self) -> bool:
         """Whether no later version has been committed meanwhile."""
         return not self.store.exists(DELTA.commit_path(self.version + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features.approval import Approval, approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.table import gatekeeper
+from halocline.table.delta.opened import Opened
 
 
 def state_of(snapshot: Snapshot) -> TableState:
@@ -14,12 +14,12 @@ def state_of(snapshot: Snapshot) -> TableState:
 
 
 def approved(
-    table: str, before: Snapshot | None, after: TableState, *, asked: frozenset[str] | None = frozenset()
+    table: Opened, before: Snapshot | None, after: TableState, *, asked: frozenset[str] | None = frozenset()
 ) -> Approval:
     """Asks whether a table may become what it is going to be.
 
     Args:
-        table: The table's URL.
+        table: The table.
         before: The table so far; None for a table that is being created.
         after: What the table is going to be.
         asked: The features that the user asked for; None if the change is about the protocol itself.
@@ -30,4 +30,4 @@ def approved(
         UnavailableError: Nobody can be asked right now.
     """
     state = None if before is None else state_of(before)
-    return approve_change(state, after, gatekeeper.approval_for(table), asked=asked)
+    return approve_change(state, after, table.approve, asked=asked)

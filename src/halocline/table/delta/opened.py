@@ -1,0 +1,56 @@
+"""A Delta table that has been opened: its snapshots, and the transactions that change it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from halocline.errors import ConflictError
+from halocline.formats.delta.commit.provenance import engine_info
+from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.scan.frames import session_zone
+from halocline.table.opening import Opening
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Opened(Opening[Snapshot]):
+    """A Delta table that has been found, or a place where one is to be."""
+
+    def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> Snapshot:
+        return Snapshot.load(
+            self.store,
+            version=version,
+            timestamp_ms=timestamp_ms,
+            release=self.release,
+            operation=operation,
+            legacy_protocol=self.settings.allow_missing_protocol,
+        )
+
+    def transaction(self, snapshot: Snapshot | None = None, spark: SparkSession | None = None) -> Transaction:
+        """A transaction on a version, or one that creates the table.
+
+        Args:
+            snapshot: The version to start from; None if there is no table yet.
+            spark: The session that works on rows; the table's own if not given.
+        """
+        session = spark or self.session
+        engine = engine_info(None if session is None else session.version)
+        if snapshot is None:
+            return Transaction.create(
+                self.store, release=self.release, engine=engine, clock=self.clock, permit=self._check_lease
+            )
+        zone = self._zone if session is None else session_zone(session)
+        return Transaction(snapshot, engine=engine, clock=self.clock, timezone=zone, permit=self._check_lease)
+
+    def _check_lease(self) -> None:
+        """What makes use of a level may become visible only while the operation's lease runs."""
+        running = self._running()
+        if running is not None and not running.may_commit():
+            raise ConflictError(
+                f"the lease under which the change of {self.url} began has run out; nothing was committed",
+                condition="INCARNATION_ENDED",
+                sides={"change": "makes use of a level of the fleet", "fleet": "may have gone on without it"},
+                next_step="Run it again.",
+            )
