@@ -21,7 +21,7 @@ from halocline.storage import open_store
 
 SWITCH = {"delta.enableDeletionVectors": "true"}
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
-SHORT = FleetTerms(lease=900, margin=150)
+SHORT = FleetTerms(lease=1800, margin=300)
 
 
 def make_table(path: Path, engine: str | None = None, seen_ms: int | None = None) -> str:

@@ -14,7 +14,7 @@ from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import SystemClock
 from halocline.fleet.core.events import MoveTable
 from halocline.fleet.core.member_step import Status
-from halocline.fleet.core.state import LevelRange, Report
+from halocline.fleet.core.state import FleetTerms, LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.handle import operating
 from halocline.fleet.member.loop import MemberLoop
@@ -27,13 +27,13 @@ from halocline.fleet.wire.handshake import Wire
 REPORT = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
 
 
-def config(**changes):
-    return in_memory(terms=SHORT, **changes)
+short_lease = pytest.mark.parametrize("hosting", [SHORT], ids=["short lease"], indirect=True)
 
 
 @pytest.fixture
-def hosting():
-    with embedded(config()) as running:
+def hosting(request):
+    """A coordinator; with the usual lease, which no delay of the machine ends, unless a test is about its end."""
+    with embedded(in_memory(terms=getattr(request, "param", FleetTerms()))) as running:
         yield running
 
 
@@ -176,7 +176,7 @@ def test_the_client_checks_back_even_if_the_server_let_it_in(make, admin, monkey
 
 def test_a_wrong_secret_is_denied():
     access = Access({digest("right"): Grant("drivers", rights(["join"]))})
-    with embedded(config(access=access)) as hosting:
+    with embedded(in_memory(access=access)) as hosting:
         endpoint = Endpoint.parse(hosting.address, secret="wrong")
         with pytest.raises(DeniedError):
             MemberLoop(endpoint, REPORT).start()
@@ -205,13 +205,13 @@ def test_a_member_finds_its_fleet_when_that_comes_up_later(make):
         port = probe.getsockname()[1]
     client = make(address=f"grpc://127.0.0.1:{port}", deadline=1.0)
     assert client.start(wait=0.2) is False
-    with embedded(config(listen=f"127.0.0.1:{port}")):
+    with embedded(in_memory(listen=f"127.0.0.1:{port}")):
         until(lambda: client.snapshot().gate("hudi", 6), "it joins")
 
 
 def test_a_restart_of_the_coordinator_loses_neither_member_nor_level(make, tmp_path):
     store = str(tmp_path / "fleet.db")
-    with embedded(config(store=store)) as first:
+    with embedded(in_memory(store=store)) as first:
         client = make(address=first.address)
         client.start()
         incarnation = client.incarnation
@@ -219,7 +219,7 @@ def test_a_restart_of_the_coordinator_loses_neither_member_nor_level(make, tmp_p
             admin.raise_level("hudi", 8)
         until(lambda: client.snapshot().gate("hudi", 8), "the raise is heard")
         port = first.port
-    with embedded(config(store=store, listen=f"127.0.0.1:{port}")) as second, AdminClient(second.address) as admin:
+    with embedded(in_memory(store=store, listen=f"127.0.0.1:{port}")) as second, AdminClient(second.address) as admin:
         until(lambda: client.contact.epoch == 2, "it is back with the new epoch")
         assert client.incarnation == incarnation, "its lease was not lost, so it is the same life"
         until(lambda: client.snapshot().gate("hudi", 8), "its gates are as before")
@@ -228,7 +228,7 @@ def test_a_restart_of_the_coordinator_loses_neither_member_nor_level(make, tmp_p
 
 def test_gates_close_when_the_lease_ends_and_open_in_a_new_life(make, tmp_path):
     store = str(tmp_path / "fleet.db")
-    with embedded(config(store=store)) as first:
+    with embedded(in_memory(terms=SHORT, store=store)) as first:
         client = make(address=first.address, deadline=0.5)
         client.start()
         port, life = first.port, client.incarnation
@@ -240,7 +240,7 @@ def test_gates_close_when_the_lease_ends_and_open_in_a_new_life(make, tmp_path):
     assert not operation.may_commit()
     assert client.contact.status is not Status.JOINED
     time.sleep(0.3)
-    with embedded(config(store=store, listen=f"127.0.0.1:{port}")) as second:
+    with embedded(in_memory(terms=SHORT, store=store, listen=f"127.0.0.1:{port}")) as second:
         # The new coordinator gives everybody a full lease; only after that is the old life over.
         until(lambda: client.snapshot().gate("hudi", 6), "it is back")
         assert client.incarnation == life
@@ -249,6 +249,7 @@ def test_gates_close_when_the_lease_ends_and_open_in_a_new_life(make, tmp_path):
     begun.__exit__(None, None, None)
 
 
+@short_lease
 def test_a_member_that_was_given_up_comes_back_in_a_new_life(make, admin):
     client = make()
     client.start()
@@ -288,6 +289,7 @@ def test_a_clock_that_went_back_does_not_lock_a_member_out(make, monkeypatch):
     assert client.snapshot().gate("hudi", 6)
 
 
+@short_lease
 def test_a_removed_member_is_told_at_once_and_stays_away(make, admin):
     lost = []
     client = make(on_lost=lost.append)
@@ -304,13 +306,16 @@ def test_tables_in_use_are_reported_and_kept_over_a_reconnect(make, admin, hosti
     client.start()
     client.use("lake/orders", "hudi", "write")
     until(lambda: admin.members().members[0].tables, "the table is reported")
-    hosting.loop.call_soon_threadsafe(hosting.service.sessions.end_all)
+    ended = threading.Event()
+    hosting.loop.call_soon_threadsafe(lambda: (hosting.service.sessions.end_all(), ended.set()))
+    assert ended.wait(20)
     client.use("lake/items", "hudi")
     until(lambda: len(admin.members().members[0].tables) == 2, "both are reported")
     assert {(use.table, use.operation) for use in admin.members().members[0].tables} == {
         ("lake/orders", "write"),
         ("lake/items", "read"),
     }
+    until(lambda: client.contact.status is Status.JOINED, "it is back")
     assert [each.identity for each in users(client, "lake/orders").members] == ["etl"]
 
 
