@@ -19,7 +19,7 @@ from halocline.compat.history.diff import Change, ChangeKind, Diff
 from halocline.compat.history.handshake import Handshake
 from halocline.compat.history.lifetime import Constant, Lifetime, Misreport, Variant, Yanked
 from halocline.compat.history.lint import Finding, Rule
-from halocline.compat.history.result import HistoryVerdict, Minimum, in_words
+from halocline.compat.history.result import HistoryVerdict, Minimum, SideNames, in_words
 
 __all__ = [
     "Change",
@@ -34,6 +34,7 @@ __all__ = [
     "Minimum",
     "Misreport",
     "Rule",
+    "SideNames",
     "Variant",
     "Yanked",
     "in_words",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from halocline.compat.answer import Answer, Reason
 from halocline.compat.history import file
 from halocline.compat.history.lifetime import Constant, Lifetime, Misreport, Yanked, beginning, ending
-from halocline.compat.history.result import HistoryVerdict, Minimum, in_words
+from halocline.compat.history.result import SIDES, HistoryVerdict, Minimum, SideNames, in_words
 from halocline.errors import IncompatibleError, InputError, MalformedError
 from halocline.spans import Span, SpanSet
 from halocline.versions import Version
@@ -145,21 +145,29 @@ class History:
             return SpanSet()
         return self._clients(self._under(flags), version)
 
-    def check(self, *, client: str | Version, server: str | Version, flags: Collection[str] = ()) -> HistoryVerdict:
+    def check(
+        self,
+        *,
+        client: str | Version,
+        server: str | Version,
+        flags: Collection[str] = (),
+        called: SideNames = SIDES,
+    ) -> HistoryVerdict:
         """Can they work together? Names every feature that the server lacks although the client requires it.
 
         Args:
             client: The client's version.
             server: The server's version.
             flags: The build flags that are on.
+            called: What the sides are called in reasons and fixes, where it is a server that requires.
 
         Returns:
             `ok`, `refused`, or `unknown` if a version is not known to this history. Never raises for a version.
         """
         c, s = self._version(client), self._version(server)
         under = self._under(flags)
-        doubts = (*self._doubt("client", c), *self._doubt("server", s))
-        lacking = () if doubts else tuple(self._lacking(under, c, s))
+        doubts = (*self._doubt(called.client, c), *self._doubt(called.server, s))
+        lacking = () if doubts else tuple(self._lacking(under, c, s, called))
         servers, clients = self.servers_for(c, flags=flags), self.clients_for(s, flags=flags)
         return HistoryVerdict(
             history=self.name,
@@ -170,7 +178,7 @@ class History:
             notes=() if doubts else tuple(self._notes(under, c, s)),
             servers=servers,
             clients=clients,
-            fix=self._fix(c, s, servers, clients) if lacking else "",
+            fix=self._fix(c, s, servers, clients, called) if lacking else "",
         )
 
     def breakpoints(self, *, flags: Collection[str] = ()) -> tuple[Version, ...]:
@@ -257,20 +265,24 @@ class History:
         lacking = (lifetime.required for lifetime in under if server not in lifetime.provided)
         return self._all() - SpanSet(span for required in lacking for span in required)
 
-    def _lacking(self, under: Iterable[Lifetime], client: Version, server: Version) -> Iterable[Reason]:
+    def _lacking(
+        self, under: Iterable[Lifetime], client: Version, server: Version, called: SideNames
+    ) -> Iterable[Reason]:
+        provider = called.server
         for lifetime in under:
             if client not in lifetime.required or server in lifetime.provided:
                 continue
-            requires = f"client {client} requires {lifetime.id}"
+            requires = f"{called.client} {client} requires {lifetime.id}"
             later = next((span.since for span in lifetime.provided if span.since > server), None)
             if lifetime.removed_for_good_by(server):
-                text, kind = f"{requires}, removed from servers at {ending(lifetime.provided)}", "removed"
+                text, kind = f"{requires}, removed from {provider}s at {ending(lifetime.provided)}", "removed"
             elif lifetime.removed_by(server):
-                text, kind = f"{requires}, which server {server} lacks and servers from {later} have again", "removed"
+                text = f"{requires}, which {provider} {server} lacks and {provider}s from {later} have again"
+                kind = "removed"
             elif later is not None:
-                text, kind = f"{requires}, which servers provide from {later}", "missing"
+                text, kind = f"{requires}, which {provider}s provide from {later}", "missing"
             else:
-                text, kind = f"{requires}, which no server provides", "missing"
+                text, kind = f"{requires}, which no {provider} provides", "missing"
             yield Reason(lifetime.id, text, Answer.REFUSED, kind=kind)
 
     def _notes(self, under: Iterable[Lifetime], client: Version, server: Version) -> Iterable[str]:
@@ -293,21 +305,23 @@ class History:
             if client in lifetime.required and server in lifetime.provided and server in lifetime.inert:
                 yield f"server {server} still has {lifetime.id}, but makes no use of it"
 
-    def _fix(self, client: Version, server: Version, servers: SpanSet, clients: SpanSet) -> str:
+    def _fix(self, client: Version, server: Version, servers: SpanSet, clients: SpanSet, called: SideNames) -> str:
         """The nearest single upgrade of either side; failing that, what would do."""
         options = []
         for side, version, fits in (("client", client, clients), ("server", server, servers)):
+            name = getattr(called, side)
             usable = fits - self._unusable(side)
             later = SpanSet(span for span in usable if span.since > version)
             if later:
                 first = later.spans[0]
                 limit = "" if first.until is None else f" (below {first.until})"
-                options.append(f"the {side} to {first.since} or later{limit}")
+                options.append(f"the {name} to {first.since} or later{limit}")
         if options:
             return "Upgrade " + ", or ".join(options)
         if servers:
-            return f"No upgrade of one side alone helps; this client needs a server in {in_words(servers)}"
-        return f"No server fits client {client}; upgrade both"
+            needed = f"this {called.client} needs a {called.server} in {in_words(servers)}"
+            return f"No upgrade of one side alone helps; {needed}"
+        return f"No {called.server} fits {called.client} {client}; upgrade both"
 
     def _minimum(self, side: str, least: Version, forcing: tuple[str, ...], fits: SpanSet) -> Minimum:
         if least not in self._unusable(side):

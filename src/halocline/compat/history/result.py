@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from halocline.compat.answer import Answer, Reason
 from halocline.spans import SpanSet
 from halocline.versions import Version
+
+
+class SideNames(NamedTuple):
+    """What the side that requires and the side that provides are called."""
+
+    client: str = "client"
+    server: str = "server"
+
+
+SIDES: Final = SideNames()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Final
 
 from halocline._version import __version__
-from halocline.compat.history import History
+from halocline.compat.history import History, SideNames
 from halocline.fleet.core.effects import Refusal
 from halocline.versions import Version
 
@@ -211,11 +211,11 @@ def _between(
     """What `asker` requires and `giver` lacks, by what they say and by what the history says of their versions."""
     found: dict[str, Objection] = {}
     if asker.product == giver.product == PRODUCT:
-        verdict = history.check(client=asker.version, server=giver.version)
+        called = SideNames(asks, gives)
+        verdict = history.check(client=asker.version, server=giver.version, called=called)
         for reason in verdict.reasons:
             kind = _KINDS.get(reason.kind, ObjectionKind.FEATURE_MISSING)
-            fix = _swapped(verdict.fix, asks)
-            found[reason.feature] = Objection(kind, reason.feature, _swapped(reason.text, asks), fix)
+            found[reason.feature] = Objection(kind, reason.feature, reason.text, verdict.fix)
     for name, level in sorted(required.items()):
         if giver.provides.get(name, 0) >= level or name in found:
             continue
@@ -228,13 +228,6 @@ def _between(
 
 
 _KINDS: Final = {"removed": ObjectionKind.FEATURE_REMOVED, "unknown": ObjectionKind.VERSION_UNKNOWN}
-
-
-def _swapped(text: str, asks: str) -> str:
-    """A sentence in the words of the handshake; in the history of pushes the coordinator is the client."""
-    if asks == "client":
-        return text
-    return text.replace("client", "\0").replace("server", "client").replace("\0", "server")
 
 
 def _release_with(history: History, feature: str, giver: Peer) -> str:
