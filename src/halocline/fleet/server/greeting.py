@@ -53,7 +53,7 @@ class Greeter:
         Raises:
             RejectedError: Either end does not fit the other, or the caller is not let in.
         """
-        service, report, client = self._service, greeting.report, greeting.client
+        service, report, client = self._service, greeting.membership, greeting.client
         grant = await self._let_in(greeting, caller)
         state = service.state()
         objections = self._judge(client, Role.MEMBER if report else Role.OPERATOR)
@@ -106,7 +106,7 @@ class Greeter:
             )
             await self._service.write_down(caller.peer, "handshake", problem)
             raise RejectedError(Rejection(problem))
-        needed = Right.JOIN if greeting.report else Right.OBSERVE
+        needed = Right.JOIN if greeting.membership else Right.OBSERVE
         if needed not in grant.rights:
             error = DeniedError(
                 f"{grant.name} may not {needed}",

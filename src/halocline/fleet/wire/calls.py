@@ -26,7 +26,20 @@ from halocline.fleet.answers import (
     LevelPlan,
     TableUsers,
 )
-from halocline.fleet.core.events import CancelDowngrade, CleanDowngrade, FinishDowngrade
+from halocline.fleet.core.events import (
+    CancelDowngrade,
+    CleanDowngrade,
+    Command,
+    FinishDowngrade,
+    MoveTable,
+    Observe,
+    PlaceHold,
+    Raise,
+    ReleaseHold,
+    RemoveMember,
+    SetPolicy,
+    StartDowngrade,
+)
 from halocline.fleet.wire import messages, requests
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.values import from_message, to_message
@@ -41,6 +54,7 @@ _Q = TypeVar("_Q")
 _A = TypeVar("_A")
 _V = TypeVar("_V")
 _M = TypeVar("_M", bound=Message)
+_C = TypeVar("_C", bound=Command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +132,22 @@ _CHUNK: Final = _codec(
     pb.Chunk, lambda it: Chunk(it.data, it.reason), lambda it: pb.Chunk(data=it.data, reason=it.reason)
 )
 
+
+def _command(name: str, kind: type[Message], command: type[_C], service: str = _ADMIN) -> Call[_C, CommandResult]:
+    return Call(service, name, _codec(kind, partial(requests.command, command)), _RESULT)
+
+
 # What members call.
 
 HANDSHAKE: Final = Call(
     _FLEET,
     "Handshake",
-    _codec(pb.HandshakeRequest, messages.greeting, messages.to_greeting),
-    _codec(pb.HandshakeResponse, messages.welcome, messages.to_welcome),
+    _codec(pb.HandshakeRequest, messages.greeting),
+    _codec(pb.HandshakeResponse, messages.welcome),
 )
 SESSION: Final = f"/{_FLEET}/Session"
 LEAVE: Final = Call(_FLEET, "Leave", _empty(pb.LeaveRequest), _empty(pb.LeaveResponse))
-MOVE_TABLE: Final = Call(_FLEET, "MoveTable", _codec(pb.MoveTableRequest, requests.move_table), _RESULT)
+MOVE_TABLE: Final = _command("MoveTable", pb.MoveTableRequest, MoveTable, _FLEET)
 TABLE_USERS: Final = Call(
     _FLEET,
     "TableUsers",
@@ -170,28 +189,22 @@ AUDIT: Final = Call(
 
 # Commands of operators.
 
-RAISE: Final = Call(_ADMIN, "Raise", _codec(pb.RaiseRequest, requests.raise_level), _RESULT)
-SET_POLICY: Final = Call(_ADMIN, "SetPolicy", _codec(pb.SetPolicyRequest, requests.set_policy), _RESULT)
-PLACE_HOLD: Final = Call(_ADMIN, "PlaceHold", _codec(pb.PlaceHoldRequest, requests.place_hold), _RESULT)
-RELEASE_HOLD: Final = Call(_ADMIN, "ReleaseHold", _codec(pb.ReleaseHoldRequest, requests.release_hold), _RESULT)
-START_DOWNGRADE: Final = Call(_ADMIN, "StartDowngrade", _codec(pb.DowngradeRequest, requests.start_downgrade), _RESULT)
-CLEAN_DOWNGRADE: Final = Call(
-    _ADMIN, "CleanDowngrade", _codec(pb.DowngradeRequest, partial(requests.downgrade_phase, CleanDowngrade)), _RESULT
-)
-FINISH_DOWNGRADE: Final = Call(
-    _ADMIN, "FinishDowngrade", _codec(pb.DowngradeRequest, partial(requests.downgrade_phase, FinishDowngrade)), _RESULT
-)
-CANCEL_DOWNGRADE: Final = Call(
-    _ADMIN, "CancelDowngrade", _codec(pb.DowngradeRequest, partial(requests.downgrade_phase, CancelDowngrade)), _RESULT
-)
+RAISE: Final = _command("Raise", pb.RaiseRequest, Raise)
+SET_POLICY: Final = _command("SetPolicy", pb.SetPolicyRequest, SetPolicy)
+PLACE_HOLD: Final = _command("PlaceHold", pb.PlaceHoldRequest, PlaceHold)
+RELEASE_HOLD: Final = _command("ReleaseHold", pb.ReleaseHoldRequest, ReleaseHold)
+START_DOWNGRADE: Final = _command("StartDowngrade", pb.DowngradeRequest, StartDowngrade)
+CLEAN_DOWNGRADE: Final = _command("CleanDowngrade", pb.DowngradeRequest, CleanDowngrade)
+FINISH_DOWNGRADE: Final = _command("FinishDowngrade", pb.DowngradeRequest, FinishDowngrade)
+CANCEL_DOWNGRADE: Final = _command("CancelDowngrade", pb.DowngradeRequest, CancelDowngrade)
+OBSERVE: Final = _command("Observe", pb.ObserveRequest, Observe)
+REMOVE_MEMBER: Final = _command("RemoveMember", pb.RemoveMemberRequest, RemoveMember)
 DECLARE_LADDER: Final = Call(
     _ADMIN,
     "DeclareLadder",
     _codec(pb.DeclareLadderRequest, requests.declare_ladder, requests.to_declare_ladder),
     _RESULT,
 )
-OBSERVE: Final = Call(_ADMIN, "Observe", _codec(pb.ObserveRequest, requests.observe), _RESULT)
-REMOVE_MEMBER: Final = Call(_ADMIN, "RemoveMember", _codec(pb.RemoveMemberRequest, requests.remove_member), _RESULT)
 SET_TERMS: Final = Call(_ADMIN, "SetTerms", _codec(pb.SetTermsRequest, requests.set_terms), _RESULT)
 
 # Backup, in pieces.
@@ -199,29 +212,7 @@ SET_TERMS: Final = Call(_ADMIN, "SetTerms", _codec(pb.SetTermsRequest, requests.
 EXPORT: Final = Call(_ADMIN, "Export", _empty(pb.ExportRequest), _CHUNK)
 IMPORT: Final = Call(_ADMIN, "Import", _CHUNK, _RESULT)
 
-UNARY: Final[tuple[Call[Any, Any], ...]] = (
-    HANDSHAKE,
-    LEAVE,
-    MOVE_TABLE,
-    TABLE_USERS,
-    DESCRIBE,
-    MEMBERS,
-    WHO_BLOCKS,
-    WHO_BREAKS,
-    PLAN_RAISE,
-    PLAN_DOWNGRADE,
-    AUDIT,
-    RAISE,
-    SET_POLICY,
-    PLACE_HOLD,
-    RELEASE_HOLD,
-    START_DOWNGRADE,
-    CLEAN_DOWNGRADE,
-    FINISH_DOWNGRADE,
-    CANCEL_DOWNGRADE,
-    DECLARE_LADDER,
-    OBSERVE,
-    REMOVE_MEMBER,
-    SET_TERMS,
+UNARY: Final[tuple[Call[Any, Any], ...]] = tuple(
+    each for each in tuple(globals().values()) if isinstance(each, Call) and each not in (EXPORT, IMPORT)
 )
 """The calls with one request and one answer; `SESSION`, `EXPORT` and `IMPORT` are streams."""

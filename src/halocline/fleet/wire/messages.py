@@ -138,12 +138,6 @@ def feature_names(items: Mapping[str, int]) -> frozenset[str]:
     return frozenset([*items, *(f"{name}/{n}" for name, level in grown for n in range(2, level + 1))])
 
 
-def to_features(items: Mapping[str, int] | Iterable[str]) -> list[pb.Feature]:
-    """Features for the wire."""
-    pairs = items.items() if isinstance(items, Mapping) else ((name, 1) for name in items)
-    return [pb.Feature(name=name, level=level) for name, level in sorted(pairs)]
-
-
 def peer(message: pb.Peer) -> Peer:
     """One end of the wire."""
     return _peer(message.SerializeToString(deterministic=True))
@@ -157,31 +151,12 @@ def _peer(data: bytes) -> Peer:
     return Peer(product, version, features(message.provides), features(message.requires))
 
 
-def to_peer(end: Peer) -> pb.Peer:
-    """One end of the wire, for the wire."""
-    provides, requires = to_features(end.provides), to_features(end.requires)
-    return pb.Peer(product=end.product, version=end.version, provides=provides, requires=requires)
-
-
 def greeting(message: pb.HandshakeRequest) -> Greeting:
     """What a client says in the handshake, checked."""
     identity = Report(message.identity, 0, "").identity
     role = matched("role", message.role or "reader")
     member = report(identity, role, message.membership) if message.HasField("membership") else None
     return Greeting(peer(message.client), identity, role, message.secret, message.clock_ms, message.sent, member)
-
-
-def to_greeting(of: Greeting) -> pb.HandshakeRequest:
-    """What a client says in the handshake, for the wire."""
-    return pb.HandshakeRequest(
-        client=to_peer(of.client),
-        identity=of.identity,
-        role=of.role,
-        secret=of.secret,
-        clock_ms=of.clock_ms,
-        sent=of.sent,
-        membership=to_membership(of.report) if of.report else None,
-    )
 
 
 def welcome(message: pb.HandshakeResponse) -> Welcome:
@@ -198,20 +173,6 @@ def welcome(message: pb.HandshakeResponse) -> Welcome:
     )
 
 
-def to_welcome(of: Welcome) -> pb.HandshakeResponse:
-    """What a coordinator answers to a greeting, for the wire."""
-    return pb.HandshakeResponse(
-        server=to_peer(of.server),
-        epoch=of.epoch,
-        clock_ms=of.clock_ms,
-        token=of.token,
-        token_expires_ms=of.token_expires_ms,
-        rights=sorted(of.rights),
-        notes=of.notes,
-        admission=to_message(of.admission, pb.Admission) if of.admission else None,
-    )
-
-
 def report(identity: str, role: str, member: pb.Membership) -> Report:
     """What a member says about itself."""
     return Report(
@@ -224,19 +185,6 @@ def report(identity: str, role: str, member: pb.Membership) -> Report:
         needs=feature_names(features(member.needs)),
         development=member.development,
         tables=table_uses(member.tables),
-    )
-
-
-def to_membership(of: Report) -> pb.Membership:
-    """What a member says about itself, for the wire."""
-    return pb.Membership(
-        incarnation=of.incarnation,
-        release=of.release,
-        supported={name: pb.LevelRange(lo=each.lo, hi=each.hi) for name, each in of.supported.items()},
-        features=to_features(of.features),
-        needs=to_features(of.needs),
-        development=of.development,
-        tables=[to_message(use, pb.TableUse) for use in sorted(of.tables)],
     )
 
 

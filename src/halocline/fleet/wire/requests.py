@@ -6,28 +6,18 @@ who asks is known from the token, and the coordinator fills it in.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import Message
 
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import InputError
 from halocline.fleet.answers import AuditQuery, BreakQuery
-from halocline.fleet.core.events import (
-    CancelDowngrade,
-    CleanDowngrade,
-    DeclareLadder,
-    FinishDowngrade,
-    MoveTable,
-    Observe,
-    PlaceHold,
-    Raise,
-    ReleaseHold,
-    RemoveMember,
-    SetPolicy,
-    SetTerms,
-    StartDowngrade,
-)
+from halocline.fleet.core.events import Command, DeclareLadder, SetTerms
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.state import FleetTerms, Provenance
@@ -51,8 +41,7 @@ from halocline.fleet.wire.values import from_message
 
 MOST_RUNGS: Final = 256
 LONGEST_PROTOCOL: Final = 10_000
-_Downgrade = CleanDowngrade | FinishDowngrade | CancelDowngrade
-_D = TypeVar("_D", bound=_Downgrade)
+_C = TypeVar("_C", bound=Command)
 
 # Questions.
 
@@ -105,38 +94,36 @@ def audit_query(message: pb.AuditRequest) -> AuditQuery:
 
 # Commands.
 
-
-def raise_level(message: pb.RaiseRequest) -> Raise:
-    """A level to be raised."""
-    return Raise(ladder_name(message.ladder), message.level, "", bounded("reason", message.reason), message.force)
-
-
-def set_policy(message: pb.SetPolicyRequest) -> SetPolicy:
-    """What makes a level rise."""
-    policy = chosen(Policy, "policy", message.policy)
-    return SetPolicy(ladder_name(message.ladder), policy, "", bounded("reason", message.reason))
-
-
-def place_hold(message: pb.PlaceHoldRequest) -> PlaceHold:
-    """A level to be held."""
-    name, reason = matched("hold", message.name), bounded("reason", message.reason)
-    return PlaceHold(ladder_name(message.ladder), name, reason, "", message.level or None, message.until_ms or None)
+_CHECKS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "ladder": ladder_name,
+    "name": partial(matched, "hold"),
+    "policy": partial(chosen, Policy, "policy"),
+    "provenance": partial(chosen, Provenance, "provenance"),
+    "reason": partial(bounded, "reason"),
+    "release": partial(bounded, "release", longest=LONGEST_RELEASE),
+    "role": partial(matched, "role"),
+    "supported": ranges,
+    "table": table_url,
+    "tables": table_uses,
+}
+"""How a field is checked wherever it occurs; numbers and switches are the core's business."""
 
 
-def release_hold(message: pb.ReleaseHoldRequest) -> ReleaseHold:
-    """A hold to be ended."""
-    name, reason = bounded("hold", message.name, 64), bounded("reason", message.reason)
-    return ReleaseHold(ladder_name(message.ladder), name, "", reason)
+def command(kind: type[_C], message: Message) -> _C:
+    """The command that a message asks for: the fields that both have, each checked.
 
-
-def start_downgrade(message: pb.DowngradeRequest) -> StartDowngrade:
-    """Gates to be closed."""
-    return StartDowngrade(ladder_name(message.ladder), message.target, "", bounded("reason", message.reason))
-
-
-def downgrade_phase(kind: type[_D], message: pb.DowngradeRequest) -> _D:
-    """The next phase of a downgrade, or its end."""
-    return kind(ladder_name(message.ladder), "", bounded("reason", message.reason))
+    What the message leaves empty is as the command has it by default.
+    """
+    given: dict[str, Any] = {"actor": ""}
+    optional = {
+        field.name: field.default is not MISSING or field.default_factory is not MISSING for field in fields(kind)
+    }
+    for each in message.DESCRIPTOR.fields:
+        name = each.name if each.name in optional else each.name.removesuffix("_ms")
+        value = getattr(message, each.name)
+        if name in optional and (value or not optional[name]):
+            given[name] = _CHECKS[name](value) if name in _CHECKS else value
+    return kind(**given)
 
 
 def declare_ladder(message: pb.DeclareLadderRequest) -> DeclareLadder:
@@ -177,32 +164,8 @@ def to_declare_ladder(command: DeclareLadder) -> pb.DeclareLadderRequest:
     return pb.DeclareLadderRequest(name=command.ladder.name, rungs=rungs, level=level, policy=policy)
 
 
-def observe(message: pb.ObserveRequest) -> Observe:
-    """A member that does not speak."""
-    return Observe(
-        message.identity,
-        bounded("release", message.release, LONGEST_RELEASE),
-        chosen(Provenance, "provenance", message.provenance),
-        "",
-        message.seen_ms or None,
-        ranges(message.supported),
-        table_uses(message.tables),
-        matched("role", message.role or "reader"),
-    )
-
-
-def remove_member(message: pb.RemoveMemberRequest) -> RemoveMember:
-    """A member to be taken out."""
-    return RemoveMember(message.identity, "", bounded("reason", message.reason), message.force)
-
-
 def set_terms(message: pb.SetTermsRequest) -> SetTerms:
     """What the fleet is to agree on; what it provides is the coordinator's own business."""
     asked = message.terms
     terms = FleetTerms(asked.lease_ms, asked.margin_ms, asked.window_ms, asked.development)
     return SetTerms(terms, "", bounded("reason", message.reason))
-
-
-def move_table(message: pb.MoveTableRequest) -> MoveTable:
-    """The level that a table requires after its migration."""
-    return MoveTable(table_url(message.table), ladder_name(message.ladder), message.level, "")

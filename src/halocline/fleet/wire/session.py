@@ -26,7 +26,7 @@ class Greeting:
         secret: Exchanged for a token; empty where a certificate or the machine itself is enough.
         clock_ms: The client's wall clock.
         sent: The client's own clock for leases; comes back in the answer and is compared with nothing else.
-        report: What it wants to be admitted as; None if it does not want to be a member.
+        membership: What it wants to be admitted as; None if it does not want to be a member.
     """
 
     client: Peer
@@ -35,7 +35,7 @@ class Greeting:
     secret: str = field(default="", repr=False)
     clock_ms: int = 0
     sent: int = 0
-    report: Report | None = None
+    membership: Report | None = None
 
 
 @dataclass(frozen=True, slots=True)

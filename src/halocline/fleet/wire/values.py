@@ -2,12 +2,13 @@
 
 A message of the wire and the value that it carries differ in nothing but their classes wherever nothing needs checking:
 answers, which a client takes from a coordinator it trusts, and requests on their way out. What arrives at a coordinator
-from outside is checked field by field in `halocline.fleet.wire.messages` instead.
+from outside is checked field by field in `halocline.fleet.wire.messages` instead. Features are a list of names and
+levels on the wire, and a mapping or, where all have the same level, a set of names in values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Iterable, Mapping, MutableSequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -44,9 +45,11 @@ def _encoded(part: Any, field: Any) -> Any:
     if nested.GetOptions().map_entry:
         inner = nested.fields_by_name["value"]
         return {key: _encoded(each, inner) for key, each in part.items()}
+    if isinstance(part, Mapping):
+        return [{"name": name, "level": level} for name, level in sorted(part.items())]
     if isinstance(part, Iterable):
         listed = sorted(part) if isinstance(part, frozenset) else part
-        return [_fields(each, nested) for each in listed]
+        return [{"name": each, "level": 1} if isinstance(each, str) else _fields(each, nested) for each in listed]
     return _fields(part, nested)
 
 

@@ -29,10 +29,10 @@ from halocline.fleet.server.grpc_server import Tls
 from halocline.fleet.server.hosting import Config, embedded
 from halocline.fleet.server.service import ServiceSettings
 from halocline.fleet.store import open_fleet_store
-from halocline.fleet.wire import messages
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.handshake import Role, Wire
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
+from halocline.fleet.wire.values import to_message
 
 SECRETS = {name: f"secret of {name}" for name in Right}
 ACCESS = Access({digest(SECRETS[name]): Grant(name, rights([name])) for name in Right})
@@ -62,12 +62,12 @@ def handshake(channel, right=Right.JOIN, **changes):
     wire = Wire.current()
     joining = right is Right.JOIN and "membership" not in changes
     request = pb.HandshakeRequest(
-        client=messages.to_peer(wire.client(Role.MEMBER if joining else Role.OPERATOR)),
+        client=to_message(wire.client(Role.MEMBER if joining else Role.OPERATOR), pb.Peer),
         identity="etl",
         role="reader",
         secret=SECRETS[right],
         clock_ms=int(time.time() * 1000),
-        membership=messages.to_membership(REPORT) if joining else None,
+        membership=to_message(REPORT, pb.Membership) if joining else None,
     )
     if joining:
         request.membership.incarnation = time.time_ns()
@@ -199,7 +199,7 @@ def test_a_wrong_secret_is_not_let_in_and_written_down(channel, hosting, secret)
 
 
 def test_a_secret_without_the_right_to_join_is_denied(channel):
-    member = messages.to_membership(REPORT)
+    member = to_message(REPORT, pb.Membership)
     found = refused(lambda: handshake(channel, Right.OBSERVE, membership=member))
     assert found[:2] == (grpc.StatusCode.PERMISSION_DENIED, "DENIED")
 
@@ -220,7 +220,7 @@ def test_a_clock_an_hour_off_is_refused_and_written_down(channel, hosting, hours
 
 @pytest.mark.parametrize("version", ["", "0.0.0", "nightly", "0.0.1"])
 def test_an_unknown_or_zero_client_version_never_passes(channel, version):
-    peer = messages.to_peer(Wire.current().client(Role.MEMBER))
+    peer = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
     peer.version = version
     code, condition, violations = refused(lambda: handshake(channel, client=peer))
     assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "VERSION_UNKNOWN")
@@ -230,13 +230,13 @@ def test_an_unknown_or_zero_client_version_never_passes(channel, version):
 @pytest.mark.parametrize("release", ["", "nightly", "halocline@0.0.0", "@1"])
 def test_an_unknown_or_zero_release_never_joins(channel, release):
     member = pb.Membership(incarnation=time.time_ns(), release=release)
-    wire = messages.to_peer(Wire.current().client(Role.MEMBER))
+    wire = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
     found = refused(lambda: handshake(channel, membership=member, client=wire))
     assert found[:2] == (grpc.StatusCode.FAILED_PRECONDITION, "VERSION_UNKNOWN")
 
 
 def test_a_client_that_needs_a_feature_the_server_lacks_is_told_which(channel, hosting):
-    peer = messages.to_peer(Wire.current().client(Role.MEMBER))
+    peer = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
     peer.requires.append(pb.Feature(name="member/telepathy", level=1))
     code, condition, violations = refused(lambda: handshake(channel, client=peer))
     assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "INCOMPATIBLE_VERSION")
@@ -248,15 +248,15 @@ def test_a_member_below_the_level_is_told_the_level(channel):
     member = pb.Membership(
         incarnation=time.time_ns(), release="hudi@0.12.0", supported={"hudi": pb.LevelRange(lo=4, hi=5)}
     )
-    wire = messages.to_peer(Wire.current().client(Role.MEMBER))
+    wire = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
     code, condition, violations = refused(lambda: handshake(channel, membership=member, client=wire, identity="old"))
     assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "INCOMPATIBLE_VERSION")
     assert violations == [("BELOW_CLUSTER_VERSION", "hudi=6")]
 
 
 def test_a_replayed_incarnation_is_refused(channel):
-    wire = messages.to_peer(Wire.current().client(Role.MEMBER))
-    member = messages.to_membership(REPORT)
+    wire = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
+    member = to_message(REPORT, pb.Membership)
     member.incarnation = 2**62
     handshake(channel, membership=member, client=wire, identity="once")
     handshake(channel, membership=member, client=wire, identity="once")
@@ -272,7 +272,7 @@ def test_ids_that_look_like_paths_are_invalid(channel, identity):
 
 
 def test_huge_feature_lists_are_invalid(channel):
-    peer = messages.to_peer(Wire.current().client(Role.MEMBER))
+    peer = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
     peer.provides.extend(pb.Feature(name=f"f{n}", level=1) for n in range(10_000))
     assert refused(lambda: handshake(channel, client=peer))[0] == grpc.StatusCode.INVALID_ARGUMENT
 

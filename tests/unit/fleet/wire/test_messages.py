@@ -14,6 +14,7 @@ from halocline.fleet.wire.calls import HANDSHAKE
 from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.session import FreshToken, SessionBegun
+from halocline.fleet.wire.values import to_message
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 RANGES = st.tuples(st.integers(1, 50), st.integers(0, 50)).map(lambda pair: LevelRange(pair[0], sum(pair)))
@@ -36,7 +37,7 @@ REPORTS = st.builds(
 
 @given(REPORTS)
 def test_a_report_comes_back_the_same(report):
-    data = messages.to_membership(report).SerializeToString()
+    data = to_message(report, pb.Membership).SerializeToString()
     assert messages.report(report.identity, report.role, pb.Membership.FromString(data)) == report
 
 
@@ -54,7 +55,7 @@ def test_a_heartbeat_comes_back_the_same(seq, sent, views, tables):
 @given(st.dictionaries(NAMES, st.integers(1, 9), max_size=5), st.dictionaries(NAMES, st.integers(1, 9), max_size=5))
 def test_a_peer_comes_back_the_same(provides, requires):
     end = Peer("halocline", "0.1.0", provides, requires)
-    assert messages.peer(pb.Peer.FromString(messages.to_peer(end).SerializeToString())) == end
+    assert messages.peer(pb.Peer.FromString(to_message(end, pb.Peer).SerializeToString())) == end
 
 
 @pytest.mark.parametrize(
