@@ -29,6 +29,30 @@ from halocline.storage.base import ObjectMeta, Store
 _PROGRESS: Final = {InstantState.REQUESTED: 0, InstantState.INFLIGHT: 1, InstantState.COMPLETED: 2}
 
 
+@dataclass(frozen=True, slots=True)
+class CommittedInstants:
+    """Which writes have taken effect; a small value that travels to where rows are read.
+
+    Attributes:
+        completed: The times of completed writes in the active timeline.
+        pending: The times of instants that have not taken effect.
+        start: The first write of the active timeline; what is older was archived, and was completed before.
+
+    Example:
+        >>> "1" in CommittedInstants(frozenset({"5"}), frozenset(), "5")
+        True
+    """
+
+    completed: frozenset[str]
+    pending: frozenset[str]
+    start: str | None
+
+    def __contains__(self, time: str) -> bool:
+        if time in self.completed:
+            return True
+        return time not in self.pending and self.start is not None and order(time) < order(self.start)
+
+
 @dataclass(frozen=True, eq=False)
 class HudiTimeline:
     """The active timeline, and a way to what lies before it. Made by `HudiTimeline.load`.
@@ -98,21 +122,16 @@ class HudiTimeline:
         ]
         return min(times, key=order, default=None)
 
-    def is_committed(self, time: str) -> bool:
-        """Whether what the instant wrote counts: it is completed, or was archived.
-
-        Args:
-            time: The time of an instant, as it stands in a file's name.
-        """
-        if time in self._completed:
-            return True
-        return time not in self.pending and self.start is not None and order(time) < order(self.start)
+    @cached_property
+    def committed(self) -> CommittedInstants:
+        """Which writes have taken effect."""
+        return CommittedInstants(frozenset(self._completed), self.pending, self.start)
 
     def completion_of(self, time: str) -> str | None:
         """When a write of layout 2 took effect; None if it has not, or nobody knows any more."""
         if time in self._completed:
             return self._completed[time]
-        if self.is_committed(time):
+        if time in self.committed:
             return self._archived_completions.get(time)
         return None
 

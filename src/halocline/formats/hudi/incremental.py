@@ -1,0 +1,160 @@
+"""Rows that writes of a range of time brought: `(begin, end]`, without what was there before.
+
+The range is over *requested* times up to table version 7 and over *completion* times from 8 on, so a time that a
+pipeline has stored means another place after a table has moved. A begin that is a requested time where completion times
+count is refused with the completion time that it stands for.
+
+Only files that writes of the range wrote are read, and of those only rows that still carry the instant of such a write.
+A row in a log file whose base file is older than the range comes as it was written: with the columns of that write.
+Rows that were written twice in the range come once, deleted ones not at all.
+
+The limit: in layout 1 the range begins with the active timeline; `HudiIncremental.is_complete` tells whether older
+writes were left out. In layout 2 older ones are looked up in the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from halocline.errors import InputError
+from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.merge.entries import BlockFilter
+from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
+from halocline.formats.hudi.slice_reader import CommitFilter
+from halocline.formats.hudi.slices import FileSlice, file_groups
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.timeline.instant import WRITES, HudiInstant, InstantState, checked_time, order
+from halocline.formats.hudi.timeline.metadata import CommitMetadata
+
+
+@dataclass(frozen=True)
+class RangeWrite:
+    """A write of the range.
+
+    Attributes:
+        instant: The write.
+        metadata: What it did.
+    """
+
+    instant: HudiInstant
+    metadata: CommitMetadata
+
+
+@dataclass(frozen=True, eq=False)
+class HudiIncremental:
+    """What writes of a range of time brought. Made by `read_range`.
+
+    Attributes:
+        snapshot: The table.
+        begin: The time after which writes count; None for the first.
+        end: The time up to which they count; None for the newest.
+        writes: The writes of the range, in the order in which they took effect.
+        is_complete: False if writes of the range have left the timeline, and are not known any more.
+    """
+
+    snapshot: HudiSnapshot
+    begin: str | None
+    end: str | None
+    writes: tuple[RangeWrite, ...]
+    is_complete: bool
+
+    @property
+    def slices(self) -> tuple[FileSlice, ...]:
+        """The slices that files of the range make."""
+        replaced = {group for write in self.writes for group in write.metadata.replaced}
+        groups = file_groups(self.snapshot.timeline, self._files())
+        found = (each.slice_at() for each in groups if (each.partition, each.file_id) not in replaced)
+        return tuple(each for each in found if each is not None)
+
+    def read(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows.
+
+        Args:
+            columns: The columns to give; all if not given.
+
+        Raises:
+            InputError: The table has no meta columns, so its rows do not say which write they are from.
+            NotFoundError: Cleaning has removed a file of the range.
+        """
+        if not self.snapshot.config.meta_fields:
+            raise InputError(
+                f"rows of {self.snapshot.store.root} do not say which write they are from",
+                sides={"table": "hoodie.populate.meta.fields=false", "needed": "the meta columns"},
+                next_step="Read the snapshot instead.",
+            )
+        times, slices = frozenset(write.instant.time for write in self.writes), self.slices
+        # A compaction of layout 1 brings rows along whose own writes may have been archived since.
+        by_range = self.snapshot.config.layout == 1 and self.snapshot.config.type is TableType.MERGE_ON_READ
+        reader = replace(
+            self.snapshot.reader(columns, merging=any(each.logs for each in slices)),
+            counting=BlockFilter(self.snapshot.timeline.committed, only=times),
+            commits=CommitFilter(after=self.begin, until=self.end) if by_range else CommitFilter(times),
+        )
+        for slice in slices:
+            yield from reader.read(self.snapshot.store, slice)
+
+    def _files(self) -> Iterator[BaseFile | LogFile]:
+        seen = set()
+        for write in self.writes:
+            for _, stat in write.metadata.stats:
+                found = parse_data_file(stat.path, stat.file_size_in_bytes or 0) if stat.path else None
+                if found is not None and found.path not in seen:
+                    seen.add(found.path)
+                    yield found
+
+
+def read_range(snapshot: HudiSnapshot, begin: str | None = None, end: str | None = None) -> HudiIncremental:
+    """The writes of a range of time.
+
+    Args:
+        snapshot: The table.
+        begin: The time after which writes count; from the first one on if not given.
+        end: The time up to which they count; up to the newest if not given.
+
+    Raises:
+        InputError: A time is none, or is a requested time where completion times count.
+    """
+    timeline, layout = snapshot.timeline, snapshot.config.layout
+    for time in (begin, end):
+        if time is not None:
+            _check_meaning(snapshot, checked_time(time))
+
+    def inside(instant: HudiInstant) -> bool:
+        time = order(instant.completion if layout > 1 and instant.completion else instant.time)
+        return (begin is None or time > order(begin)) and (end is None or time <= order(end))
+
+    writes = [RangeWrite(each, timeline.commit_metadata(each)) for each in timeline.writes if inside(each)]
+    first = timeline.writes[0] if timeline.writes else None
+    reaches_back = first is not None and (begin is None or order(begin) < order(first.completion or first.time))
+    if layout > 1 and reaches_back:
+        older = (
+            RangeWrite(
+                HudiInstant(each.time, each.action, InstantState.COMPLETED, each.completion),
+                CommitMetadata.parse(each.body, f"{each.time} in the history"),
+            )
+            for each in timeline.history()
+            if each.action in WRITES
+        )
+        found = [each for each in older if inside(each.instant)]
+        writes = sorted(found, key=lambda each: order(each.instant.completion or each.instant.time)) + writes
+    is_complete = layout > 1 or not reaches_back or next(timeline.history(), None) is None
+    return HudiIncremental(snapshot, begin, end, tuple(writes), is_complete)
+
+
+def _check_meaning(snapshot: HudiSnapshot, time: str) -> None:
+    """Refuses the time at which a write was requested where the time at which it was completed is meant."""
+    if snapshot.config.layout == 1:
+        return
+    began = {each.time: each.completion for each in snapshot.timeline.writes}
+    if time in began and time not in began.values():
+        raise InputError(
+            f"{time} is when a write of {snapshot.store.root} was requested, and ranges are of completion times",
+            sides={
+                "given": f"{time}, a requested time",
+                "table version": f"{snapshot.config.version}: completion times",
+            },
+            next_step=f"Use {began[time]}, when that write was completed.",
+        )

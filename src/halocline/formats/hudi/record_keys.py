@@ -1,0 +1,88 @@
+"""The key of a row: where it stands, or what it is made of.
+
+A table that populates meta fields has the key in a column of its own. One that does not makes it from the key fields
+whenever it is needed: one field as it is, several as `field:value,field:value`. Nulls and empty texts have names of
+their own among several fields, and are no keys where there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline.errors import UnsupportedError
+from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
+
+RECORD_KEY: Final = "_hoodie_record_key"
+NULL_KEY: Final = "__null__"
+EMPTY_KEY: Final = "__empty__"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """Where the key of a row comes from.
+
+    Attributes:
+        names: The columns it is made of.
+        named: Whether each value comes with the name of its field.
+    """
+
+    names: tuple[str, ...]
+    named: bool = False
+
+    def of(self, rows: pa.Table | pa.RecordBatch) -> pa.Array:
+        """The key of each row.
+
+        Example:
+            >>> rows = pa.table({"a": ["x", None], "b": [1, 2]})
+            >>> KeyColumns(("a", "b"), named=True).of(rows).to_pylist()
+            ['a:x,b:1', 'a:__null__,b:2']
+        """
+        texts = [_text(rows.column(name)) for name in self.names]
+        if not self.named:
+            return texts[0]
+        pieces = [
+            pc.binary_join_element_wise(pa.scalar(name), pc.fill_null(_named_empty(text), NULL_KEY), ":")
+            for name, text in zip(self.names, texts, strict=True)
+        ]
+        return pc.binary_join_element_wise(*pieces, ",") if len(pieces) > 1 else pieces[0]
+
+
+def key_columns(config: HudiTableConfig) -> KeyColumns:
+    """Where the keys of a table's rows come from.
+
+    Raises:
+        UnsupportedError: Keys are made by code that only the table's owner has.
+    """
+    if config.meta_fields:
+        return KeyColumns((RECORD_KEY,))
+    if not config.record_keys or config.key_generator is KeyGeneratorType.USER_PROVIDED:
+        raise UnsupportedError(
+            f"the keys of {config.name} are neither stored nor made by a known key generator",
+            sides={"table": f"key generator {config.key_generator or 'none'}", "halocline knows": "Hudi's own"},
+            next_step='Read without log files: query="read_optimized".',
+        )
+    several = len(config.record_keys) > 1 or config.key_generator is KeyGeneratorType.COMPLEX
+    return KeyColumns(config.record_keys, several)
+
+
+def _text(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.array([], whole.type)
+    if pa.types.is_string(whole.type):
+        return whole
+    if pa.types.is_integer(whole.type) or pa.types.is_boolean(whole.type):
+        return whole.cast(pa.string())
+    raise UnsupportedError(
+        f"a key of type {whole.type} that is not stored cannot be made",
+        sides={"table": str(whole.type), "halocline makes keys of": "text, whole numbers and booleans"},
+        next_step='Read without log files: query="read_optimized".',
+    )
+
+
+def _named_empty(text: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(text, ""), EMPTY_KEY, text)

@@ -1,0 +1,169 @@
+"""File groups and file slices: which files together hold the rows of a table.
+
+A *file group* is all versions of a set of rows; a row stays in its group for as long as it lives. A *file slice* is one
+version: a base file, and the log files that change it. Which slice a log file belongs to depends on the layout:
+
+- layout 1: the instant in its name is that of the slice.
+- layout 2: the instant in its name is that of the write; it belongs to the last slice that existed when the write was
+  completed. Files from before a move to layout 2 still carry the instant of their slice, and are known by it: it is one
+  that a base file of the group has, or that of a pending compaction.
+
+A slice without a base file continues the one before it: while a compaction is pending, new log files already belong to
+the slice that it will make. Files of instants that did not take effect are left out here where the file's name tells,
+and block by block where it does not.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
+from halocline.formats.hudi.properties import FOLDER
+from halocline.formats.hudi.timeline.instant import order
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.storage.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """One version of a file group.
+
+    Attributes:
+        partition: The partition path.
+        file_id: The file group.
+        instant: The instant of the slice.
+        base: Its base file; None if all its rows are in log files.
+        logs: Its log files, in the order in which they apply.
+    """
+
+    partition: str
+    file_id: str
+    instant: str
+    base: BaseFile | None
+    logs: tuple[LogFile, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The size of its files in bytes."""
+        return (self.base.size if self.base else 0) + sum(each.size for each in self.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """All versions of a set of rows.
+
+    Attributes:
+        partition: The partition path.
+        file_id: Its id.
+        slices: Its slices, oldest first, as they lie on disk: without what they continue.
+    """
+
+    partition: str
+    file_id: str
+    slices: tuple[FileSlice, ...]
+
+    def slice_at(self, as_of: str | None = None) -> FileSlice | None:
+        """The version that held at an instant, whole: with what it continues.
+
+        Args:
+            as_of: The instant; the newest if not given.
+        """
+        found = [each for each in self.slices if as_of is None or order(each.instant) <= order(as_of)]
+        if not found:
+            return None
+        first = next((at for at in range(len(found) - 1, -1, -1) if found[at].base is not None), 0)
+        logs = tuple(log for each in found[first:] for log in each.logs)
+        return FileSlice(self.partition, self.file_id, found[-1].instant, found[first].base, logs)
+
+    def base_at(self, as_of: str | None = None) -> BaseFile | None:
+        """The newest base file at an instant, which is all that a read-optimised query reads."""
+        found = self.slice_at(as_of)
+        return None if found is None else found.base
+
+
+def data_files(store: Store) -> Iterator[BaseFile | LogFile]:
+    """Every data file of a table, whether it counts or not, sorted by path."""
+    for meta in _outside(store):
+        found = parse_data_file(meta[0], meta[1])
+        if found is not None:
+            yield found
+
+
+def file_groups(timeline: HudiTimeline, files: Iterable[BaseFile | LogFile]) -> list[FileGroup]:
+    """The file groups that those files make, without files of instants that did not take effect.
+
+    Change data is left out; it is found by what commits say.
+    """
+    members: dict[tuple[str, str], tuple[list[BaseFile], list[LogFile]]] = {}
+    for each in files:
+        bases, logs = members.setdefault((each.partition, each.file_id), ([], []))
+        if isinstance(each, BaseFile):
+            if each.instant in timeline.committed:
+                bases.append(each)
+        elif not each.is_change_data:
+            logs.append(each)
+    groups = (_group(timeline, *key, *found) for key, found in sorted(members.items()))
+    return [group for group in groups if group.slices]
+
+
+def log_order(log: LogFile) -> tuple[str, int, tuple[int, ...]]:
+    """What log files of a group are ordered by."""
+    token = tuple(int(part) for part in log.token.split("-") if part)
+    return order(log.instant), log.version, token
+
+
+def _group(
+    timeline: HudiTimeline, partition: str, file_id: str, bases: list[BaseFile], logs: list[LogFile]
+) -> FileGroup:
+    by_instant = {each.instant: each for each in _chosen(timeline, bases)}
+    attached: dict[str, list[LogFile]] = {instant: [] for instant in by_instant}
+    keys = sorted(attached, key=order)
+    for log in sorted(logs, key=log_order):
+        key = _slice_of(timeline, log, keys)
+        if key is None:
+            continue
+        if key not in attached:
+            attached[key] = []
+            keys.insert(bisect_right(keys, order(key), key=order), key)
+        attached[key].append(log)
+    slices = (FileSlice(partition, file_id, key, by_instant.get(key), tuple(attached[key])) for key in keys)
+    return FileGroup(partition, file_id, tuple(slices))
+
+
+def _slice_of(timeline: HudiTimeline, log: LogFile, keys: list[str]) -> str | None:
+    """The instant of the slice that a log file belongs to; None if the file does not count."""
+    if timeline.config.layout == 1 or log.instant in keys or log.instant in timeline.pending_compactions:
+        return log.instant
+    if log.instant not in timeline.committed:
+        return None
+    completion = timeline.completion_of(log.instant) or log.instant
+    before = bisect_right(keys, order(completion), key=order)
+    return keys[before - 1] if before else log.instant
+
+
+def _chosen(timeline: HudiTimeline, bases: list[BaseFile]) -> Iterator[BaseFile]:
+    """One base file per instant. Where several attempts left one, the commit says which; the last one if it is gone."""
+    found: dict[str, list[BaseFile]] = {}
+    for each in bases:
+        found.setdefault(each.instant, []).append(each)
+    for instant, candidates in found.items():
+        if len(candidates) > 1:
+            entry = next((each for each in timeline.writes if each.time == instant), None)
+            if entry is not None:
+                written = {stat.path for _, stat in timeline.commit_metadata(entry).stats}
+                candidates = [each for each in candidates if each.path in written] or candidates
+        yield candidates[-1]
+
+
+def _outside(store: Store) -> Iterator[tuple[str, int]]:
+    """Everything below the root that is not in the folder of the timeline, which may be large."""
+    inside = f"{FOLDER}/"
+    for meta in store.list():
+        if meta.path >= inside:
+            break
+        yield meta.path, meta.size
+    # The character behind the slash: the first name that is not in the folder any more.
+    for meta in store.list(start_after=f"{FOLDER}0"):
+        yield meta.path, meta.size

@@ -1,0 +1,197 @@
+"""A Hudi table at an instant: what it is, which slices it consists of, and its rows.
+
+A `HudiSnapshot` is made behind the gate: the table version is checked for the release that acts, before anything else
+is read. One you hold is one you may read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+import pyarrow as pa
+
+from halocline._version import __version__
+from halocline.compat.metadata import TableMetadata
+from halocline.compat.protocol import Protocol
+from halocline.compat.release import Release
+from halocline.compat.terms import Terms
+from halocline.compat.verdict import check
+from halocline.errors import InputError, NotFoundError
+from halocline.formats.hudi.configuration import HudiTableConfig
+from halocline.formats.hudi.merge.entries import BlockFilter
+from halocline.formats.hudi.merge.rules import Dialect, merge_rule
+from halocline.formats.hudi.names import BaseFile
+from halocline.formats.hudi.properties import read_properties, table_version
+from halocline.formats.hudi.record_keys import key_columns
+from halocline.formats.hudi.slice_reader import SliceReader
+from halocline.formats.hudi.slices import FileGroup, FileSlice, data_files, file_groups
+from halocline.formats.hudi.table_schema import TableSchema, table_schema
+from halocline.formats.hudi.timeline.instant import CLEAN, checked_time, order
+from halocline.formats.hudi.timeline.metadata import CleanMetadata
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.storage.base import Store
+
+
+class HudiQuery(StrEnum):
+    """What of a table is read."""
+
+    SNAPSHOT = "snapshot"
+    READ_OPTIMIZED = "read_optimized"
+
+
+@dataclass(frozen=True, eq=False)
+class HudiSnapshot:
+    """A table at an instant. Made by `HudiSnapshot.load`.
+
+    Attributes:
+        store: Where the table lies.
+        config: What it is.
+        timeline: What was done to it.
+        terms: What it requires of whoever uses it.
+        as_of: The instant; None for the newest.
+        dialect: Whose reading of the merge rule holds; None for that of the release that made the table.
+        release: Who acts.
+    """
+
+    store: Store
+    config: HudiTableConfig
+    timeline: HudiTimeline = field(repr=False)
+    terms: Terms
+    as_of: str | None
+    dialect: Dialect | None
+    release: Release
+
+    @staticmethod
+    def load(
+        store: Store,
+        *,
+        as_of: str | None = None,
+        dialect: Dialect | str | None = None,
+        release: Release | str | None = None,
+        operation: str = "read",
+    ) -> HudiSnapshot:
+        """Opens a table, if the release may.
+
+        Args:
+            store: Where the table lies.
+            as_of: An instant; the newest if not given.
+            dialect: Whose reading of the merge rule holds, `0.x` or `1.x`.
+            release: Who acts; this release of Halocline if not given.
+            operation: What it wants to do.
+
+        Raises:
+            IncompatibleError: The release does not know the table version.
+            MalformedError: The properties or the timeline are damaged.
+            NotFoundError: There is no table, or its files of that instant are gone.
+            UnsupportedError: The table is of a kind that is not read.
+        """
+        pairs = read_properties(store).pairs
+        actor = Release.parse(release if release is not None else f"halocline@{__version__}")
+        terms = Terms.of(Protocol.hudi(table_version(pairs, store.root)), TableMetadata(pairs))
+        check(actor, terms, operation, subject=store.root)
+        config = HudiTableConfig.parse(pairs, store.root)
+        timeline = HudiTimeline.load(store, config)
+        moment = None if as_of is None else checked_time(as_of)
+        snapshot = HudiSnapshot(
+            store, config, timeline, terms, moment, None if dialect is None else _dialect(dialect), actor
+        )
+        if moment is not None:
+            snapshot._check_not_cleaned(moment)
+        return snapshot
+
+    @cached_property
+    def groups(self) -> tuple[FileGroup, ...]:
+        """The file groups that hold rows at this instant."""
+        replaced = self.timeline.replaced_groups(self.as_of)
+        found = file_groups(self.timeline, data_files(self.store))
+        return tuple(each for each in found if (each.partition, each.file_id) not in replaced)
+
+    @cached_property
+    def slices(self) -> tuple[FileSlice, ...]:
+        """The file slices that hold the rows at this instant."""
+        return tuple(found for group in self.groups if (found := group.slice_at(self.as_of)) is not None)
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The columns of the table at this instant."""
+        return table_schema(self.timeline, self._newest_bases(), self.as_of)
+
+    def reader(self, columns: Sequence[str] | None = None, *, merging: bool = True) -> SliceReader:
+        """What reads the slices.
+
+        Args:
+            columns: The columns to give; all if not given.
+            merging: Whether log files are merged; a read-optimised query leaves them aside.
+
+        Raises:
+            InputError: There is no such column.
+            UnsupportedError: Rows are merged by code that only the table's owner has.
+        """
+        schema = self.schema.columns
+        return SliceReader(
+            schema=schema,
+            columns=tuple(schema.names) if columns is None else _known(columns, schema),
+            counting=BlockFilter(self.timeline.committed, self.as_of),
+            rule=merge_rule(self.config, self.dialect) if merging else None,
+            keys=key_columns(self.config) if merging else None,
+            defaults=self.schema.defaults,
+        )
+
+    def read(
+        self, columns: Sequence[str] | None = None, *, query: HudiQuery | str = HudiQuery.SNAPSHOT
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, slice by slice.
+
+        Args:
+            columns: The columns to give; all if not given.
+            query: `snapshot`, or `read_optimized`, which leaves log files aside.
+        """
+        merging = HudiQuery(query) is HudiQuery.SNAPSHOT and any(each.logs for each in self.slices)
+        reader = self.reader(columns, merging=merging)
+        for slice in self.slices:
+            yield from reader.read(self.store, slice)
+
+    def _newest_bases(self) -> Iterator[BaseFile]:
+        bases = (each.base for each in self.slices if each.base is not None)
+        return iter(sorted(bases, key=lambda each: order(each.instant), reverse=True))
+
+    def _check_not_cleaned(self, as_of: str) -> None:
+        """Refuses an instant whose files a cleaning may have removed."""
+        cleans = [each for each in self.timeline.instants if each.action == CLEAN and each.is_completed]
+        if not cleans:
+            return
+        newest = max(cleans, key=lambda each: order(each.time))
+        said = CleanMetadata.parse(self.timeline.body(newest).record, newest.path)
+        earliest = said.earliest_commit_to_retain or self.timeline.start or ""
+        if order(as_of) < order(earliest):
+            raise NotFoundError(
+                f"the files of {self.store.root} as of {as_of} have been cleaned",
+                condition="VERSION_NOT_FOUND",
+                sides={"asked for": as_of, "kept": f"instants from {earliest} on"},
+                next_step=f"Ask for {earliest} or a later instant.",
+            )
+
+
+def _dialect(dialect: Dialect | str) -> Dialect:
+    if dialect not in tuple(Dialect):
+        raise InputError(
+            f"there is no dialect {dialect!r}",
+            sides={"given": str(dialect), "known": ", ".join(Dialect)},
+            next_step="Name one of them.",
+        )
+    return Dialect(dialect)
+
+
+def _known(columns: Sequence[str], schema: pa.Schema) -> tuple[str, ...]:
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        raise InputError(
+            f"there is no column {missing[0]!r}",
+            condition="COLUMN_NOT_FOUND",
+            sides={"asked for": ", ".join(missing), "table has": ", ".join(schema.names[:20])},
+            next_step="Use one of the table's columns.",
+        )
+    return tuple(columns)
