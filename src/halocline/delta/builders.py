@@ -16,7 +16,7 @@ from halocline.table.delta.optimize import OptimizeBuilder
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from halocline.table.delta.clauses import Expression
+    from halocline.spark.session.analysis import Expression
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from halocline.table.delta.table import DeltaLakeTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from halocline.table.delta.clauses import Expression
+    from halocline.spark.session.analysis import Expression
 
 _TEXTS: Final = "MAP<STRING, STRING>"
 _LIST: Final = "ARRAY<STRING>"

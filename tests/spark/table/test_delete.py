@@ -56,7 +56,7 @@ def test_rows_that_meet_a_condition_go_and_no_others(kind, tmp_path, spark):
         ("id % 10 = 4", lambda i, p, v: i % 10 == 4),
         (F.col("v") > F.lit(180), lambda i, p, v: v > 180),
         ("p = 1", lambda i, p, v: p == 1),
-        ("id < 25 AND rand() >= 0", lambda i, p, v: i < 25),
+        ("id < 25 AND current_date() > DATE'2000-01-01'", lambda i, p, v: i < 25),
         ("nullif(id, 30) IS NULL", lambda i, p, v: i == 30),
         ("id > 1000", lambda i, p, v: False),
     ]
@@ -73,6 +73,28 @@ def test_rows_that_meet_a_condition_go_and_no_others(kind, tmp_path, spark):
     assert table.delete().metrics["numDeletedRows"] == len(left)
     assert rows_of(table) == []
     assert table.history()[0].info.values["operationParameters"]["predicate"] == "[]"
+
+
+RANDOM = ["rand() < 0.5", "id = 1 OR uuid() = 'x'", "monotonically_increasing_id() = 0"]
+DOORS = {
+    "delete": lambda table, where: table.delete(where),
+    "update": lambda table, where: table.update({"v": "0"}, where),
+    "merge": lambda table, where: table.merge(table.to_df(), where).when_matched_delete().execute(),
+    "clause of a merge": lambda table, where: (
+        table.merge(table.to_df().alias("n"), "t.id = n.id").when_not_matched_by_source_delete(where).execute()
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS.keys())
+def test_a_condition_that_chance_decides_is_refused(tmp_path, spark, door):
+    table = Table.create(tmp_path / "t", numbers(spark, 4, 1), spark)
+    for where in [*RANDOM, F.rand() < F.lit(0.5)]:
+        where = where.replace("id =", "t.id =") if isinstance(where, str) and door is DOORS["merge"] else where
+        with pytest.raises(InputError, match="cannot be used") as refused:
+            door(table, where)
+        assert "not the same whenever it is computed" in refused.value.sides["because"], where
+    assert table.version == 0
 
 
 def test_only_files_with_such_rows_are_touched_and_whole_ones_are_not_read(tmp_path, spark):

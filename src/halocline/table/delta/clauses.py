@@ -7,20 +7,18 @@ it is. Conditions and values are SQL text or Spark columns; a condition that com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError
+from halocline.spark.session.analysis import Expression, check_deterministic, column_of, text_of, type_of
 from halocline.spark.types.columns import is_void, quoted
-from halocline.spark.types.input_schema import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-Expression: TypeAlias = "str | Column"
-"""SQL text, or a Spark column."""
 
 FILE: Final = "__halocline_file_number"
 ROW: Final = "__halocline_row_number"
@@ -30,6 +28,10 @@ TARGET_ALIAS: Final = "t"
 CLAUSE: Final = "__halocline_clause"
 OLD: Final = "__halocline_old"
 """A struct with the row as the table has it."""
+
+_OF_ONE_QUERY: Final = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|unix_timestamp|select)\b", re.IGNORECASE)
+_CONDITION: Final = "the condition"
+_HINT: Final = "Name columns of both sides with their aliases: t.id = s.id"
 
 
 class Kind(StrEnum):
@@ -60,20 +62,6 @@ class Clause:
         return {**told, "actionType": self.kind.value}
 
 
-def text_of(expression: Expression) -> str:
-    """An expression for people; a column is shown as Spark shows it."""
-    return expression if isinstance(expression, str) else str(expression).removeprefix("Column<'").removesuffix("'>")
-
-
-def column_of(value: Any) -> Column:
-    """A value as a Spark column: text is SQL, anything else but a column is a constant."""
-    from pyspark.sql import functions as F
-
-    if isinstance(value, str):
-        return F.expr(value)
-    return value if type(value).__name__ == "Column" else F.lit(value)
-
-
 def chosen(clauses: Sequence[Clause], first: int = 0) -> Column:
     """The number of the clause that takes a row, counted from `first`; null if none does."""
     from pyspark.sql import functions as F
@@ -93,44 +81,38 @@ def with_old(df: DataFrame, fields: Sequence[Mapping[str, Any]], alias: str) -> 
     return df.alias(alias).select("*", F.struct(*map(F.col, names)).alias(OLD))
 
 
+def is_steady(where: str) -> bool:
+    """Whether a condition that chance does not decide says the same in every query: nothing of now, or of other tables.
+
+    Example:
+        >>> is_steady("day < '2026-11-01'"), is_steady("day < current_date()"), is_steady("id IN (SELECT id FROM v)")
+        (True, False, False)
+    """
+    return _OF_ONE_QUERY.search(where) is None
+
+
 def check_analysed(df: DataFrame, clauses: Sequence[Clause], what: str) -> None:
     """Makes sure that Spark understands every condition and value over some columns.
 
     Raises:
-        InputError: It does not (`PREDICATE_INVALID`), or a condition is none.
+        InputError: It does not (`PREDICATE_INVALID`), or a condition is none, or one that chance decides.
     """
     for clause in clauses:
         for name, expression in _expressions(clause):
-            type = analysed_type(df, expression, f"{name} of {what}")
-            if name == "the condition" and type != "boolean":
+            type = type_of(df, expression, f"{name} of {what}", _HINT)
+            if name != _CONDITION:
+                continue
+            if type != "boolean":
                 raise InputError(
                     f"{text_of(expression)!r} is no condition",
                     condition="PREDICATE_INVALID",
                     sides={"gives": str(type), "needed": "boolean"},
                 )
-
-
-def analysed_type(df: DataFrame, expression: Any, name: str) -> Any:
-    """The type of an expression over some columns, as the log spells types.
-
-    Raises:
-        InputError: Spark does not understand it.
-    """
-    from pyspark.errors import AnalysisException, ParseException
-
-    try:
-        return df.select(column_of(expression).alias("value")).schema[0].dataType.jsonValue()
-    except (AnalysisException, ParseException) as error:
-        raise InputError(
-            f"{name} cannot be used",
-            condition="PREDICATE_INVALID",
-            sides={"expression": str(expression)[:200], "because": first_line(error)},
-            next_step="Name columns of both sides with their aliases: t.id = s.id",
-        ) from None
+            check_deterministic(df, expression, f"{name} of {what}")
 
 
 def _expressions(clause: Clause) -> Iterator[tuple[str, Any]]:
     if clause.condition is not None:
-        yield "the condition", clause.condition
+        yield _CONDITION, clause.condition
     for name, value in (clause.values or {}).items():
         yield f"the value for {name}", value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.log.file_actions import removes_from
+from halocline.spark.session.analysis import Expression
 from halocline.table.delta.admission import state_of
-from halocline.table.delta.clauses import Clause, Expression, Kind
+from halocline.table.delta.clauses import Clause, Kind, is_steady
 from halocline.table.delta.matches import matches
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.removal import remove_rows
@@ -39,10 +40,11 @@ def delete_rows(table: Opened, where: Expression | None = None) -> RowsChanged:
         rows = matches(work.spark, work.snapshot, found, "true").rows
         with RowFiles(table.store, state_of(work.snapshot)) as files:
             return work.commit(files, Changed(removes, deleted=rows), "DELETE", None)
-    is_steady = work.is_steady(where)
+    clause = Clause(Kind.DELETE, where)
+    work.check(clause)
     candidates = work.transaction.files(where if isinstance(where, str) else None)
     with RowFiles(table.store, state_of(work.snapshot)) as files:
-        if is_steady and isinstance(where, str):
+        if isinstance(where, str) and is_steady(where):
             gone = remove_rows(work.spark, work.snapshot, candidates, where, files)
             changed = Changed(
                 gone.removes,
@@ -53,6 +55,5 @@ def delete_rows(table: Opened, where: Expression | None = None) -> RowsChanged:
             )
         else:
             hits = work.hits(candidates, where)
-            clauses = [Clause(Kind.DELETE, where)]
-            changed = change_rows(work.spark, work.snapshot, state_of(work.snapshot), hits, clauses, files)
+            changed = change_rows(work.spark, work.snapshot, state_of(work.snapshot), hits, [clause], files)
         return work.commit(files, changed, "DELETE", where)

@@ -10,7 +10,6 @@ all they want is to delete it.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.session.analysis import Expression, column_of, text_of
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import is_void, quoted, spark_schema
@@ -33,20 +33,8 @@ from halocline.spark.write.row_plan import incoming
 from halocline.spark.write.rules import GENERATION
 from halocline.table.delta import schema_merge
 from halocline.table.delta.admission import approved, state_of
-from halocline.table.delta.clauses import (
-    CLAUSE,
-    FILE,
-    ROW,
-    TARGET_ALIAS,
-    Clause,
-    Expression,
-    Kind,
-    check_analysed,
-    chosen,
-    column_of,
-    text_of,
-)
-from halocline.table.delta.merge_plan import parts_of, pruning
+from halocline.table.delta.clauses import CLAUSE, FILE, ROW, TARGET_ALIAS, Clause, Kind, check_analysed, chosen
+from halocline.table.delta.merge_plan import parts_of, pruning, qualifiers
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, change_rows, hits_in, inserted
 from halocline.table.delta.row_commit import RowsChanged, check_removable
@@ -103,6 +91,7 @@ class Merge:
             check_removable(self.snapshot, "a merge that changes rows")
         self.source_schema = input_schema.columns_of(asked.source)
         self.asked = asked = self._named(asked)
+        self._check_expressions(asked)
         self.state = self._grown()
         self.changing = tuple(self._complete(each) for each in (*asked.matched, *asked.not_matched_by_source))
         self.inserting = tuple(self._complete(each) for each in asked.not_matched)
@@ -110,18 +99,17 @@ class Merge:
     # ------------------------------------------------------------------ before rows are touched
 
     def _named(self, asked: MergeRequest) -> MergeRequest:
-        """The same, once all of its expressions make sense; a source has names of its own, or goes by ours."""
-        try:
-            self._check_expressions(asked)
-        except InputError:
-            named = replace(asked, source=asked.source.alias(SOURCE_ALIAS))
-            with contextlib.suppress(InputError):
-                self._check_expressions(named)
-                return named
-            raise
-        return asked
+        """The same, with a source that goes by our name for it if expressions use that and no other."""
+        clauses = (*asked.matched, *asked.not_matched, *asked.not_matched_by_source)
+        values = [value for clause in clauses for value in (clause.values or {}).values()]
+        used = qualifiers([asked.condition, *(clause.condition for clause in clauses), *values])
+        fields = (*self.source_schema["fields"], *self.snapshot.schema["fields"])
+        nested = {field["name"].lower() for field in fields if not isinstance(field["type"], str)}
+        own = used - {asked.target_alias.lower(), *nested}
+        return replace(asked, source=asked.source.alias(SOURCE_ALIAS)) if own == {SOURCE_ALIAS} else asked
 
     def _check_expressions(self, asked: MergeRequest) -> None:
+        """Makes sure that Spark understands everything that is asked for."""
         fields = [{**f, "metadata": {}} for f in self.snapshot.schema["fields"] if not is_void(f["type"])]
         target = self.spark.createDataFrame([], spark_schema(fields)).alias(asked.target_alias)
         both = target.crossJoin(asked.source)

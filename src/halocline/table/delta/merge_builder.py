@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from halocline.errors import InputError
-from halocline.table.delta.clauses import TARGET_ALIAS, Clause, Expression, Kind
+from halocline.spark.session.analysis import Expression
+from halocline.table.delta.clauses import TARGET_ALIAS, Clause, Kind
 from halocline.table.delta.merge import Merge, MergeRequest
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_commit import RowsChanged

@@ -8,13 +8,15 @@ apart; a condition given as a Spark column prunes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.formats.delta.configuration.schema_edit import decimal_of
+from halocline.spark.session.analysis import text_of
 from halocline.spark.types.columns import quoted
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 200
 """So many values of a key are named one by one."""
 
+_NO_NAMES: Final = ("STRING", "NUMBER", "R_PAREN", "R_BRACKET")
 _WHOLE: Final = ("byte", "short", "integer", "long")
 
 
@@ -46,6 +49,45 @@ class Parts:
 
     keys: tuple[Key, ...] = ()
     tests: tuple[str, ...] = ()
+
+
+def qualifiers(expressions: Iterable[Any]) -> set[str]:
+    """The names, in lower case, that expressions put before others: aliases, and columns with fields inside.
+
+    Args:
+        expressions: SQL text or Spark columns; constants have none.
+
+    Example:
+        >>> sorted(qualifiers(["t.id = S.id AND exists(t.tags, x -> x.k = 's.k')", None]))
+        ['s', 't']
+    """
+    import sqlglot
+    from sqlglot import errors
+
+    found: set[str] = set()
+    for expression in expressions:
+        if isinstance(expression, str) or type(expression).__name__ == "Column":
+            # Text that is no SQL is refused by Spark, which knows best why.
+            with contextlib.suppress(errors.SqlglotError):
+                found |= _qualifiers(sqlglot.tokenize(text_of(expression), read="spark"))
+    return found
+
+
+def _qualifiers(tokens: Sequence[Any]) -> set[str]:
+    kinds = ["START", *(token.token_type.name for token in tokens), "END"]
+    names = [token.text.lower() for token in tokens]
+    variables: set[str] = set()
+    for number, kind in enumerate(kinds[1:]):
+        if kind == "ARROW":
+            start = number - 1
+            while kinds[number] == "R_PAREN" and start and kinds[start + 1] != "L_PAREN":
+                start -= 1
+            variables |= set(names[start:number])
+    return {
+        name
+        for name, before, kind, after in zip(names, kinds, kinds[1:], kinds[2:], strict=False)
+        if after == "DOT" and before != "DOT" and kind not in _NO_NAMES and name not in variables
+    }
 
 
 def parts_of(condition: Any, target: Mapping[str, Any], source: Mapping[str, Any], alias: str) -> Parts:

@@ -22,20 +22,10 @@ from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.session.analysis import Expression, column_of, text_of
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.columns import is_void, spark_schema
-from halocline.spark.write.expressions import checked_condition
-from halocline.table.delta.clauses import (
-    CLAUSE,
-    FILE,
-    ROW,
-    Clause,
-    Expression,
-    Kind,
-    check_analysed,
-    column_of,
-    text_of,
-)
+from halocline.table.delta.clauses import CLAUSE, FILE, ROW, Clause, check_analysed, is_steady
 from halocline.table.delta.matches import is_about_partitions, matches
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import SOURCE_ID, Changed, Hits, hits_in
@@ -78,18 +68,13 @@ class RowChange:
         fields = [{**f, "metadata": {}} for f in self.snapshot.schema["fields"] if not is_void(f["type"])]
         return self.spark.createDataFrame([], spark_schema(fields))
 
-    def is_steady(self, where: Expression) -> bool:
-        """Whether a condition says the same of a row whenever it is asked.
+    def check(self, clause: Clause) -> None:
+        """Makes sure that what a clause says makes sense for the table's columns.
 
         Raises:
-            InputError: It is no condition over the table's columns.
+            InputError: A condition is none, or may come out otherwise when it is asked again.
         """
-        check_analysed(self.columns, [Clause(Kind.DELETE, where)], f"the change of {self.table}")
-        try:
-            checked_condition(self.columns, where if isinstance(where, str) else "", self.table)
-        except InputError:
-            return False
-        return True
+        check_analysed(self.columns, [clause], f"the change of {self.table}")
 
     def hits(self, candidates: pa.Table, where: Expression | None) -> Hits:
         """The rows that meet a condition, taken by the first clause."""
@@ -97,8 +82,8 @@ class RowChange:
 
         if where is None:
             return Hits(candidates, None, {0: None})
-        if self.is_steady(where) and is_about_partitions(self.snapshot, text_of(where)):
-            found = matches(self.spark, self.snapshot, candidates, text_of(where))
+        if isinstance(where, str) and is_steady(where) and is_about_partitions(self.snapshot, where):
+            found = matches(self.spark, self.snapshot, candidates, where)
             return Hits(found.whole, None, {0: found.rows})
         if not len(candidates):
             return Hits(candidates, None, {})

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.errors import HaloclineError, InputError
 from halocline.formats.delta.configuration.identity import identity_columns
 from halocline.schema.json_edge import struct_from_json
+from halocline.spark.session.analysis import column_of
 from halocline.spark.types import char_types
 from halocline.spark.types.assignment import Assignment, unfit_value
 from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type
 from halocline.spark.types.partition_values import kept_sql
 from halocline.spark.write.rules import GENERATION, Rule, guarded, rules_of, violation
-from halocline.table.delta.clauses import CLAUSE, OLD, Clause, Kind, column_of
+from halocline.table.delta.clauses import CLAUSE, OLD, Clause, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
