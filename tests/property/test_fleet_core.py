@@ -43,7 +43,7 @@ from halocline.fleet.core.member_step import (
 )
 from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, Provenance, Report, TableUse, applied
 from halocline.fleet.core.step import loaded, step
-from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Process, World
+from halocline.fleet.model.ground_truth import CoordinatorStep, GroundTruth, Log, MemberStep, Process
 from halocline.fleet.model.invariants import check
 
 TERMS = FleetTerms(lease=10, margin=3, window=40)
@@ -102,7 +102,7 @@ class FleetMachine(RuleBasedStateMachine):
         """One step of the leader, carried out by the store."""
         before, event = self.leader, Event(self.now, what)
         after, effects = step(before, event)
-        violations = check(Moment(before, event, after, effects))
+        violations = check(CoordinatorStep(before, event, after, effects))
         assert not violations, violations
         for effect in effects:
             if isinstance(effect, CommitRecords):
@@ -153,7 +153,7 @@ class FleetMachine(RuleBasedStateMachine):
         computer = self.computers[name]
         before = computer.member
         computer.member, sent = member_step(before, event)
-        violations = check(MemberMoment(before, computer.member))
+        violations = check(MemberStep(before, computer.member))
         assert not violations, violations
         computer.network.extend(sent)
 
@@ -327,7 +327,7 @@ class FleetMachine(RuleBasedStateMachine):
     @invariant()
     def everything_holds(self):
         running = [(name, each.member) for name, each in self.computers.items() if each.member is not None]
-        world = World(
+        truth = GroundTruth(
             self.now,
             self.store,
             self.leader,
@@ -335,7 +335,7 @@ class FleetMachine(RuleBasedStateMachine):
             formats=self.formats,
             used=self.used,
         )
-        violations = check(world)
+        violations = check(truth)
         assert not violations, "\n".join(map(str, violations))
 
     def teardown(self):

@@ -48,7 +48,7 @@ from halocline.fleet.core.member_step import (
 )
 from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Report
 from halocline.fleet.core.step import step
-from halocline.fleet.model.ground_truth import MemberMoment, Moment, Process, World
+from halocline.fleet.model.ground_truth import CoordinatorStep, GroundTruth, MemberStep, Process
 from halocline.fleet.model.invariants import check
 from halocline.fleet.server.auth import Access, Claims, rights
 from halocline.fleet.server.coordinator import Coordinator
@@ -269,7 +269,7 @@ class Fleets(RuleBasedStateMachine):
         """A step of a member; what it sends goes into the network, to the coordinator it is connected to."""
         before = member.state
         member.state, sent = member_step(before, event)
-        assert check(MemberMoment(before, member.state)) == []
+        assert check(MemberStep(before, member.state)) == []
         for message in sent:
             self.net.append((member.talks_to, member.state.report.identity, *self.encoded(message)))
 
@@ -360,7 +360,7 @@ class Fleets(RuleBasedStateMachine):
         if isinstance(reply, Admit | Renew | Announce | Refuse):
             before = member.state
             member.state, _ = member_step(before, Hear(member.now, reply))
-            assert check(MemberMoment(before, member.state)) == []
+            assert check(MemberStep(before, member.state)) == []
 
     # Operators.
 
@@ -424,7 +424,7 @@ class Fleets(RuleBasedStateMachine):
         return taken
 
     @invariant()
-    def the_world_is_safe(self):
+    def the_ground_truth_is_safe(self):
         newest = self.newest()
         if newest is None or newest.coordinator.state is None or not self.members:
             return
@@ -437,8 +437,8 @@ class Fleets(RuleBasedStateMachine):
         if ladder_state.level < self.used:
             # A downgrade has finished: nobody acts above it any more.
             self.used = max((each.acting("hudi") for each in processes), default=0)
-        world = World(self.clock.now(), stored, state, processes, used={"hudi": self.used})
-        assert check(world) == []
+        truth = GroundTruth(self.clock.now(), stored, state, processes, used={"hudi": self.used})
+        assert check(truth) == []
 
     def durable(self):
         """The fleet as the store has it, read without touching anything."""
@@ -452,7 +452,7 @@ RECORDED = []
 
 def recording(state, event, *rest):
     after, effects = step(state, event, *rest)
-    RECORDED.append(Moment(state, event, after, effects))
+    RECORDED.append(CoordinatorStep(state, event, after, effects))
     return after, effects
 
 

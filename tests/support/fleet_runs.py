@@ -6,7 +6,7 @@ from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy, View
 from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, MemberKey, Report, TableUse
 from halocline.fleet.core.step import loaded, step
-from halocline.fleet.model.ground_truth import Log, Moment
+from halocline.fleet.model.ground_truth import CoordinatorStep, Log
 from halocline.fleet.model.invariants import check
 
 LEASE, MARGIN, WINDOW = 10, 2, 100
@@ -34,7 +34,7 @@ class Run:
         before = self.state
         self.state, effects = step(before, event)
         self.events.append(event)
-        violations = check(Moment(before, event, self.state, effects))
+        violations = check(CoordinatorStep(before, event, self.state, effects))
         assert not violations, "\n".join(map(str, violations))
         self.audits = [effect for effect in effects if isinstance(effect, Audit)]
         return [effect for effect in effects if not isinstance(effect, Audit)]

@@ -25,7 +25,7 @@ def explore(
     lives: Annotated[
         int | None, typer.Option("--lives", min=0, help="How many former lives may be registered at a restart.")
     ] = None,
-    max_states: Annotated[int | None, typer.Option("--max-states", min=1, help="Give up after so many worlds.")] = None,
+    max_states: Annotated[int | None, typer.Option("--max-states", min=1, help="Give up after so many states.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0.1, help="Give up after so long.")] = None,
     mutants: Annotated[
         bool, typer.Option("--mutants", help="Take out one rule at a time and show what breaks, in the fewest steps.")
@@ -60,17 +60,17 @@ def _chosen(names: list[str] | None, members: int, lives: int | None) -> list[Sc
 def _scenarios(scenarios: list[Scenario], max_states: int | None, seconds: float | None, output: Format) -> int:
     from halocline.fleet.model.explorer import explore as walk
 
-    table = columns("scenario", "worlds", "transitions", "steps", "seconds", "result")
+    table = columns("scenario", "states", "transitions", "steps", "seconds", "result")
     results = []
     for each in scenarios:
-        result = walk(each, max_worlds=max_states, seconds=seconds, progress=_progress(each.name, output))
+        result = walk(each, max_states=max_states, seconds=seconds, progress=_progress(each.name, output))
         results.append(result)
-        numbers = (f"{result.worlds:,}", f"{result.transitions:,}", str(result.depth), f"{result.seconds:.1f}")
+        numbers = (f"{result.states:,}", f"{result.transitions:,}", str(result.depth), f"{result.seconds:.1f}")
         table.add_row(each.name, *numbers, _verdict(result))
     _progress_ends(output)
-    traces = [f"\n{each.scenario.name}\n{each.trace}" for each in results if each.trace]
-    emit(output, [_facts(each) for each in results], table, *traces)
-    return ERROR if traces else FINE
+    found = [f"\n{each.scenario.name}\n{each.counterexample}" for each in results if each.counterexample]
+    emit(output, [_facts(each) for each in results], table, *found)
+    return ERROR if found else FINE
 
 
 def _mutants(max_states: int | None, seconds: float | None, output: Format) -> int:
@@ -86,15 +86,15 @@ def _mutants(max_states: int | None, seconds: float | None, output: Format) -> i
             mutant.scenario,
             mutant.rules,
             watch=mutant.watch,
-            max_worlds=max_states,
+            max_states=max_states,
             seconds=seconds,
             progress=progress,
             lively=mutant.stuck,
         )
-        survived += result.trace is None
-        steps = f"broken in {len(result.trace.steps)} steps" if result.trace else "NOT broken"
-        found = f"{steps}, {result.worlds:,} worlds, {result.seconds:.1f} s"
-        shown.append(f"{mutant.name}: {mutant.fault}\n{found}\n{result.trace or ''}\n")
+        survived += result.counterexample is None
+        steps = f"broken in {len(result.counterexample.steps)} steps" if result.counterexample else "NOT broken"
+        found = f"{steps}, {result.states:,} states, {result.seconds:.1f} s"
+        shown.append(f"{mutant.name}: {mutant.fault}\n{found}\n{result.counterexample or ''}\n")
         facts.append({"mutant": mutant.name, "fault": mutant.fault, **_facts(result)})
     _progress_ends(output)
     emit(output, facts, *shown, f"{len(MUTANTS) - survived} of {len(MUTANTS)} broken, as they should be.")
@@ -102,23 +102,23 @@ def _mutants(max_states: int | None, seconds: float | None, output: Format) -> i
 
 
 def _verdict(result: Exploration) -> str:
-    if result.trace:
-        return f"violated: {', '.join(each.name for each in result.trace.violations)}"
+    if result.counterexample:
+        return f"violated: {', '.join(each.name for each in result.counterexample.violations)}"
     return "holds" if result.complete else "holds so far"
 
 
 def _facts(result: Exploration) -> dict[str, object]:
-    trace = result.trace
+    found = result.counterexample
     return {
         "scenario": result.scenario.name,
         "members": result.scenario.members,
-        "worlds": result.worlds,
+        "states": result.states,
         "transitions": result.transitions,
         "depth": result.depth,
         "complete": result.complete,
         "seconds": round(result.seconds, 3),
-        "violations": [str(each) for each in trace.violations] if trace else [],
-        "trace": list(trace.steps) if trace else [],
+        "violations": [str(each) for each in found.violations] if found else [],
+        "trace": list(found.steps) if found else [],
     }
 
 
@@ -127,8 +127,8 @@ def _progress(name: str, output: Format) -> Progress | None:
     if not _watched(output):
         return None
 
-    def show(worlds: int, depth: int, seconds: float) -> None:
-        sys.stderr.write(f"\r\x1b[K{name}: {worlds:,} worlds, {depth} steps deep, {seconds:.0f} s")
+    def show(states: int, depth: int, seconds: float) -> None:
+        sys.stderr.write(f"\r\x1b[K{name}: {states:,} states, {depth} steps deep, {seconds:.0f} s")
         sys.stderr.flush()
 
     return show

@@ -33,18 +33,18 @@ def at_its_end(until: int, at: int) -> bool:
     return until <= at
 
 
-def nothing(member: Member) -> Member | None:
-    """What remains of a member whose lease has run out: nothing, so that it cannot be renewed."""
+def forget_expired_member(member: Member) -> Member | None:
+    """What remains of a member whose lease has run out: no record, so that it cannot be renewed."""
     return None
 
 
-def what_is_known(report: Report, ladder: str) -> LevelRange | None:
+def known_support(report: Report, ladder: str) -> LevelRange | None:
     """The levels that a member can be relied on to support; None if its release or its range is unknown."""
     return report.supported.get(ladder) if known_release(report.release) else None
 
 
-def nobody(fleet: Fleet, report: Report) -> tuple[MemberKey, ...]:
-    """Whose place a joining member takes: nobody's, its former life may still be acting until its lease is over."""
+def replaces_no_one(fleet: Fleet, report: Report) -> tuple[MemberKey, ...]:
+    """The lives that a joining member replaces: none, its former one may still be acting until its lease is over."""
     return ()
 
 
@@ -54,7 +54,7 @@ def only_by_force(command: RemoveMember) -> bool:
 
 
 def lowest_view(ladder_state: LadderState, views: Iterable[View]) -> int:
-    """The level that everybody acts under, or above, judged by what each has said.
+    """The level that every member acts under, or above, judged by what each has said.
 
     What was said before gates were last closed says nothing: the member may have heard of it since, and not of what
     came after.
@@ -69,7 +69,7 @@ def until_its_end(hold: Hold, at: int) -> bool:
     return not hold.expired(at)
 
 
-def everybody(downgrade: Downgrade, views: Iterable[View]) -> bool:
+def all_acknowledged(downgrade: Downgrade, views: Iterable[View]) -> bool:
     """Whether the gates are closed everywhere: every member acts under the revision that closed them, or a newer."""
     return all(view.revision >= downgrade.revision for view in views)
 
@@ -79,12 +79,12 @@ def same_epoch(store: int, commit: int) -> bool:
     return store == commit
 
 
-def whatever_grants(effects: Sequence[Effect]) -> bool:
-    """Whether a step needs the store's confirmation although it writes nothing: whenever it tells anybody yes."""
+def grants_anything(effects: Sequence[Effect]) -> bool:
+    """Whether a step needs the store's confirmation although it writes nothing: whenever it tells a member yes."""
     return any(not isinstance(effect, Refuse | Audit) for effect in effects)
 
 
-def newer(heard: View, announcement: Announcement) -> bool:
+def only_newer(heard: View, announcement: Announcement) -> bool:
     """Whether a member believes an announcement: only one that is newer than what it has heard."""
     return announcement.revision > heard.revision
 
@@ -102,18 +102,18 @@ class FleetRules:
     coordinator_lease: Callable[[int, FleetTerms], int] = with_margin
     grace: Callable[[int, FleetTerms], int] = with_margin
     run_out: Callable[[int, int], bool] = at_its_end
-    remains: Callable[[Member], Member | None] = nothing
-    supports: Callable[[Report, str], LevelRange | None] = what_is_known
+    remains: Callable[[Member], Member | None] = forget_expired_member
+    supports: Callable[[Report, str], LevelRange | None] = known_support
     admissible: Callable[[Fleet, Report], Refusal | None] = admissible
     renewable: Callable[[Fleet, MemberKey], Refusal | None] = renewable
-    replaces: Callable[[Fleet, Report], tuple[MemberKey, ...]] = nobody
+    replaces: Callable[[Fleet, Report], tuple[MemberKey, ...]] = replaces_no_one
     forgets: Callable[[RemoveMember], bool] = only_by_force
     settled: Callable[[LadderState, Iterable[View]], int] = lowest_view
     in_force: Callable[[Hold, int], bool] = until_its_end
-    acknowledged: Callable[[Downgrade, Iterable[View]], bool] = everybody
+    acknowledged: Callable[[Downgrade, Iterable[View]], bool] = all_acknowledged
     accepts: Callable[[int, int], bool] = same_epoch
-    confirms: Callable[[Sequence[Effect]], bool] = whatever_grants
-    believes: Callable[[View, Announcement], bool] = newer
+    confirms: Callable[[Sequence[Effect]], bool] = grants_anything
+    believes: Callable[[View, Announcement], bool] = only_newer
     in_use: Callable[[View, Iterable[View]], View] = oldest_in_use
 
 

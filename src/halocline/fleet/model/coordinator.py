@@ -1,4 +1,4 @@
-"""The middle of a model world: the store, the coordinators, and how far the table has been raised.
+"""The coordinator node: the store, the coordinators, and how far the table has been raised.
 
 Times are by the coordinators' clock and relative to now. The newest epoch is always `NEWEST`, an older one `STALE`.
 """
@@ -46,9 +46,9 @@ from halocline.fleet.core.state import (
     applied,
 )
 from halocline.fleet.core.step import loaded, step
-from halocline.fleet.model.ground_truth import Moment
+from halocline.fleet.model.ground_truth import CoordinatorStep
 from halocline.fleet.model.invariants import Violation, check
-from halocline.fleet.model.member import FAR, LIFE, REFUSED, SOMEBODY, Act, message_key, report_of
+from halocline.fleet.model.member import ANY_MEMBER, FAR, LIFE, REFUSED, Act, message_key, report_of
 from halocline.fleet.model.scenario import LADDER, NAMES, TABLE, Scenario
 
 STALE: Final = 1
@@ -56,8 +56,8 @@ NEWEST: Final = 2
 _T = TypeVar("_T")
 
 
-class Center(NamedTuple):
-    """The middle, by the numbers of its parts; `stale` is -1 if there is none."""
+class CoordinatorNode(NamedTuple):
+    """The coordinator node, by the numbers of its parts; `stale` is -1 if there is none."""
 
     store: int
     leader: int
@@ -65,16 +65,16 @@ class Center(NamedTuple):
     used: int
 
 
-class Outcome(NamedTuple):
-    """What follows from an event at a coordinator: the new center, and the answer."""
+class Reaction(NamedTuple):
+    """What follows from an event at a coordinator: the number of the node afterwards, and the answer."""
 
-    center: int
+    coordinator: int
     reply: Reply | None = None
     violations: tuple[Violation, ...] = ()
 
 
 class _Stepped(NamedTuple):
-    """What a coordinator makes of an event, before anybody has carried it out."""
+    """What a coordinator makes of an event, before its effects are carried out."""
 
     state: int
     commit: CommitRecords | None
@@ -82,16 +82,16 @@ class _Stepped(NamedTuple):
     violations: tuple[Violation, ...]
 
 
-class Centers:
-    """The centers that have turned up, by number, and what follows from each."""
+class CoordinatorNodes:
+    """The coordinator nodes that have turned up, by number, and what follows from each."""
 
     def __init__(self, scenario: Scenario, rules: FleetRules) -> None:
         self.scenario = scenario
         self.rules = rules
-        self.values: list[Center] = []
+        self.values: list[CoordinatorNode] = []
         self.states: list[State] = []
         self.fleets: list[Fleet] = []
-        self._center_numbers: dict[Center, int] = {}
+        self._node_numbers: dict[CoordinatorNode, int] = {}
         self._state_numbers: dict[object, int] = {}
         self._fleet_numbers: dict[object, int] = {}
         self._memory: dict[Any, Any] = {}
@@ -104,36 +104,36 @@ class Centers:
         causes: list[Cause] = [TakeOver(), DeclareLadder(ladder, "operator", scenario.level, scenario.policy)]
         if scenario.silent:
             use = frozenset({TableUse(TABLE, LADDER)})
-            causes.append(Observe("nobody", "mystery@?", Provenance.DECLARED, "operator", tables=use))
+            causes.append(Observe("silent", "mystery@?", Provenance.DECLARED, "operator", tables=use))
         state = loaded(Fleet(NEWEST - 1, terms))
         for cause in (*causes, Tick()):
             state, _ = step(state, Event(0, cause), self.rules)
         leader = self._state(state)
-        return self._number(Center(self._fleet_of(leader), leader, -1, scenario.level))
+        return self._number(CoordinatorNode(self._fleet_of(leader), leader, -1, scenario.level))
 
     # What follows from an event. Each is computed once.
 
-    def deliver(self, number: int, who: int, message: Message, *, stale: bool = False) -> Outcome:
+    def deliver(self, number: int, who: int, message: Message, *, stale: bool = False) -> Reaction:
         """A message arrives at a coordinator."""
         key = ("deliver", number, who, message_key(message), stale)
         return self._once(key, lambda: self._happens(number, stale, _from(NAMES[who], message)))
 
-    def timer(self, number: int, *, stale: bool = False) -> Outcome:
+    def timer(self, number: int, *, stale: bool = False) -> Reaction:
         """A coordinator's timer goes off."""
         return self._once(("timer", number, stale), lambda: self._happens(number, stale, Tick()))
 
-    def moves(self, number: int) -> tuple[tuple[Act, str, Outcome], ...]:
+    def moves(self, number: int) -> tuple[tuple[Act, str, Reaction], ...]:
         """What coordinators and operators may do by themselves, without what changes nothing."""
         return self._once(("moves", number), lambda: tuple(self._find_moves(number)))
 
-    def _find_moves(self, number: int) -> Iterator[tuple[Act, str, Outcome]]:
+    def _find_moves(self, number: int) -> Iterator[tuple[Act, str, Reaction]]:
         moves = [(Act.TIMER, "the coordinator's timer goes off", self.timer(number))]
         moves += [(Act.OPERATOR, text, outcome) for text, outcome in self._commands(number)]
         if self.values[number].stale >= 0:
             moves.append((Act.ARRIVE_LATE, "the stale coordinator's timer goes off", self.timer(number, stale=True)))
         if self.scenario.take_over:
             moves.append((Act.TAKE_OVER, "another coordinator takes over", self._take_over(number)))
-        return (move for move in moves if move[2].center != number or move[2].violations)
+        return (move for move in moves if move[2].coordinator != number or move[2].violations)
 
     def tick(self, number: int) -> int:
         """Time passes."""
@@ -147,12 +147,12 @@ class Centers:
         )
 
     def write(self, number: int, level: int) -> int:
-        """Somebody acts under a level and so raises the table."""
-        center = self.values[number]
-        return number if level <= center.used else self._number(center._replace(used=level))
+        """A member acts under a level and so raises the table."""
+        node = self.values[number]
+        return number if level <= node.used else self._number(node._replace(used=level))
 
     def permute(self, number: int, order: tuple[int, ...]) -> int:
-        """The same center with members called differently: the one at `order[i]` is called by the i-th name."""
+        """The same node with members called differently: the one at `order[i]` is called by the i-th name."""
         key = (number, order)
         known: int | None = self._memory.get(key)
         if known is None:
@@ -160,7 +160,7 @@ class Centers:
             known = self._memory[key] = self._each_state(number, lambda state: _called(state, names))
         return known
 
-    # What a world asks.
+    # What the model asks.
 
     def ladder_state(self, number: int) -> LadderState:
         """Where the fleet stands."""
@@ -185,22 +185,22 @@ class Centers:
         known: _T = memory[key]
         return known
 
-    def _happens(self, number: int, stale: bool, cause: Cause) -> Outcome:
-        center = self.values[number]
-        stepped = self._step(center.stale if stale else center.leader, cause)
-        store = center.store
+    def _happens(self, number: int, stale: bool, cause: Cause) -> Reaction:
+        node = self.values[number]
+        stepped = self._step(node.stale if stale else node.leader, cause)
+        store = node.store
         if stepped.commit is not None:
             if not self.rules.accepts(self.fleets[store].epoch, stepped.commit.epoch):
                 # Refused by the store: the coordinator has learnt that it was replaced, and stops.
-                return Outcome(self._number(center._replace(stale=-1)))
-            in_step = not stale and store == self._fleet_of(center.leader)
+                return Reaction(self._number(node._replace(stale=-1)))
+            in_step = not stale and store == self._fleet_of(node.leader)
             after = self._fleet_of(stepped.state) if in_step else None
             store = after if after is not None else self._fleet(applied(self.fleets[store], stepped.commit.changes))
         part = {"stale" if stale else "leader": stepped.state}
-        moved = center._replace(store=store, **part)
+        moved = node._replace(store=store, **part)
         if isinstance(cause, FinishDowngrade):
             moved = moved._replace(used=min(moved.used, self.states[moved.leader].fleet.ladder_states[LADDER].level))
-        return Outcome(self._number(moved), stepped.reply, stepped.violations)
+        return Reaction(self._number(moved), stepped.reply, stepped.violations)
 
     def _step(self, state: int, cause: Cause) -> _Stepped:
         key = ("step", state, _cause_key(cause))
@@ -209,15 +209,15 @@ class Centers:
     def _find_step(self, state: int, cause: Cause) -> _Stepped:
         before, event = self.states[state], Event(0, cause)
         after, effects = step(before, event, self.rules)
-        violations = tuple(check(Moment(before, event, after, effects)))
+        violations = tuple(check(CoordinatorStep(before, event, after, effects)))
         commit = next((effect for effect in effects if isinstance(effect, CommitRecords)), None)
         return _Stepped(self._state(after), commit, _reply(cause, effects), violations)
 
-    def _commands(self, number: int) -> Iterator[tuple[str, Outcome]]:
+    def _commands(self, number: int) -> Iterator[tuple[str, Reaction]]:
         ladder_state, used = self.ladder_state(number), self.values[number].used
         if ladder_state.downgrade and ladder_state.downgrade.past_return and used > ladder_state.downgrade.target:
             cleaned = self.values[number]._replace(used=ladder_state.downgrade.target)
-            yield "the table is cleaned", Outcome(self._number(cleaned))
+            yield "the table is cleaned", Reaction(self._number(cleaned))
         for command in self.scenario.commands:
             if isinstance(command, FinishDowngrade) and used > ladder_state.limit:
                 continue
@@ -225,30 +225,30 @@ class Centers:
                 continue
             yield _spoken(command), self._happens(number, False, command)
 
-    def _take_over(self, number: int) -> Outcome:
-        center = self.values[number]
-        event, before = Event(0, TakeOver()), loaded(self.fleets[center.store])
+    def _take_over(self, number: int) -> Reaction:
+        node = self.values[number]
+        event, before = Event(0, TakeOver()), loaded(self.fleets[node.store])
         after, effects = step(before, event, self.rules)
-        violations = tuple(check(Moment(before, event, after, effects)))
+        violations = tuple(check(CoordinatorStep(before, event, after, effects)))
         fleet = replace(after.fleet, epoch=NEWEST)
         leader = self._state(replace(after, epoch=NEWEST, fleet=fleet))
-        former = self.states[center.leader]
+        former = self.states[node.leader]
         stale = self._state(replace(former, epoch=STALE, fleet=replace(former.fleet, epoch=STALE)))
-        moved = Center(self._fleet(fleet), leader, -1 if self._inert(stale) else stale, center.used)
-        return Outcome(self._number(moved), violations=violations)
+        moved = CoordinatorNode(self._fleet(fleet), leader, -1 if self._inert(stale) else stale, node.used)
+        return Reaction(self._number(moved), violations=violations)
 
     def _inert(self, stale: int) -> bool:
         """Whether nothing that a stale coordinator could do gets past the store."""
-        return self._once(("inert", stale), lambda: all(map(self._in_vain, self._everything(stale))))
+        return self._once(("inert", stale), lambda: all(map(self._refused_or_idle, self._possible_causes(stale))))
 
-    def _in_vain(self, tried: tuple[int, Cause]) -> bool:
+    def _refused_or_idle(self, tried: tuple[int, Cause]) -> bool:
         state, cause = tried
         _, effects = step(self.states[state], Event(0, cause), self.rules)
         first = effects[0] if effects else None
         refused = isinstance(first, CommitRecords) and not self.rules.accepts(NEWEST, first.epoch)
         return refused or not any(isinstance(effect, CommitRecords | Admit | Renew | Announce) for effect in effects)
 
-    def _everything(self, stale: int) -> Iterator[tuple[int, Cause]]:
+    def _possible_causes(self, stale: int) -> Iterator[tuple[int, Cause]]:
         state = self.states[stale]
         over = {key: replace(presence, until=0) for key, presence in state.presences.items()}
         yield stale, Tick()
@@ -265,17 +265,17 @@ class Centers:
     # Numbers of parts.
 
     def _each_state(self, number: int, change: Callable[[State], State]) -> int:
-        center = self.values[number]
-        leader = self._state(change(self.states[center.leader]))
-        stale = center.stale if center.stale < 0 else self._state(change(self.states[center.stale]))
-        if center.store == self._fleet_of(center.leader):
+        node = self.values[number]
+        leader = self._state(change(self.states[node.leader]))
+        stale = node.stale if node.stale < 0 else self._state(change(self.states[node.stale]))
+        if node.store == self._fleet_of(node.leader):
             store = self._fleet_of(leader)
         else:
-            store = self._fleet(change(State(NEWEST, self.fleets[center.store])).fleet)
-        return self._number(Center(store, leader, stale, center.used))
+            store = self._fleet(change(State(NEWEST, self.fleets[node.store])).fleet)
+        return self._number(CoordinatorNode(store, leader, stale, node.used))
 
-    def _number(self, center: Center) -> int:
-        return _number(self._center_numbers, self.values, center, center)
+    def _number(self, node: CoordinatorNode) -> int:
+        return _number(self._node_numbers, self.values, node, node)
 
     def _state(self, state: State) -> int:
         presences = {
@@ -343,9 +343,9 @@ def _reply(cause: Cause, effects: tuple[Effect, ...]) -> Reply | None:
         return None
     for effect in effects:
         if isinstance(effect, Admit):
-            return replace(effect, identity=SOMEBODY, epoch=0)
+            return replace(effect, identity=ANY_MEMBER, epoch=0)
         if isinstance(effect, Renew):
-            return replace(effect, identity=SOMEBODY, epoch=0, seq=0)
+            return replace(effect, identity=ANY_MEMBER, epoch=0, seq=0)
         if isinstance(effect, Refuse):
             return replace(REFUSED, incarnation=effect.incarnation)
     return None

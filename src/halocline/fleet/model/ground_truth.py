@@ -1,7 +1,7 @@
 """What can be looked at when asking whether a fleet is safe.
 
-The coordinator's state is only what it believes. A `World` has what really is: the processes with the binaries they
-run and their own clocks, the parties that nobody can ask, the formats of the tables, and the store.
+The coordinator's state is only what it believes. A `GroundTruth` has what really is: the processes with the binaries
+they run and their own clocks, the clients that never call, the formats of the tables, and the store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from halocline.fleet.core.step import step
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CoordinatorStep:
     """One step of a coordinator."""
 
     before: State
@@ -28,13 +28,13 @@ class Moment:
     effects: tuple[Effect, ...]
 
     @staticmethod
-    def of(before: State, event: Event) -> Moment:
+    def of(before: State, event: Event) -> CoordinatorStep:
         """The step that the design takes."""
-        return Moment(before, event, *step(before, event))
+        return CoordinatorStep(before, event, *step(before, event))
 
 
 @dataclass(frozen=True, slots=True)
-class MemberMoment:
+class MemberStep:
     """One step of a member."""
 
     before: MemberState
@@ -82,7 +82,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class GroundTruth:
     """Everything there is at one instant.
 
     Args:
@@ -90,9 +90,9 @@ class World:
         store: What is durable.
         coordinator: The one of the newest epoch.
         processes: Those that run.
-        silent: What those support that use tables and never speak.
+        silent: What clients support that use tables and never speak.
         formats: The level that each table really requires, by (table, ladder).
-        used: The highest level per ladder that anybody has acted under since the last downgrade.
+        used: The highest level per ladder that any process has acted under since the last downgrade.
     """
 
     now: int
@@ -104,7 +104,7 @@ class World:
     used: Mapping[str, int] = field(default_factory=dict)
 
     def acting(self) -> list[tuple[str, Mapping[str, LevelRange]]]:
-        """Who can touch tables now, and what each really supports."""
+        """The processes that can touch tables now, and what each really supports."""
         speaking = [(str(each.member.report.key), each.runs) for each in self.processes if each.touches]
         return speaking + [(f"silent {number}", runs) for number, runs in enumerate(self.silent, 1)]
 
@@ -127,7 +127,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Whether a level can be reached without an operator, from a world where nothing should be in its way."""
+    """Whether a level can be reached without an operator, from a state where nothing should be in its way."""
 
     ladder: str
     level: int

@@ -21,7 +21,7 @@ from halocline.fleet.core.ladder_state import Phase
 from halocline.fleet.core.member_step import Status
 from halocline.fleet.core.state import MemberKey, applied, known_release
 from halocline.fleet.core.step import step
-from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Reach, Spec, World
+from halocline.fleet.model.ground_truth import CoordinatorStep, GroundTruth, Log, MemberStep, Reach, Spec
 
 INVARIANTS: Final[dict[int, tuple[str, str]]] = {
     1: ("Monotone", "a level falls only by a completed downgrade; within one life a member's view never gets older"),
@@ -64,7 +64,7 @@ class Violation:
         return f"{self.number} {self.name}: {self.message}"
 
 
-Evidence = Moment | MemberMoment | World | Log | Spec | Reach
+Evidence = CoordinatorStep | MemberStep | GroundTruth | Log | Spec | Reach
 _CHECKS: dict[type, list[tuple[int, Callable[[Any], Iterator[str]]]]] = {}
 
 
@@ -100,37 +100,37 @@ def _looks_at(number: int, evidence: type[_E]) -> Callable[[_Check[_E]], _Check[
     return register
 
 
-@_looks_at(1, Moment)
-def _levels_fall_by_downgrade_only(moment: Moment) -> Iterator[str]:
-    cause = moment.event.cause
-    for ladder, before in moment.before.fleet.ladder_states.items():
-        after = moment.after.fleet.ladder_states[ladder]
+@_looks_at(1, CoordinatorStep)
+def _levels_fall_by_downgrade_only(change: CoordinatorStep) -> Iterator[str]:
+    cause = change.event.cause
+    for ladder, before in change.before.fleet.ladder_states.items():
+        after = change.after.fleet.ladder_states[ladder]
         finished = isinstance(cause, FinishDowngrade) and cause.ladder == ladder and before.downgrade is not None
         if after.level < before.level and not finished:
             yield f"{ladder} fell from {before.level} to {after.level} by {cause}"
         if after.revision < before.revision:
             yield f"{ladder} went back from revision {before.revision} to {after.revision}"
-    for key, presence in moment.before.presences.items():
-        later = moment.after.presences.get(key, presence)
+    for key, presence in change.before.presences.items():
+        later = change.after.presences.get(key, presence)
         if later is not presence:
             for ladder, view in presence.views.items():
                 if later.views[ladder].revision < view.revision:
                     yield f"the view of {key} on {ladder} went from {view} back to {later.views[ladder]}"
 
 
-@_looks_at(1, MemberMoment)
-def _views_never_get_older(moment: MemberMoment) -> Iterator[str]:
-    before, after = moment.before, moment.after
+@_looks_at(1, MemberStep)
+def _views_never_get_older(change: MemberStep) -> Iterator[str]:
+    before, after = change.before, change.after
     if before.report.incarnation == after.report.incarnation and after.status is Status.JOINED:
         for ladder, heard in before.heard.items():
             if after.heard[ladder].revision < heard.revision:
                 yield f"{after.report.key} heard {heard} and then believed {after.heard[ladder]}"
 
 
-@_looks_at(2, Moment)
-def _levels_are_covered(moment: Moment) -> Iterator[str]:
-    fleet = moment.after.fleet
-    if fleet is moment.before.fleet:
+@_looks_at(2, CoordinatorStep)
+def _levels_are_covered(change: CoordinatorStep) -> Iterator[str]:
+    fleet = change.after.fleet
+    if fleet is change.before.fleet:
         return
     for key, member in fleet.speaking():
         for ladder, supported in member.report.supported.items():
@@ -139,44 +139,44 @@ def _levels_are_covered(moment: Moment) -> Iterator[str]:
                 yield f"{key} supports {ladder} {supported}, the fleet stands at {ladder_state.level}"
 
 
-@_looks_at(3, World)
-def _nobody_acts_too_early(world: World) -> Iterator[str]:
-    acting = {ladder: (level, "somebody before") for ladder, level in world.used.items()}
-    for process in world.processes:
+@_looks_at(3, GroundTruth)
+def _nobody_acts_too_early(truth: GroundTruth) -> Iterator[str]:
+    acting = {ladder: (level, "somebody before") for ladder, level in truth.used.items()}
+    for process in truth.processes:
         for ladder in process.member.heard:
             level = process.acting(ladder)
             if level and level >= acting.get(ladder, (0, ""))[0]:
                 acting[ladder] = level, str(process.member.report.key)
     for ladder, (level, by) in acting.items():
-        for who, runs in world.acting():
+        for who, runs in truth.acting():
             if ladder in runs and runs[ladder].hi < level:
                 yield f"level {level} of {ladder} is used by {by} while {who} is active and runs {runs[ladder]}"
 
 
-@_looks_at(4, World)
-def _everybody_can_use_the_tables(world: World) -> Iterator[str]:
-    for (table, ladder), level in world.formats.items():
-        for who, runs in world.acting():
+@_looks_at(4, GroundTruth)
+def _everybody_can_use_the_tables(truth: GroundTruth) -> Iterator[str]:
+    for (table, ladder), level in truth.formats.items():
+        for who, runs in truth.acting():
             if ladder in runs and level not in runs[ladder]:
                 yield f"{table} requires level {level} of {ladder} while {who} is active and runs {runs[ladder]}"
 
 
-@_looks_at(5, Moment)
-def _settled_is_what_all_have_said(moment: Moment) -> Iterator[str]:
-    for ladder, ladder_state in moment.after.fleet.ladder_states.items():
+@_looks_at(5, CoordinatorStep)
+def _settled_is_what_all_have_said(change: CoordinatorStep) -> Iterator[str]:
+    for ladder, ladder_state in change.after.fleet.ladder_states.items():
         if ladder_state.settled > ladder_state.level:
             yield f"{ladder} is settled at {ladder_state.settled}, above its level {ladder_state.level}"
-        before = moment.before.fleet.ladder_states.get(ladder)
+        before = change.before.fleet.ladder_states.get(ladder)
         if before is not None and ladder_state.settled > before.settled:
-            for key, view in moment.after.views(ladder):
+            for key, view in change.after.views(ladder):
                 if view.level < ladder_state.settled:
                     yield f"{ladder} is settled at {ladder_state.settled} while {key} last said {view}"
 
 
-@_looks_at(5, World)
-def _nobody_acts_below_settled(world: World) -> Iterator[str]:
-    for ladder, ladder_state in world.store.ladder_states.items():
-        for process in world.processes:
+@_looks_at(5, GroundTruth)
+def _nobody_acts_below_settled(truth: GroundTruth) -> Iterator[str]:
+    for ladder, ladder_state in truth.store.ladder_states.items():
+        for process in truth.processes:
             if process.active and ladder in process.member.report.supported:
                 lowest = process.lowest(ladder)
                 if lowest < ladder_state.settled:
@@ -184,19 +184,19 @@ def _nobody_acts_below_settled(world: World) -> Iterator[str]:
                     yield f"{ladder} is settled at {ladder_state.settled} while {who} acts under level {lowest}"
 
 
-@_looks_at(6, Moment)
-def _admitted_fits(moment: Moment) -> Iterator[str]:
-    fleet, cause = moment.before.fleet, moment.event.cause
-    admitted = [effect for effect in moment.effects if isinstance(effect, Admit)]
+@_looks_at(6, CoordinatorStep)
+def _admitted_fits(change: CoordinatorStep) -> Iterator[str]:
+    fleet, cause = change.before.fleet, change.event.cause
+    admitted = [effect for effect in change.effects if isinstance(effect, Admit)]
     if not admitted or not isinstance(cause, Join):
         yield from (f"{effect} answers {cause}" for effect in admitted)
         return
     report = cause.report
-    first = moment.effects[0]
+    first = change.effects[0]
     written = isinstance(first, CommitRecords) and any(each.key == report.key for each in first.changes)
     if report.key not in fleet.members and not written:
         yield f"{report.key} was admitted without a record"
-    if moment.after.fleet.ladder_states is not fleet.ladder_states:
+    if change.after.fleet.ladder_states is not fleet.ladder_states:
         yield f"{report.key} was admitted while levels changed"
     for ladder, supported in report.supported.items():
         ladder_state = fleet.ladder_states.get(ladder)
@@ -210,110 +210,110 @@ def _admitted_fits(moment: Moment) -> Iterator[str]:
         yield f"{report.key} needs {', '.join(sorted(unmet))}, which the fleet does not provide"
 
 
-@_looks_at(7, World)
-def _member_leases_end_first(world: World) -> Iterator[str]:
-    for process in world.processes:
+@_looks_at(7, GroundTruth)
+def _member_leases_end_first(truth: GroundTruth) -> Iterator[str]:
+    for process in truth.processes:
         key = process.member.report.key
-        presence = world.coordinator.presences.get(key)
-        if process.active and (presence is None or presence.until <= world.now):
+        presence = truth.coordinator.presences.get(key)
+        if process.active and (presence is None or presence.until <= truth.now):
             left = (process.member.until or 0) - process.now
             waits = "no longer counts it" if presence is None else f"waits only until {presence.until}"
-            yield f"{key} acts for another {left} by its own clock, the coordinator {waits} at {world.now}"
+            yield f"{key} acts for another {left} by its own clock, the coordinator {waits} at {truth.now}"
 
 
-@_looks_at(8, Moment)
-def _ended_lives_stay_ended(moment: Moment) -> Iterator[str]:
-    before, after = moment.before.fleet, moment.after.fleet
+@_looks_at(8, CoordinatorStep)
+def _ended_lives_stay_ended(change: CoordinatorStep) -> Iterator[str]:
+    before, after = change.before.fleet, change.after.fleet
     if before.members is not after.members:
         for key in after.members.keys() - before.members.keys():
             latest = before.incarnations.get(key.identity, 0)
             if after.members[key].speaks and key.incarnation <= latest:
                 yield f"{key} was registered although incarnation {latest} was here before"
-    for effect in moment.effects:
+    for effect in change.effects:
         if isinstance(effect, Renew):
             member = before.members.get(MemberKey(effect.identity, effect.incarnation))
             if member is None or not member.speaks or member.removed:
                 yield f"{effect.identity}#{effect.incarnation} was renewed, though it is {member or 'not registered'}"
 
 
-@_looks_at(9, Moment)
-def _committed_first(moment: Moment) -> Iterator[str]:
-    before, effects = moment.before, moment.effects
+@_looks_at(9, CoordinatorStep)
+def _committed_first(change: CoordinatorStep) -> Iterator[str]:
+    before, effects = change.before, change.effects
     grants = [effect for effect in effects if isinstance(effect, Admit | Renew | Announce)]
-    if not grants and moment.after.fleet is before.fleet:
+    if not grants and change.after.fleet is before.fleet:
         return
-    epoch = before.fleet.epoch if isinstance(moment.event.cause, TakeOver) else before.epoch
+    epoch = before.fleet.epoch if isinstance(change.event.cause, TakeOver) else before.epoch
     first = effects[0] if effects else None
     if not isinstance(first, CommitRecords) or first.epoch != epoch:
         yield f"{grants or 'a change'} was not preceded by a commit under epoch {epoch} but by {first}"
 
 
-@_looks_at(9, World)
-def _newest_epoch_leads(world: World) -> Iterator[str]:
-    if world.store.epoch != world.coordinator.epoch:
-        yield f"the store is at epoch {world.store.epoch}, the newest coordinator at {world.coordinator.epoch}"
+@_looks_at(9, GroundTruth)
+def _newest_epoch_leads(truth: GroundTruth) -> Iterator[str]:
+    if truth.store.epoch != truth.coordinator.epoch:
+        yield f"the store is at epoch {truth.store.epoch}, the newest coordinator at {truth.coordinator.epoch}"
 
 
-@_looks_at(10, Moment)
-def _changes_are_the_difference(moment: Moment) -> Iterator[str]:
-    changes = next((effect.changes for effect in moment.effects if isinstance(effect, CommitRecords)), ())
-    if moment.after.fleet is moment.before.fleet and not changes:
+@_looks_at(10, CoordinatorStep)
+def _changes_are_the_difference(change: CoordinatorStep) -> Iterator[str]:
+    changes = next((effect.changes for effect in change.effects if isinstance(effect, CommitRecords)), ())
+    if change.after.fleet is change.before.fleet and not changes:
         return
-    stored = applied(moment.before.fleet, changes)
-    if stored != moment.after.fleet:
-        yield f"a store would have {stored}, the coordinator has {moment.after.fleet}"
+    stored = applied(change.before.fleet, changes)
+    if stored != change.after.fleet:
+        yield f"a store would have {stored}, the coordinator has {change.after.fleet}"
 
 
-@_looks_at(10, World)
-def _acknowledged_is_stored(world: World) -> Iterator[str]:
-    if world.store is not world.coordinator.fleet and world.store != world.coordinator.fleet:
-        yield f"the store has {world.store}, the coordinator has {world.coordinator.fleet}"
+@_looks_at(10, GroundTruth)
+def _acknowledged_is_stored(truth: GroundTruth) -> Iterator[str]:
+    if truth.store is not truth.coordinator.fleet and truth.store != truth.coordinator.fleet:
+        yield f"the store has {truth.store}, the coordinator has {truth.coordinator.fleet}"
 
 
-@_looks_at(10, MemberMoment)
-def _outsiders_have_closed_gates(moment: MemberMoment) -> Iterator[str]:
-    member = moment.after
+@_looks_at(10, MemberStep)
+def _outsiders_have_closed_gates(change: MemberStep) -> Iterator[str]:
+    member = change.after
     if member.status is not Status.JOINED and (member.heard or member.operations or member.until is not None):
         yield f"{member.report.key} is {member.status} and has {member.heard}, {member.operations}, {member.until}"
 
 
-@_looks_at(11, Moment)
-def _unknown_never_passes(moment: Moment) -> Iterator[str]:
-    cause, before, fleet = moment.event.cause, moment.before.fleet, moment.after.fleet
-    admitted = any(isinstance(effect, Admit) for effect in moment.effects)
+@_looks_at(11, CoordinatorStep)
+def _unknown_never_passes(change: CoordinatorStep) -> Iterator[str]:
+    cause, before, fleet = change.event.cause, change.before.fleet, change.after.fleet
+    admitted = any(isinstance(effect, Admit) for effect in change.effects)
     if admitted and isinstance(cause, Join) and not known_release(cause.report.release):
         yield f"{cause.report.key} was admitted as {cause.report.release!r}"
     for ladder, ladder_state in before.ladder_states.items():
         level = fleet.ladder_states[ladder].level
         if level <= ladder_state.level:
             continue
-        for member in fleet.live(moment.event.at):
+        for member in fleet.live(change.event.at):
             report = member.report
             known = known_release(report.release) and ladder in report.supported
             if member.uses(ladder) and not known and member.excused.get(ladder, 0) < level:
                 yield f"{ladder} rose to {level} past {report.key}, which is {report.release!r}"
 
 
-@_looks_at(12, Moment)
-def _holds_hold(moment: Moment) -> Iterator[str]:
-    cause, at = moment.event.cause, moment.event.at
-    for key, hold in moment.before.fleet.holds.items():
+@_looks_at(12, CoordinatorStep)
+def _holds_hold(change: CoordinatorStep) -> Iterator[str]:
+    cause, at = change.event.cause, change.event.at
+    for key, hold in change.before.fleet.holds.items():
         released = isinstance(cause, ReleaseHold) and (cause.ladder, cause.name) == key
         if released or hold.expired(at):
             continue
-        level = moment.after.fleet.ladder_states[hold.ladder].level
+        level = change.after.fleet.ladder_states[hold.ladder].level
         if level > hold.level:
             yield f"{hold.ladder} stands at {level} at {at}, above {hold}"
-        if key not in moment.after.fleet.holds:
+        if key not in change.after.fleet.holds:
             yield f"{hold} ended at {at} by {cause}"
 
 
-@_looks_at(13, Moment)
-def _downgrades_keep_their_order(moment: Moment) -> Iterator[str]:
-    after_fleet = moment.after.fleet
-    if after_fleet.ladder_states is moment.before.fleet.ladder_states:
+@_looks_at(13, CoordinatorStep)
+def _downgrades_keep_their_order(change: CoordinatorStep) -> Iterator[str]:
+    after_fleet = change.after.fleet
+    if after_fleet.ladder_states is change.before.fleet.ladder_states:
         return
-    for ladder, before in moment.before.fleet.ladder_states.items():
+    for ladder, before in change.before.fleet.ladder_states.items():
         after = after_fleet.ladder_states[ladder]
         was, now = before.downgrade, after.downgrade
         if was is None:
@@ -331,15 +331,15 @@ def _downgrades_keep_their_order(moment: Moment) -> Iterator[str]:
         if was.past_return and not fallen and (now is None or now.phase is not Phase.CLEANING):
             yield f"{ladder} turned back to {now} after the point of no return"
         if was.phase is Phase.CLOSING and now is not None and now.phase is not Phase.CLOSING:
-            for key, view in moment.after.views(ladder):
+            for key, view in change.after.views(ladder):
                 if view.revision < was.revision:
                     yield f"{ladder} is {now.phase} while {key} last said {view}, before revision {was.revision}"
 
 
-@_looks_at(14, Moment)
-def _dependencies_are_met(moment: Moment) -> Iterator[str]:
-    fleet = moment.after.fleet
-    if fleet.ladder_states is moment.before.fleet.ladder_states:
+@_looks_at(14, CoordinatorStep)
+def _dependencies_are_met(change: CoordinatorStep) -> Iterator[str]:
+    fleet = change.after.fleet
+    if fleet.ladder_states is change.before.fleet.ladder_states:
         return
     for ladder, ladder_state in fleet.ladder_states.items():
         for rung in fleet.ladders[ladder].up_to(ladder_state.limit):

@@ -1,4 +1,4 @@
-"""One member of a model world: its process, its messages and its clock.
+"""A member node: its process, its messages and its clock.
 
 Times are by the member's own clock and relative to now, so a lease that ends at 1 has one tick left. The process that
 runs lives in life `LIFE`, whatever came before.
@@ -29,7 +29,7 @@ from halocline.fleet.core.member_step import (
 )
 from halocline.fleet.core.rules import FleetRules
 from halocline.fleet.core.state import LevelRange, Report
-from halocline.fleet.model.ground_truth import MemberMoment, Process
+from halocline.fleet.model.ground_truth import MemberStep, Process
 from halocline.fleet.model.invariants import Violation, check
 from halocline.fleet.model.scenario import LADDER, Scenario
 
@@ -39,8 +39,8 @@ LIFE: Final = 9
 FAR: Final = 1000
 """A lease that ends so late never ends."""
 
-SOMEBODY: Final = "somebody"
-REFUSED: Final = Refuse(SOMEBODY, Refusal("INCARNATION_ENDED", "refused"), LIFE)
+ANY_MEMBER: Final = "member"
+REFUSED: Final = Refuse(ANY_MEMBER, Refusal("INCARNATION_ENDED", "refused"), LIFE)
 _Timed = Join | Heartbeat | Admit | Renew
 
 
@@ -50,7 +50,7 @@ class MemberNode:
 
     Args:
         member: Its process; None if nothing runs.
-        message: What is on its way between it and the center.
+        message: What is on its way between it and the coordinator node.
         stray: What its last life sent and has not arrived; what lives before that sent is lost.
         zombie: The process of its last life, which goes on until its lease is over.
         news: What was pushed to it and may be overtaken.
@@ -93,12 +93,12 @@ class Move(NamedTuple):
 
     act: Act
     text: str
-    side: int
+    node: int
     violations: tuple[Violation, ...] = ()
 
 
-class Sides:
-    """The sides that have turned up, by number, and what follows from each. Everything is computed once."""
+class MemberNodes:
+    """The nodes that have turned up, by number, and what follows from each. Everything is computed once."""
 
     def __init__(self, scenario: Scenario, rules: FleetRules) -> None:
         self.scenario = scenario
@@ -110,23 +110,25 @@ class Sides:
         self._moves: dict[int, tuple[Move, ...]] = {}
         self._ticks: dict[int, tuple[tuple[int, bool], ...]] = {}
         self._memory: dict[Any, Any] = {}
-        self.nothing = self.number(MemberNode())
+        self.empty = self.number(MemberNode())
 
-    def number(self, side: MemberNode) -> int:
-        """The number of a side, in its normal form."""
-        side = self._normal(side)
-        messages = message_key(side.message), message_key(side.stray), side.news
-        key = (_member_key(side.member), _member_key(side.zombie), messages, side.base, side.lag, side.message_lag)
+    def number(self, node: MemberNode) -> int:
+        """The number of a node, in its normal form."""
+        node = self._normal(node)
+        messages = message_key(node.message), message_key(node.stray), node.news
+        key = (_member_key(node.member), _member_key(node.zombie), messages, node.base, node.lag, node.message_lag)
         known = self._numbers.get(key)
         if known is None:
             known = self._numbers[key] = len(self.values)
-            self.values.append(side)
-            self.levels.append(max((each.acting(LADDER) for each in self._processes(side, SOMEBODY, True)), default=0))
+            self.values.append(node)
+            self.levels.append(
+                max((each.acting(LADDER) for each in self._processes(node, ANY_MEMBER, True)), default=0)
+            )
         return known
 
-    def _normal(self, side: MemberNode) -> MemberNode:
+    def _normal(self, node: MemberNode) -> MemberNode:
         """Makes equal what no longer makes a difference."""
-        lease, member, message, zombie, news = self.scenario.lease, side.member, side.message, side.zombie, side.news
+        lease, member, message, zombie, news = self.scenario.lease, node.member, node.message, node.zombie, node.news
         if member is not None and member.status is Status.OUTSIDE:
             member = None
         if member is None:
@@ -139,10 +141,10 @@ class Sides:
             message = replace(message, sent=max(message.sent, -lease))
         if zombie is not None and not zombie.active(0):
             zombie = None
-        base = side.base if member is not None and member.operations else 0
-        lag = side.lag if member is not None and member.active(0) else 0
-        message_lag = side.message_lag if self._fresh(message) else 0
-        return MemberNode(member, message, side.stray, zombie, news, base, lag, message_lag)
+        base = node.base if member is not None and member.operations else 0
+        lag = node.lag if member is not None and member.active(0) else 0
+        message_lag = node.message_lag if self._fresh(message) else 0
+        return MemberNode(member, message, node.stray, zombie, news, base, lag, message_lag)
 
     def _fresh(self, message: Message | Reply | None) -> bool:
         """Whether a lease counted from this message would still run, so that the clock matters to it."""
@@ -155,31 +157,31 @@ class Sides:
             known = self._moves[number] = tuple(self._find_moves(self.values[number]))
         return known
 
-    def _find_moves(self, side: MemberNode) -> Iterator[Move]:
-        member, message = side.member, side.message
+    def _find_moves(self, node: MemberNode) -> Iterator[Move]:
+        member, message = node.member, node.message
         if member is None:
-            yield from self._starts(side, None)
+            yield from self._starts(node, None)
             return
         if self.scenario.zombies and member.active(0):
-            yield from self._starts(side, replace(member, report=replace(member.report, incarnation=LIFE - 1)))
-        yield Move(Act.CRASH, "crashes", self.number(replace(side, member=None)))
+            yield from self._starts(node, replace(member, report=replace(member.report, incarnation=LIFE - 1)))
+        yield Move(Act.CRASH, "crashes", self.number(replace(node, member=None)))
         if isinstance(message, Reply):
-            yield self._hears(replace(side, message=None, message_lag=0), message, side.message_lag)
-        if side.news is not None:
-            yield self._hears(replace(side, news=None), side.news, 0)
+            yield self._hears(replace(node, message=None, message_lag=0), message, node.message_lag)
+        if node.news is not None:
+            yield self._hears(replace(node, news=None), node.news, 0)
         if member.status is Status.JOINING:
-            yield self._sends(Act.SEND, side, AskToJoin(0, LIFE), "asks to join again")
+            yield self._sends(Act.SEND, node, AskToJoin(0, LIFE), "asks to join again")
             return
-        yield self._sends(Act.SEND, side, Beat(0), "sends a heartbeat")
+        yield self._sends(Act.SEND, node, Beat(0), "sends a heartbeat")
         if self.scenario.leave:
-            yield self._sends(Act.LEAVE, side, Goodbye(0), "leaves")
+            yield self._sends(Act.LEAVE, node, Goodbye(0), "leaves")
         if member.operations:
-            yield self._stepped(Act.END, side, End("job"), "ends its operation")[0]
+            yield self._stepped(Act.END, node, End("job"), "ends its operation")[0]
 
-    def _starts(self, side: MemberNode, zombie: MemberState | None) -> Iterator[Move]:
-        if side.zombie is not None:
+    def _starts(self, node: MemberNode, zombie: MemberState | None) -> Iterator[Move]:
+        if node.zombie is not None:
             return
-        message = side.message
+        message = node.message
         stray = _of_former_life(message) if self.scenario.strays and isinstance(message, Message) else None
         goes_on = ", while the former process goes on" if zombie else ""
         for binary in self.scenario.binaries:
@@ -189,64 +191,64 @@ class Sides:
 
     def begins(self, number: int, base: int) -> Move | None:
         """What follows if an operation begins while the table stands at `base`."""
-        side = self.values[number]
-        if not self.scenario.operations or side.member is None or side.member.operations or not side.member.active(0):
+        node = self.values[number]
+        if not self.scenario.operations or node.member is None or node.member.operations or not node.member.active(0):
             return None
-        moved = replace(side, base=base if self.scenario.stalls else 0)
+        moved = replace(node, base=base if self.scenario.stalls else 0)
         return self._stepped(Act.BEGIN, moved, Begin(0, "job"), "begins an operation")[0]
 
-    def _sends(self, act: Act, side: MemberNode, event: MemberEvent, text: str) -> Move:
-        move, sent = self._stepped(act, side, event, text)
+    def _sends(self, act: Act, node: MemberNode, event: MemberEvent, text: str) -> Move:
+        move, sent = self._stepped(act, node, event, text)
         message = replace(sent, seq=1) if isinstance(sent, Heartbeat) else sent
-        return move._replace(side=self.number(replace(self.values[move.side], message=message, message_lag=0)))
+        return move._replace(node=self.number(replace(self.values[move.node], message=message, message_lag=0)))
 
-    def _hears(self, side: MemberNode, reply: Reply, lost: int) -> Move:
-        before = side.member.until if side.member else None
-        move, _ = self._stepped(Act.HEAR, side, Hear(0, reply), f"hears {_told(reply)}")
-        after = self.values[move.side].member
+    def _hears(self, node: MemberNode, reply: Reply, lost: int) -> Move:
+        before = node.member.until if node.member else None
+        move, _ = self._stepped(Act.HEAR, node, Hear(0, reply), f"hears {_told(reply)}")
+        after = self.values[move.node].member
         longer = after is not None and (after.until or 0) > (before or 0)
         if not longer or not isinstance(reply, Admit | Renew):
             return move
         lag = 0 if self.scenario.late_allowance else lost
-        return move._replace(side=self.number(replace(self.values[move.side], lag=lag)))
+        return move._replace(node=self.number(replace(self.values[move.node], lag=lag)))
 
-    def _stepped(self, act: Act, side: MemberNode, event: MemberEvent, text: str) -> tuple[Move, Message | None]:
+    def _stepped(self, act: Act, node: MemberNode, event: MemberEvent, text: str) -> tuple[Move, Message | None]:
         """What the member's half of the protocol makes of an event."""
-        assert side.member is not None
-        after, sent = member_step(side.member, event, self.rules)
-        violations = tuple(check(MemberMoment(side.member, after)))
-        return Move(act, text, self.number(replace(side, member=after)), violations), sent[0] if sent else None
+        assert node.member is not None
+        after, sent = member_step(node.member, event, self.rules)
+        violations = tuple(check(MemberStep(node.member, after)))
+        return Move(act, text, self.number(replace(node, member=after)), violations), sent[0] if sent else None
 
     def ticks(self, number: int) -> tuple[tuple[int, bool], ...]:
-        """The sides after one tick of true time, and whether its own clock missed it."""
+        """The nodes after one tick of true time, and whether its own clock missed it."""
         known = self._ticks.get(number)
         if known is None:
             known = self._ticks[number] = tuple(self._find_ticks(self.values[number]))
         return known
 
-    def _find_ticks(self, side: MemberNode) -> Iterator[tuple[int, bool]]:
-        message, margin = side.message, self.scenario.margin
+    def _find_ticks(self, node: MemberNode) -> Iterator[tuple[int, bool]]:
+        message, margin = node.message, self.scenario.margin
         aged = replace(message, sent=message.sent - 1) if isinstance(message, _Timed) else message
-        later = replace(side, member=_later(side.member), zombie=_later(side.zombie), message=aged)
+        later = replace(node, member=_later(node.member), zombie=_later(node.zombie), message=aged)
         yield self.number(later), False
-        timed = side.member is not None and side.member.active(0)
+        timed = node.member is not None and node.member.active(0)
         waits = self._fresh(message)
         if not self.scenario.lag or not (timed or waits):
             return
-        if (not timed or side.lag < margin) and (not waits or side.message_lag < margin):
-            missed = replace(side, lag=side.lag + timed, message_lag=side.message_lag + waits)
+        if (not timed or node.lag < margin) and (not waits or node.message_lag < margin):
+            missed = replace(node, lag=node.lag + timed, message_lag=node.message_lag + waits)
             yield self.number(replace(missed, zombie=later.zombie)), True
 
     def put(self, number: int, reply: Reply) -> int:
-        """The side after an answer was sent to it, which takes the place of what it answers."""
+        """The node after an answer was sent to it, which takes the place of what it answers."""
         return self._with(number, "message", reply)
 
     def pushed(self, number: int, news: Announce) -> int:
-        """The side after news were sent to it that may be overtaken."""
+        """The node after news were sent to it that may be overtaken."""
         return self._with(number, "news", news)
 
     def taken(self, number: int, *, stray: bool) -> int:
-        """The side after its message, or its stray one, has arrived."""
+        """The node after its message, or its stray one, has arrived."""
         return self._with(number, "stray" if stray else "message", None)
 
     def _with(self, number: int, part: str, message: Message | Reply | None) -> int:
@@ -273,10 +275,10 @@ class Sides:
         return member.heard[LADDER].revision
 
     def acting(self, number: int, used: int) -> int:
-        """The highest level that anybody of this side can act under while the table stands at `used`."""
+        """The highest level that anybody of this node can act under while the table stands at `used`."""
         key = ("acting", number, used)
         if key not in self._memory:
-            processes = self.processes(number, SOMEBODY, used)
+            processes = self.processes(number, ANY_MEMBER, used)
             self._memory[key] = max((each.acting(LADDER) for each in processes), default=0)
         known: int = self._memory[key]
         return known
@@ -285,14 +287,14 @@ class Sides:
         """The processes that run, under their real name, while the table stands at `used`."""
         key = ("processes", number, name, used)
         if key not in self._memory:
-            side = self.values[number]
+            node = self.values[number]
             # The table refuses the commit of an operation that began before it was changed.
-            goes_through = not self.scenario.fenced or side.base == used
-            self._memory[key] = self._processes(side, name, goes_through)
+            goes_through = not self.scenario.fenced or node.base == used
+            self._memory[key] = self._processes(node, name, goes_through)
         known: tuple[Process, ...] = self._memory[key]
         return known
 
-    def _processes(self, side: MemberNode, name: str, goes_through: bool) -> tuple[Process, ...]:
+    def _processes(self, node: MemberNode, name: str, goes_through: bool) -> tuple[Process, ...]:
         stalls = self.scenario.stalls and goes_through
         return tuple(
             Process(
@@ -301,22 +303,22 @@ class Sides:
                 now=0,
                 stalled=stalls and bool(member.operations),
             )
-            for member in (side.member, side.zombie)
+            for member in (node.member, node.zombie)
             if member is not None
         )
 
     def facet(self, number: int) -> object:
-        """What tells sides apart whose processes act differently now."""
-        side = self.values[number]
+        """What tells nodes apart whose processes act differently now."""
+        node = self.values[number]
         return tuple(
-            (each.active(0), _member_key(replace(each, until=None)), side.base) if each else None
-            for each in (side.member, side.zombie)
+            (each.active(0), _member_key(replace(each, until=None)), node.base) if each else None
+            for each in (node.member, node.zombie)
         )
 
 
 @cache
 def _report(lo: int, hi: int) -> Report:
-    return Report(SOMEBODY, 0, f"engine@{hi}.0", supported={LADDER: LevelRange(lo, hi)})
+    return Report(ANY_MEMBER, 0, f"engine@{hi}.0", supported={LADDER: LevelRange(lo, hi)})
 
 
 def report_of(binary: LevelRange) -> Report:

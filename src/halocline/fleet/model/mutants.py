@@ -13,12 +13,12 @@ from typing import Final
 
 from halocline.fleet.core.admission import admissible, renewable
 from halocline.fleet.core.effects import Effect, Refusal, Renew
-from halocline.fleet.core.rules import RULES, FleetRules, whatever_grants
+from halocline.fleet.core.rules import RULES, FleetRules, grants_anything
 from halocline.fleet.core.state import Fleet, LevelRange, Member, MemberKey, Provenance, Report
 from halocline.fleet.model.scenario import BRIEF, DOWN, HELD, LIVES, NEWS, REMOVED, SILENT, STALL, Scenario
 
 EARLY_USE: Final = (3, 4)
-"""The harm itself: somebody who is active cannot work with what others do."""
+"""The harm itself: a member that is active cannot work with what others do."""
 
 
 SLOW_CLOCKS: Final = replace(BRIEF, margin=1, lag=True)
@@ -51,11 +51,11 @@ def _level_is_not_checked_again(fleet: Fleet, report: Report) -> Refusal | None:
     return None if refusal and known and refusal.condition == "INCOMPATIBLE_VERSION" else refusal
 
 
-def _lapsed(member: Member) -> Member | None:
+def _keep_as_observed(member: Member) -> Member | None:
     return replace(member, provenance=Provenance.OBSERVED, last_seen=None)
 
 
-def _whoever_was_registered(fleet: Fleet, key: MemberKey) -> Refusal | None:
+def _any_registered_life(fleet: Fleet, key: MemberKey) -> Refusal | None:
     return None if key in fleet.members else renewable(fleet, key)
 
 
@@ -64,10 +64,10 @@ def _its_former_lives(fleet: Fleet, report: Report) -> tuple[MemberKey, ...]:
 
 
 def _all_but_heartbeats(effects: Sequence[Effect]) -> bool:
-    return whatever_grants([effect for effect in effects if not isinstance(effect, Renew)])
+    return grants_anything([effect for effect in effects if not isinstance(effect, Renew)])
 
 
-def _anything(report: Report, ladder: str) -> LevelRange | None:
+def _assume_every_level(report: Report, ladder: str) -> LevelRange | None:
     return report.supported.get(ladder, LevelRange(1, 99))
 
 
@@ -109,7 +109,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "no-grace",
-        "a coordinator that takes over considers those gone whom it has not heard itself",
+        "a coordinator that takes over considers members gone that it has not heard itself",
         replace(BRIEF, take_over=True),
         replace(RULES, grace=lambda at, terms: at),
     ),
@@ -123,7 +123,7 @@ MUTANTS: Final = (
         "resurrection",
         "a heartbeat brings back a life that had expired",
         BRIEF,
-        replace(RULES, remains=_lapsed, renewable=_whoever_was_registered),
+        replace(RULES, remains=_keep_as_observed, renewable=_any_registered_life),
     ),
     Mutant(
         "life-replaced",
@@ -139,13 +139,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "unknown-passes",
-        "somebody of whom nothing is known does not keep the level from rising",
+        "a client of which nothing is known does not keep the level from rising",
         SILENT,
-        replace(RULES, supports=_anything),
+        replace(RULES, supports=_assume_every_level),
     ),
     Mutant(
         "settled-by-level",
-        "a level is settled when it is raised, not when everybody has seen it",
+        "a level is settled when it is raised, not when every member has seen it",
         BRIEF,
         replace(RULES, settled=lambda ladder_state, views: ladder_state.level),
         watch=(5,),
@@ -190,8 +190,8 @@ MUTANTS: Final = (
         replace(STALL, fenced=False),
     ),
     Mutant(
-        "everybody-counts",
-        "there are no leases: whoever ever joined counts until an operator removes it",
+        "no-leases",
+        "there are no leases: a member that ever joined counts until an operator removes it",
         BRIEF,
         replace(RULES, run_out=lambda until, at: False),
         watch=(17,),

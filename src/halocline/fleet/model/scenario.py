@@ -55,7 +55,7 @@ class Scenario:
         lives: How many former lives, of all members together, may be registered when one starts again.
         commands: What an operator may do at any time.
         revisions: Commands are given up to this revision of the ladder, so that there is an end.
-        silent: Whether somebody who never speaks, and whose release is unknown, reads the table with the old binary.
+        silent: Whether a client that never speaks, and whose release is unknown, reads the table with the old binary.
     """
 
     name: str
@@ -153,7 +153,10 @@ HELD: Final = replace(
     ),
 )
 SILENT: Final = replace(
-    BRIEF, name="silent", summary="somebody who never speaks and runs who knows what reads the table", silent=True
+    BRIEF,
+    name="silent",
+    summary="a client that never speaks, and runs an unknown release, reads the table",
+    silent=True,
 )
 STALL: Final = replace(
     BRIEF,

@@ -20,7 +20,7 @@ from halocline.fleet.core.member_step import (
     snapshot,
 )
 from halocline.fleet.core.state import LevelRange, Report
-from halocline.fleet.model.ground_truth import MemberMoment
+from halocline.fleet.model.ground_truth import MemberStep
 from halocline.fleet.model.invariants import check
 
 LEASE = 10
@@ -35,7 +35,7 @@ class Life:
     def do(self, event):
         before = self.state
         self.state, sent = member_step(before, event)
-        violations = check(MemberMoment(before, self.state))
+        violations = check(MemberStep(before, self.state))
         assert not violations, "\n".join(map(str, violations))
         return sent
 

@@ -48,7 +48,7 @@ def test_what_was_admitted_before_a_take_over_can_go_on_after_it():
 
 
 @pytest.mark.parametrize("what", ["join", "beat", "raise"])
-def test_whatever_grants_something_is_committed_first(what):
+def test_grants_anything_something_is_committed_first(what):
     run = Run()
     if what != "join":
         run.join("etl")

@@ -22,7 +22,7 @@ from halocline.fleet.core.events import (
 from halocline.fleet.core.ladder_state import Announcement, Downgrade, Phase, View
 from halocline.fleet.core.member_step import LevelSnapshot, MemberState, Status
 from halocline.fleet.core.state import Fleet, LevelRange, Member, Presence, Provenance, RecordChange, Report, State
-from halocline.fleet.model.ground_truth import Log, MemberMoment, Moment, Process, Reach, Spec, World
+from halocline.fleet.model.ground_truth import CoordinatorStep, GroundTruth, Log, MemberStep, Process, Reach, Spec
 from halocline.fleet.model.invariants import INVARIANTS, check, checked
 
 OLD, NEW = {"delta": LevelRange(1, 1)}, {"delta": LevelRange(1, 2)}
@@ -44,7 +44,7 @@ def moment(run, what, change, effects=None):
         }.items()
     )
     done = (CommitRecords(run.state.epoch, changes), *(effects or ()))
-    return Moment(run.state, Event(run.at, what), after, done)
+    return CoordinatorStep(run.state, Event(run.at, what), after, done)
 
 
 def ladder_state(state, ladder="delta", **fields):
@@ -68,12 +68,12 @@ def process(identity="etl", runs=NEW, level=1, until=5, operations=None, stalled
     return Process(MemberState(report, Status.JOINED, until, 0, heard, operations or {}), runs, 0, stalled)
 
 
-def world(*processes, run=None, **fields):
+def truth(*processes, run=None, **fields):
     run = run or Run()
     state = run.state
     for each in processes:
         state = registered(state, each.member.report)
-    return World(0, fields.pop("store", state.fleet), state, processes, **fields)
+    return GroundTruth(0, fields.pop("store", state.fleet), state, processes, **fields)
 
 
 def test_all_seventeen_have_a_name_a_statement_and_a_check():
@@ -89,7 +89,7 @@ def test_the_document_lists_them_as_they_are():
 
 
 def test_a_message_shows_the_number_the_name_and_the_values():
-    wrong = check(world(process(level=2), process("bi", OLD)), 3)
+    wrong = check(truth(process(level=2), process("bi", OLD)), 3)
     assert [str(each) for each in wrong] == [
         "3 No early use: level 2 of delta is used by etl#1 while bi#1 is active and runs 1 to 1"
     ]
@@ -109,7 +109,7 @@ def test_1_a_view_that_gets_older_is_found_on_both_sides():
     assert 1 in numbers(moment(run, Tick(), lambda state: replace(state, presences=older)))
     before = process(level=2).member
     after = replace(before, heard={"delta": Announcement("delta", 0, 1, 1)})
-    assert numbers(MemberMoment(before, after)) == {1}
+    assert numbers(MemberStep(before, after)) == {1}
 
 
 def test_2_a_member_outside_the_level_is_found():
@@ -129,16 +129,16 @@ def test_2_a_member_outside_the_level_is_found():
     ids=["gate", "used before", "silent", "stalled", "in flight"],
 )
 def test_3_early_use_is_found(processes, fields):
-    assert 3 in numbers(world(*processes, **fields))
+    assert 3 in numbers(truth(*processes, **fields))
 
 
 def test_3_whoever_is_not_active_does_not_matter():
-    assert numbers(world(process(level=2), process("bi", OLD, until=0))) == set()
+    assert numbers(truth(process(level=2), process("bi", OLD, until=0))) == set()
 
 
 @pytest.mark.parametrize(("level", "runs"), [(2, OLD), (1, {"delta": LevelRange(2, 3)})])
 def test_4_a_table_beyond_an_active_member_is_found(level, runs):
-    assert 4 in numbers(world(process(runs=runs), formats={("lake/t", "delta"): level}))
+    assert 4 in numbers(truth(process(runs=runs), formats={("lake/t", "delta"): level}))
 
 
 def test_5_settling_too_early_is_found():
@@ -149,7 +149,7 @@ def test_5_settling_too_early_is_found():
     assert 5 in numbers(moment(run, Tick(), lambda state: ladder_state(state, settled=3)))
     ahead = Run()
     ahead.state = ladder_state(ahead.state, level=2, settled=2)
-    assert 5 in numbers(world(process(level=1), run=ahead))
+    assert 5 in numbers(truth(process(level=1), run=ahead))
 
 
 def test_6_admitting_what_does_not_fit_is_found():
@@ -158,18 +158,18 @@ def test_6_admitting_what_does_not_fit_is_found():
     for report in (etl(hi=2), replace(etl(hi=3), needs=frozenset({"watch"}))):
         admit = (Admit("etl", 1, 0, 1, 10, ()),)
         assert 6 in numbers(moment(run, Join(report, 0), lambda state, r=report: registered(state, r), admit))
-    unwritten = Moment(
+    unwritten = CoordinatorStep(
         run.state, Event(0, Join(etl(hi=3), 0)), run.state, (CommitRecords(1), Admit("etl", 1, 0, 1, 10, ()))
     )
     assert 6 in numbers(unwritten)
     assert 6 in numbers(
-        Moment(run.state, Event(0, Tick()), run.state, (CommitRecords(1), Admit("etl", 1, 0, 1, 10, ())))
+        CoordinatorStep(run.state, Event(0, Tick()), run.state, (CommitRecords(1), Admit("etl", 1, 0, 1, 10, ())))
     )
 
 
 def test_7_a_member_that_outlives_its_registration_is_found():
-    assert 7 in numbers(World(0, Run().state.fleet, Run().state, (process(),)))
-    late = world(process())
+    assert 7 in numbers(GroundTruth(0, Run().state.fleet, Run().state, (process(),)))
+    late = truth(process())
     over = {key(): replace(late.coordinator.presences[key()], until=0)}
     assert 7 in numbers(replace(late, coordinator=replace(late.coordinator, presences=over)))
 
@@ -182,9 +182,9 @@ def test_8_a_life_that_comes_back_is_found():
         gone = replace(run.state.fleet, members={})
         before = replace(run.state, fleet=gone)
         back = registered(before, report)
-        assert 8 in numbers(Moment(before, Event(0, Join(report, 0)), back, (CommitRecords(1),)))
+        assert 8 in numbers(CoordinatorStep(before, Event(0, Join(report, 0)), back, (CommitRecords(1),)))
     renewed = (CommitRecords(1), Renew("etl", 2, 1, 0, 1, 10))
-    assert 8 in numbers(Moment(run.state, Event(0, Heartbeat("etl", 2, 1, 0)), run.state, renewed))
+    assert 8 in numbers(CoordinatorStep(run.state, Event(0, Heartbeat("etl", 2, 1, 0)), run.state, renewed))
 
 
 def test_9_a_grant_without_a_commit_is_found():
@@ -193,17 +193,17 @@ def test_9_a_grant_without_a_commit_is_found():
     event = Event(0, Heartbeat("etl", 1, 1, 0))
     renew = Renew("etl", 1, 1, 0, 1, 10)
     for effects in ((renew,), (CommitRecords(99), renew), (renew, CommitRecords(1))):
-        assert 9 in numbers(Moment(run.state, event, run.state, effects))
-    assert 9 in numbers(replace(world(), store=replace(Run().state.fleet, epoch=9)))
+        assert 9 in numbers(CoordinatorStep(run.state, event, run.state, effects))
+    assert 9 in numbers(replace(truth(), store=replace(Run().state.fleet, epoch=9)))
 
 
 def test_10_what_was_not_written_is_found():
     run = Run()
     after = ladder_state(run.state, settled=0)
-    assert 10 in numbers(Moment(run.state, Event(0, Tick()), after, (CommitRecords(run.state.epoch),)))
-    assert 10 in numbers(world(process(), store=Run().state.fleet))
+    assert 10 in numbers(CoordinatorStep(run.state, Event(0, Tick()), after, (CommitRecords(run.state.epoch),)))
+    assert 10 in numbers(truth(process(), store=Run().state.fleet))
     outside = replace(process().member, status=Status.OUTSIDE)
-    assert numbers(MemberMoment(outside, outside)) == {10}
+    assert numbers(MemberStep(outside, outside)) == {10}
 
 
 def test_11_passing_the_unknown_is_found():
@@ -281,5 +281,5 @@ def test_17_a_level_out_of_reach_is_found():
 
 def test_an_empty_fleet_violates_nothing():
     state = State(1, Fleet(1), {})
-    assert numbers(Moment(state, Event(0, Tick()), state, ())) == set()
-    assert numbers(World(0, state.fleet, state)) == set()
+    assert numbers(CoordinatorStep(state, Event(0, Tick()), state, ())) == set()
+    assert numbers(GroundTruth(0, state.fleet, state)) == set()
