@@ -202,9 +202,10 @@ class _Entries:
             for name, source in sources.items():
                 source[slots[gone]] = _NOWHERE
                 source[slots[fresh]] = np.where(_picked(present[name], entries[fresh]), entries[fresh], _NOWHERE)
-                better = high & _picked(usable[name], entries)
-                source[slots[better]] = entries[better]
                 held = source[slots]
+                only = (held == _NOWHERE) & _picked(present[name], entries)
+                better = high & (_picked(usable[name], entries) | only)
+                source[slots[better]] = entries[better]
                 fills = low & ~_picked(usable[name], held)
                 if self._takes_meta(name):
                     fills |= low
