@@ -41,33 +41,13 @@ from halocline.errors import (
     UnsupportedError,
 )
 from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, checked_range, escaped
+from halocline.storage.options import CONNECTION, checked
+from halocline.storage.options import SERVICES as OPTIONS
 from halocline.storage.services import SERVICES
 
 T = TypeVar("T")
 
 
-_CONNECTION_OPTIONS = frozenset(
-    {
-        "allow_http",
-        "allow_invalid_certificates",
-        "connect_timeout",
-        "default_content_type",
-        "default_headers",
-        "http1_only",
-        "http2_keep_alive_interval",
-        "http2_keep_alive_timeout",
-        "http2_keep_alive_while_idle",
-        "http2_only",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "proxy_url",
-        "timeout",
-        "user_agent",
-    }
-)
-_RETRY_OPTIONS = frozenset({"max_retries", "retry_timeout"})
 _DEFAULTS: Final[Mapping[str, str]] = {
     "connect_timeout": "5s",
     "timeout": "60s",
@@ -97,12 +77,12 @@ class ObjectStore(Store):
         scheme, _, place = url.partition("://")
         bucket, _, folder = place.partition("/")
         self._service = SERVICES[scheme]
-        self._options = dict(options or {})
+        self._options = checked(options)
         folder = checked_folder(unquote(folder))
         self._bucket_url = f"{scheme}://{bucket}"
         self._folder = folder
         self.root = "/".join(filter(None, (self._bucket_url, escaped(folder))))
-        self._settings = {**_DEFAULTS, **{key.lower(): value for key, value in self._options.items()}}
+        self._settings = {**_DEFAULTS, **self._options}
         place = f"{self._service.scheme}://{bucket}/{escaped(folder)}".rstrip("/")
         self._store = self._connect(place, self._settings)
         self._store_without_retries = self._connect(place, {**self._settings, "max_retries": "0"})
@@ -235,10 +215,10 @@ class ObjectStore(Store):
         return self._meta(found.meta).etag if attributes.get(_WRITE_ID) == write_id else None
 
     def _connect(self, url: str, options: Mapping[str, str]) -> Any:
-        connection = {key: value for key, value in options.items() if key in _CONNECTION_OPTIONS}
+        connection = {key: value for key, value in options.items() if key in CONNECTION}
         if any(endpoint.startswith("http://") for endpoint in self._endpoints()):
             connection.setdefault("allow_http", "true")
-        config = {key: str(value) for key, value in options.items() if key not in _CONNECTION_OPTIONS | _RETRY_OPTIONS}
+        config = {key: str(value) for key, value in options.items() if key in OPTIONS[self._service.options]}
         try:
             retry = {
                 "max_retries": int(options["max_retries"]),

@@ -22,6 +22,7 @@ from halocline.storage.base import Store
 from halocline.storage.local import LocalStore
 from halocline.storage.location import STORES, Location
 from halocline.storage.memory import MemoryStore
+from halocline.storage.options import checked
 from halocline.storage.services import SERVICES
 
 
@@ -30,7 +31,7 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = 
 
     Args:
         url: A local path or a URL.
-        options: For object stores, see `ObjectStore`; the environment gives what is missing.
+        options: For object stores, see `halocline.storage.options`; the environment gives what is missing.
 
     Raises:
         InputError: The place cannot be one, or an option cannot be used.
@@ -40,6 +41,7 @@ def open_store(url: str | os.PathLike[str], options: Mapping[str, str] | None = 
         >>> open_store("memory://demo/lake")
         MemoryStore('memory://demo/lake')
     """
+    options = checked(options)
     location = Location.parse(url)
     if location.is_local:
         return LocalStore(f"/{location.path}")
