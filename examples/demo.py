@@ -1,4 +1,4 @@
-"""One table, four pipelines, one feature on and off again, and nobody is ever in the way of anybody.
+"""One table, four pipelines, one feature on and off again, and nobody is ever in the way of anonymous.
 
 Everything runs on this machine: Spark in local mode, the fleet's coordinator in this process with a file for its state,
 and pipelines that act as releases of other products: what that release would refuse is refused. They read and write all

@@ -111,7 +111,7 @@ def play(url, at=0, begin=0, acknowledge=lambda name: None):
     found = [truth(coordinator.state.fleet)]
     for name, make in SCRIPT[begin:]:
         coordinator.process(make(coordinator))
-        # Written, but not told to anybody yet.
+        # Written, but not told to any client yet.
         killer.point()
         acknowledge(name)
         found.append(truth(coordinator.state.fleet))

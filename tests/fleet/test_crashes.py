@@ -167,7 +167,7 @@ def test_postgresql_a_lease_is_counted_by_the_database_and_ends(stores, wait):
     assert isinstance(take_over(two, "two"), Holder)
     assert one.holds_lease(1)
     wait(lambda: not one.holds_lease(1), "our own belief ends")
-    assert isinstance(take_over(two, "two"), Holder), "and it ends before anybody else may take over"
+    assert isinstance(take_over(two, "two"), Holder), "and it ends before another may take over"
     wait(lambda: not isinstance(take_over(two, "two"), Holder), "the lease ends")
     with pytest.raises(StaleEpochError):
         one.renew(1)

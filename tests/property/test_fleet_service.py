@@ -64,7 +64,7 @@ from halocline.fleet.wire.session import Greeting
 
 LADDER = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8, changes_data=True), Rung(9))), "halocline")
 TERMS = FleetTerms(lease=100, margin=10, provides=frozenset())
-OPERATOR = Claims("ann", 0, "operator", "halocline@0.1.0", 0, "anybody", rights(["force", "join"]), 10**15)
+OPERATOR = Claims("ann", 0, "operator", "halocline@0.1.0", 0, "anonymous", rights(["force", "join"]), 10**15)
 PHASES = [
     (calls.CLEAN_DOWNGRADE, CleanDowngrade),
     (calls.FINISH_DOWNGRADE, FinishDowngrade),
@@ -337,7 +337,7 @@ class Fleets(RuleBasedStateMachine):
         async def send(data):
             sent.append(("down", data))
 
-        claims = Claims(name, incarnation, "reader", "hudi@1.0.2", 0, "anybody", rights(["join"]), 10**15)
+        claims = Claims(name, incarnation, "reader", "hudi@1.0.2", 0, "anonymous", rights(["join"]), 10**15)
         session = Session(claims, send, lambda: None)
         before = server.dealt_with
         server._beat(session, payload)

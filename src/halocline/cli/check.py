@@ -80,8 +80,8 @@ def _clients(store: Store, table: str, given: Sequence[str], operation: str | No
     seen = writers(store).clients
     if not seen:
         raise InputError(
-            f"no commit of {table} names who wrote it, so there is nobody to check",
-            sides={"log": "names nobody", "needed": "at least one client"},
+            f"no commit of {table} names who wrote it, so there is no client to check",
+            sides={"log": "names no writer", "needed": "at least one client"},
             next_step=f"halocline check {table} --client deltalake@1.6.6",
         )
     return [Client(each.release, asked or WRITING, each.known_from, each.last_ms) for each in seen]

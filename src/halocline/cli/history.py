@@ -86,7 +86,7 @@ def min_client(
 
 @app.command()
 def lint(name: NameArgument, output: OutputOption = Format.TEXT) -> None:
-    """Look for what will hurt somebody: order, reuse, infinite or falling minima, stale constants. Exits 2 if found."""
+    """Look for what will hurt a side: order, reuse, infinite or falling minima, stale constants. Exits 2 if found."""
     history = History.load(name)
     findings = history.lint()
     lines = [f"{finding.rule:<26}{finding.text}" for finding in findings]

@@ -57,8 +57,8 @@ def _writers(found: Inspection) -> str:
     now_ms = time.time_ns() // 1_000_000
     pieces = [_writer(each, now_ms) for each in found.writers.observed]
     if found.writers.unnamed:
-        pieces.append(f"nobody named ({_commits(found.writers.unnamed)})")
-    return ", ".join(pieces) or "nobody: the log holds no commits"
+        pieces.append(f"no writer named ({_commits(found.writers.unnamed)})")
+    return ", ".join(pieces) or "none: the log holds no commits"
 
 
 def _writer(each: Observed, now_ms: int) -> str:

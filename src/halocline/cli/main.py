@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write("Stopped.\n")
         return ERROR
     except BrokenPipeError:
-        # The reader of our output has gone (`halocline … | head`); a second complaint at exit helps nobody.
+        # The reader of our output has gone (`halocline … | head`); a second complaint at exit would be noise.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except KeyboardInterrupt:

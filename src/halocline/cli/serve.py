@@ -131,6 +131,6 @@ def _greeting(hosting: Hosting) -> str:
     if hosting.http_port:
         lines.append(f"metrics at http://127.0.0.1:{hosting.http_port}/metrics")
     if config.access is None:
-        lines.append("open: whoever can connect may do everything (see --access)")
+        lines.append("open: every client that can connect may do everything (see --access)")
     lines.append(f"Join with spark.halocline.fleet={hosting.address}, look with: halocline fleet describe")
     return "\n".join(lines)

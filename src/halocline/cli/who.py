@@ -1,4 +1,4 @@
-"""`halocline who`: everybody known to use a table, and how that is known."""
+"""`halocline who`: the clients known to use a table, and how that is known."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _table(users: tuple[User, ...]) -> Table:
 def _notes(unnamed: int, asked: bool, levels: dict[str, int]) -> list[str]:
     notes = [f"the table is at level {level} of {ladder}" for ladder, level in levels.items()]
     if unnamed:
-        notes.append(f"{unnamed} commits name nobody")
+        notes.append(f"{unnamed} commits name no writer")
     if not asked:
         notes.append("Only writers leave a trace in the history; name a --fleet to see who reads.")
     return notes

@@ -19,11 +19,9 @@ operation. A *hold* keeps the level from rising; a *downgrade* is the only thing
 The *coordinator* decides. It acts under an *epoch*; the store accepts writes of the newest epoch only, so a coordinator
 that was replaced without noticing changes nothing.
 
-Promise
--------
-If a gate for level n is open anywhere, every member whose lease is in force supports n, then and until a downgrade has
-gone through all its phases. When level n is settled, nobody acts under an older one. A member that cannot say what it
-supports is refused and, if it is only observed, keeps the level where it is.
+Promise ------- If a gate for level n is open anywhere, every member whose lease is in force supports n, then and until
+a downgrade has gone through all its phases. When level n is settled, no member acts under an older one. A member that
+cannot say what it supports is refused and, if it is only observed, keeps the level where it is.
 
 The decisions are one pure function, `halocline.fleet.core.step.step`, and the member's half is another,
 `halocline.fleet.core.member_step.member_step`. The service, the tests and the explorer drive the same two. The rules

@@ -248,6 +248,13 @@ def test_serve_refuses_what_would_be_unsafe_or_cannot_be(arguments, capsys):
     assert capsys.readouterr().err
 
 
+@pytest.mark.parametrize("level", ["hudi=99999999999999", "hudi=0", "nope=1"])
+def test_a_level_that_cannot_be_is_an_error_and_no_bug(fleet, level):
+    code, _, problem = fleet("raise", level)
+    assert code in (1, 2)
+    assert "hudi" in problem or "nope" in problem
+
+
 PAGE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text(encoding="utf-8")
 COMMANDS = sorted(set(re.findall(r"halocline (fleet(?: [a-z][a-z-]*){1,2}|serve)\b", PAGE)))
 

@@ -85,7 +85,7 @@ def test_a_table_that_may_not_be_read_is_told_with_the_reason(orders, capsys):
     assert code == 0
     assert "files not counted" in out
     assert "(3,7)   supported: shiny   enabled: shiny" in out
-    assert "nobody named (1 commit)" in out
+    assert "no writer named (1 commit)" in out
     assert "uncounted   READER_TOO_OLD" in out
     assert "Next: halocline lint lake/orders" in out
 

@@ -1,8 +1,8 @@
 """Clocks: milliseconds that never run backwards.
 
 Leases compare durations, so what matters is that a clock keeps running while a process is stopped or a machine sleeps,
-and that nobody can set it back. `SystemClock` counts from a steady clock of the machine and adds the wall time at which
-it began: comparable with dates, unmoved when somebody corrects the date.
+and that it is never set back. `SystemClock` counts from a steady clock of the machine and adds the wall time at which
+it began: comparable with dates, unmoved when the date is corrected.
 """
 
 from __future__ import annotations

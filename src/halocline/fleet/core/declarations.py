@@ -1,7 +1,7 @@
 """What is declared to a fleet: its ladders, its terms, and the levels of its tables.
 
 A table's level is what the table itself requires on its ladder. It rises after its migration, never above what gates
-allow, and falls whenever nobody who uses the table has given up the lower level.
+allow, and falls as long as every user of the table still supports the lower level.
 """
 
 from __future__ import annotations

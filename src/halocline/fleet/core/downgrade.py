@@ -3,11 +3,12 @@
 Three phases, and none is skipped:
 
     closing    gates above the target are closed; every live member must say that nothing of it acts above any more
-    closed     everybody has. Until here it can be cancelled, which opens the gates again
+    closed     all have. Until here it can be cancelled, which opens the gates again
     cleaning   tables are rewritten for the target level: past the point of no return, the only way is on
 
 and then the level falls. If no level in between changes stored data the downgrade is *free*: there is nothing to clean,
-and it can be cancelled until the level has fallen. Whoever joins meanwhile must support both the level and the target.
+and it can be cancelled until the level has fallen. A member that joins meanwhile must support both the level and the
+target.
 
 A downgrade turns the policy to manual, or the fleet would climb up again at once.
 """
@@ -102,14 +103,14 @@ def start(draft: Draft, command: StartDowngrade) -> None:
 
 
 def advance(draft: Draft) -> None:
-    """Notes, per ladder on its way down, that everybody has closed the gates."""
+    """Notes, per ladder on its way down, that every member has closed the gates."""
     for ladder, ladder_state in sorted(draft.fleet.ladder_states.items()):
         downgrade = ladder_state.downgrade
         if downgrade is None or downgrade.phase is not Phase.CLOSING:
             continue
         if draft.rules.acknowledged(downgrade, (view for _, view in draft.state.views(ladder))):
             draft.put("ladder_states", ladder, _in_phase(ladder_state, Phase.CLOSED))
-            draft.audit("fleet", "downgrade", f"{ladder}={downgrade.target}", "everybody has closed the gates")
+            draft.audit("fleet", "downgrade", f"{ladder}={downgrade.target}", "every member has closed the gates")
 
 
 def clean(draft: Draft, command: CleanDowngrade) -> None:

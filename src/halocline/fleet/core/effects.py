@@ -119,7 +119,7 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Tell somebody no. For a member, `incarnation` is the life that is refused; it must stop acting in it."""
+    """Tell an operator or a member no. A member must stop acting in the life that `incarnation` names."""
 
     to: str
     refusal: Refusal
@@ -132,7 +132,7 @@ class Audit:
 
     Args:
         at: When, by the coordinator's clock.
-        actor: Who asked, or `fleet` if nobody did.
+        actor: Who asked, or `fleet` if it follows from a rule.
         action: What was decided, e.g. `raise`.
         subject: About whom or what.
         detail: Numbers and reasons, in words.

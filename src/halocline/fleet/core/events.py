@@ -110,7 +110,7 @@ class ReleaseHold:
 
 @dataclass(frozen=True, slots=True)
 class StartDowngrade:
-    """An operator closes the gates above `target` and waits for everybody to follow."""
+    """An operator closes the gates above `target` and waits for every member to follow."""
 
     ladder: str
     target: int
@@ -164,7 +164,7 @@ class DeclareLadder:
 
 @dataclass(frozen=True, slots=True)
 class Observe:
-    """Somebody who does not speak was declared, or was seen using tables.
+    """A member that does not speak was declared, or was seen using tables.
 
     Args:
         identity: Names it, e.g. by product and place.

@@ -28,7 +28,7 @@ class Phase(StrEnum):
     """How far a downgrade has come.
 
     closing   gates are closing; the fleet waits until every live member has closed its own
-    closed    everybody has; it can still be cancelled
+    closed    all have; it can still be cancelled
     cleaning  data is being rewritten for the lower level: past the point of no return
     """
 

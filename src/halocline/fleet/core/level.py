@@ -5,7 +5,7 @@ by what their release is known to support, and one of which nothing is known kee
 that was not released supports counts against a rise but never for it, except in a fleet that is marked so.
 
 `plan_raise` lists everything in the way and what each must upgrade to; raising is planning and finding nothing in the
-way, in one step, so whoever joins next is measured against the new level.
+way, in one step, so a member that joins next is measured against the new level.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def settle(draft: Draft) -> None:
         settled = min(ladder_state.level, lowest)
         if settled > ladder_state.settled:
             draft.put("ladder_states", ladder, replace(ladder_state, settled=settled))
-            draft.audit("fleet", "settle", f"{ladder}={settled}", "everybody acts under it")
+            draft.audit("fleet", "settle", f"{ladder}={settled}", "every member acts under it")
 
 
 def set_policy(draft: Draft, command: SetPolicy) -> None:
@@ -174,7 +174,7 @@ def set_policy(draft: Draft, command: SetPolicy) -> None:
 
 
 def no_such_ladder(fleet: Fleet, ladder: str) -> Refusal:
-    """The refusal for a ladder that nobody declared."""
+    """The refusal for a ladder that was never declared."""
     known = ", ".join(sorted(fleet.ladder_states)) or "none"
     return Refusal("NOT_FOUND", f"there is no ladder {ladder}", subject=ladder, sides=(("known", known),))
 

@@ -11,7 +11,7 @@ its incarnation must still be the same, and the lease must be running. A process
 reach of any lease; the table's own commit stops it.
 
 Without a lease, after losing the fleet or before finding it, a member has a closed snapshot: it may do what the table's
-protocol allows anybody, and nothing new.
+protocol allows any client, and nothing new.
 """
 
 from __future__ import annotations

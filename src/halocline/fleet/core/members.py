@@ -2,11 +2,11 @@
 
 A member that speaks is registered by its key until it leaves, is forgotten by force, or a tick finds its lease run out.
 Every life of it counts by itself: a new one does not make the old one harmless, which may still be acting. A lease that
-has run out but was not yet acted upon can be renewed, since nobody has been told that the member is gone; once a tick
+has run out but was not yet acted upon can be renewed, since no other member has been told that it is gone; once a tick
 has ended it, it cannot.
 
 A member that does not speak has one record under its identity. It counts while it was seen recently, and one that was
-declared until somebody removes it.
+declared until an operator removes it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def leave(draft: Draft, message: Leave) -> None:
 
 
 def expire(draft: Draft) -> None:
-    """Ends the members whose lease has run out: from now on nobody waits for them, and they cannot come back."""
+    """Ends the members whose lease has run out: the fleet no longer waits for them, and they cannot come back."""
     over = [key for key, presence in draft.state.presences.items() if draft.rules.run_out(presence.until, draft.at)]
     for key in over:
         draft.put("members", key, draft.rules.remains(draft.fleet.members[key]))

@@ -2,7 +2,7 @@
 
 A `Fleet` is what the store holds: members, levels, holds, tables, the epoch. A `State` is a fleet as one coordinator
 knows it, together with a `Presence` per member: when its lease runs out and what it last said it acts under. Presences
-are not durable, because heartbeats are too frequent; a coordinator that takes over gives everybody a full lease.
+are not durable, because heartbeats are too frequent; a coordinator that takes over gives every member a full lease.
 
 All values are immutable; the mappings inside them are never changed in place.
 """

@@ -5,7 +5,7 @@ arrives in events, and writes, answers and audit entries leave as effects. A ser
 (see `halocline.fleet.core.effects`) and keeps the new state only if its commit was accepted.
 
 A coordinator begins by reading the fleet from the store and taking over, which makes a new epoch and gives every
-registered member a full lease: nobody is considered gone before it, because the former coordinator may have renewed
+registered member a full lease: none is considered gone before it, because the former coordinator may have renewed
 leases just before.
 """
 
@@ -72,7 +72,7 @@ def loaded(fleet: Fleet) -> State:
 
 
 def take_over(draft: Draft, _: TakeOver) -> None:
-    """Begins a new epoch, with a full lease for everybody who is registered."""
+    """Begins a new epoch, with a full lease for every registered member."""
     draft.take_over(draft.fleet.epoch + 1)
     until = draft.rules.grace(draft.at, draft.fleet.terms)
     for key, member in draft.fleet.speaking():

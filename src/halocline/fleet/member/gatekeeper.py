@@ -2,17 +2,17 @@
 
 Before a table requires more of others, three questions are put, in this order:
 
-1. *Is the fleet there?* Without a lease nobody can be asked, so nothing new is switched on; the error says since when.
-   Everything else goes on.
-2. *Who would break?* Everybody who uses the table is judged: members that speak, members that were declared, and those
-   observed in the table's own history, which is read at that moment. If anybody would break, the change is refused and
+1. *Is the fleet there?* Without a lease no member can be asked, so nothing new is switched on; the error says since
+   when. Everything else goes on.
+2. *Who would break?* Every user of the table is judged: members that speak, members that were declared, and those
+   observed in the table's own history, which is read at that moment. If any would break, the change is refused and
    the error names each, and what to upgrade to.
 3. *Is the gate open?* The features that the table gains belong to a level of the format's ladder, and the fleet must
    stand at it.
 
 The level of a table is what the table itself requires, as its protocol says. It is told to the fleet after a table was
-opened at its newest version, so that it follows every migration, whoever did it. What goes with a snapshot is that
-level, but never more than the gate allows at that moment.
+opened at its newest version, so that it follows every migration, whichever client did it. What goes with a snapshot is
+that level, but never more than the gate allows at that moment.
 
 Limits: who begins to use a table between the questions and the commit is not asked. A writer is stopped by the commit
 itself, which changes the protocol; a reader by the protocol, which it must check.
@@ -81,7 +81,7 @@ class FleetGatekeeper(Gatekeeper):
     # What tables ask.
 
     def approve_change(self, change: ProtocolChange) -> str:
-        """Agrees to a change if nobody would break and the gate is open; see the module."""
+        """Agrees to a change if no user of the table would break and the gate is open; see the module."""
         table, ladder = Location.parse(change.table).url, change.after.protocol.format
         gained = ", ".join(sorted(change.gained)) or "no feature"
         open_up_to = self._heard(ladder, table, gained)
@@ -295,7 +295,7 @@ def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple
 
 def _listed(users: tuple[User, ...]) -> str:
     if not users:
-        return "nobody else is known to use it"
+        return "no other user of the table is known"
     shown = ", ".join(f"{each.name} ({each.release})" for each in users[:_MOST_SHOWN])
     more = f" and {len(users) - _MOST_SHOWN} more" if len(users) > _MOST_SHOWN else ""
     return f"{len(users)} who use it: {shown}{more}"

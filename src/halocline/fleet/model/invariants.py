@@ -26,9 +26,9 @@ from halocline.fleet.model.ground_truth import CoordinatorStep, GroundTruth, Log
 INVARIANTS: Final[dict[int, tuple[str, str]]] = {
     1: ("Monotone", "a level falls only by a completed downgrade; within one life a member's view never gets older"),
     2: ("Cover", "the fleet's level is in the range of every member that holds a lease"),
-    3: ("No early use", "if anybody acts under a level, everybody who is active supports it, then and later"),
-    4: ("Format safety", "everybody who is active can use every table as it is"),
-    5: ("Settled", "nobody who is active acts under a level below the settled one, which is not above the level"),
+    3: ("No early use", "if a process acts under a level, every active process supports it, then and later"),
+    4: ("Format safety", "every active process can use every table as it is"),
+    5: ("Settled", "no active process acts under a level below the settled one, which is not above the level"),
     6: ("Admission", "a member is admitted only if it fits, and its record is written under the level it fits"),
     7: ("Lease order", "a member's own lease is over before the coordinator stops counting it"),
     8: ("No resurrection", "a life that has ended is never renewed or admitted again"),
@@ -141,7 +141,7 @@ def _levels_are_covered(change: CoordinatorStep) -> Iterator[str]:
 
 @_looks_at(3, GroundTruth)
 def _nobody_acts_too_early(truth: GroundTruth) -> Iterator[str]:
-    acting = {ladder: (level, "somebody before") for ladder, level in truth.used.items()}
+    acting = {ladder: (level, "an earlier process") for ladder, level in truth.used.items()}
     for process in truth.processes:
         for ladder in process.member.heard:
             level = process.acting(ladder)

@@ -1,8 +1,8 @@
 """Whether a level can be reached without an operator.
 
-From a state in which everybody who runs supports the level, a *helper* does only what a well-meaning network would:
-messages arrive, members send heartbeats, timers go off, time passes, nobody crashes or starts anew. If the level is not
-reached that way within a few leases, it never will be.
+From a state in which every member that runs supports the level, a *helper* does only what a well-meaning network would:
+messages arrive, members send heartbeats, timers go off, time passes, no process crashes or starts anew. If the level is
+not reached that way within a few leases, it never will be.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Helper:
         self._good: set[GlobalState] = set()
 
     def expected(self, state: GlobalState) -> bool:
-        """Whether the level should be within reach: somebody runs, and everybody who runs supports it."""
+        """Whether the level should be within reach: a member runs, and all that run support it."""
         members = [self.model.members.values[node].member for node in state[1:]]
         running = [member for member in members if member is not None]
         return bool(running) and all(member.report.supported[LADDER] == NEW for member in running)
@@ -33,7 +33,7 @@ class Helper:
         """What is wrong if the level should be within reach and is not."""
         if not self.expected(state):
             return []
-        described = "everybody who runs supports it, and whoever does not has stopped"
+        described = "every member that runs supports it, and those that do not have stopped"
         return check(Reach(LADDER, NEW.hi, self._reaches(state), described))
 
     def _reaches(self, state: GlobalState) -> bool:

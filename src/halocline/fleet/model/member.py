@@ -275,7 +275,7 @@ class MemberNodes:
         return member.heard[LADDER].revision
 
     def acting(self, number: int, used: int) -> int:
-        """The highest level that anybody of this node can act under while the table stands at `used`."""
+        """The highest level that a process of this node can act under while the table stands at `used`."""
         key = ("acting", number, used)
         if key not in self._memory:
             processes = self.processes(number, ANY_MEMBER, used)

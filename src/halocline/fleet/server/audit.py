@@ -1,7 +1,7 @@
 """What is written down about callers, and how much of it strangers can cause.
 
 Every decision of the core lands in the audit log in the transaction of the decision. What is refused before the core
-is asked (forged tokens, wrong secrets, peers that do not fit) is written down as well, but somebody who can reach the
+is asked (forged tokens, wrong secrets, peers that do not fit) is written down as well, but a client that can reach the
 port must not be able to fill the disk: such entries are *bounded*, so many at once and so many per second. Those beyond
 that are counted and logged only.
 """

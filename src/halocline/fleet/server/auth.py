@@ -5,8 +5,8 @@ it. The token says who it is, in which life, in which role, with which release a
 what it may do; it is signed with a key that lives in the store, so it outlives a restart of the coordinator and is
 accepted by its successor.
 
-*Rights* build on each other: `force` includes `raise`, that includes `plan`, and everything includes `observe`.
-Secrets are kept as digests and compared in constant time. Without an access file everybody who reaches the port may do
+*Rights* build on each other: `force` includes `raise`, that includes `plan`, and everything includes `observe`. Secrets
+are kept as digests and compared in constant time. Without an access file every client that reaches the port may do
 everything, which a server allows on the loopback address only.
 """
 
@@ -79,7 +79,7 @@ def digest(secret: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What somebody was let in as."""
+    """What a client was let in as."""
 
     name: str
     rights: frozenset[Right]
@@ -92,7 +92,7 @@ class Access:
     Args:
         secrets: By digest.
         certificates: By a name in the certificate.
-        anybody: Rights of those who show nothing.
+        anonymous: Rights of those who show nothing.
 
     Example:
         >>> access = Access(secrets={digest("s3cret"): Grant("drivers", rights(["join"]))})
@@ -102,12 +102,12 @@ class Access:
 
     secrets: Mapping[str, Grant] = field(default_factory=dict)
     certificates: Mapping[str, Grant] = field(default_factory=dict)
-    anybody: frozenset[Right] = frozenset()
+    anonymous: frozenset[Right] = frozenset()
 
     @staticmethod
     def open() -> Access:
-        """Everybody may do everything."""
-        return Access(anybody=EVERYTHING)
+        """Every client may do everything."""
+        return Access(anonymous=EVERYTHING)
 
     @staticmethod
     def load(path: Path) -> Access:
@@ -123,7 +123,7 @@ class Access:
             found = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise InputError(f"the access file {path} cannot be read: {error}") from error
-        if extra := found.keys() - {"secrets", "certificates", "anybody"}:
+        if extra := found.keys() - {"secrets", "certificates", "anonymous"}:
             raise InputError(f"the access file {path} has an unknown part {sorted(extra)[0]!r}")
         try:
             secrets = {
@@ -133,13 +133,13 @@ class Access:
             certificates = {
                 name: Grant(name, rights(each["rights"])) for name, each in found.get("certificates", {}).items()
             }
-            anybody = rights(found.get("anybody", {}).get("rights", ()))
+            anonymous = rights(found.get("anonymous", {}).get("rights", ()))
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"the access file {path} lacks {error}",
                 sides={"expected": "[secrets.NAME] with sha256 and rights, [certificates.NAME] with rights"},
             ) from error
-        return Access(secrets, certificates, anybody)
+        return Access(secrets, certificates, anonymous)
 
     def grant(self, secret: str = "", names: Iterable[str] = ()) -> Grant | None:
         """What a caller with this secret, or a certificate with these names, is let in as; None if it is not.
@@ -154,7 +154,7 @@ class Access:
         for name in names:
             if name in self.certificates:
                 return self.certificates[name]
-        return Grant("anybody", self.anybody) if self.anybody else None
+        return Grant("anonymous", self.anonymous) if self.anonymous else None
 
 
 def _checked_digest(text: str) -> str:
@@ -190,7 +190,7 @@ class Claims:
     @property
     def actor(self) -> str:
         """Who did it, for the audit log."""
-        return self.identity if self.grant == "anybody" else f"{self.identity} ({self.grant})"
+        return self.identity if self.grant == "anonymous" else f"{self.identity} ({self.grant})"
 
     def require(self, right: Right, what: str) -> None:
         """Refuses unless the right is there.

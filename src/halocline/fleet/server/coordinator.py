@@ -1,12 +1,12 @@
 """A coordinator: the pure core, joined to a store and a clock.
 
-`decide` works out what follows from some events, `carry_out` writes it, and only then is the new state kept and may
-anybody be answered. Events that arrive together share one transaction; each still sees the state that the one before it
-left. If the store says that somebody else has taken over, or does not say what became of a write, the coordinator
-*steps down*: it forgets its state, answers nobody, and has to take over again from what the store holds.
+`decide` works out what follows from some events, `carry_out` writes it, and only then is the new state kept and may a
+caller be answered. Events that arrive together share one transaction; each still sees the state that the one before it
+left. If the store says that another has taken over, or does not say what became of a write, the coordinator *steps
+down*: it forgets its state, answers no caller, and has to take over again from what the store holds.
 
-Heartbeats write nothing. They need to know that nobody has taken over since they arrived, which the coordinator's lease
-on the store tells without asking.
+Heartbeats write nothing. They need to know that no other has taken over since they arrived, which the coordinator's
+lease on the store tells without asking.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Batch:
         after: The state to keep once it is written.
         effects: For each event what follows from it; or the error, if it cannot be taken up.
         write: What to write.
-        confirm: Whether somebody is told yes, so that the store must agree even if there is nothing to write.
+        confirm: Whether a member is told yes, so that the store must agree even if there is nothing to write.
     """
 
     before: State
@@ -167,7 +167,7 @@ class Coordinator:
         return effects
 
     def restore(self, changes: Sequence[RecordChange], audit: Audit) -> None:
-        """Puts a backup in the place of everything, under a new epoch. Nobody may hold a lease meanwhile."""
+        """Puts a backup in the place of everything, under a new epoch. No member may hold a lease meanwhile."""
         assert self.state is not None
         epoch = self.state.epoch
         try:
@@ -177,7 +177,7 @@ class Coordinator:
         self.take_over()
 
     def _begin(self, fleet: Fleet) -> tuple[State, int, Write]:
-        """The first steps under a new epoch. The time is taken here, with everybody else locked out."""
+        """The first steps under a new epoch. The time is taken here, with every other coordinator locked out."""
         state, at = loaded(fleet), self.clock.now()
         told: list[Outcome] = []
         first: list[Cause] = [TakeOver()]

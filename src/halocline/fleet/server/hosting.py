@@ -47,7 +47,7 @@ class Config:
         listen: `host:port` for gRPC; port 0 for any that is free.
         http: `host:port` for HTTP, or nothing to leave it out.
         advertise: Where others reach us, if that is not where we listen.
-        access: Who is let in; everybody if not given, which only the loopback address allows.
+        access: Who is let in; every client if not given, which only the loopback address allows.
         tls: What to show and to ask; in the clear if not given, which only the loopback address allows.
         insecure: Allow other addresses without access or TLS, because something else takes care of it.
         policy: What makes levels rise in a new fleet.
@@ -83,7 +83,7 @@ class Config:
             )
         if self.access is None:
             raise InputError(
-                f"{self.listen} can be reached from other machines, and everybody could do everything",
+                f"{self.listen} can be reached from other machines, and every client could do everything",
                 next_step="Give --access FILE, or --insecure if something else decides who gets here.",
             )
 

@@ -81,7 +81,7 @@ async def require(request: Request, right: Right) -> str:
         problem = DeniedError(f"{peer} may not do that", condition=condition, sides={"needed": right})
         await service.write_down(peer, "http", Rejection.of(problem).refusal)
         raise problem
-    return peer if grant.name == "anybody" else grant.name
+    return peer if grant.name == "anonymous" else grant.name
 
 
 async def body_of(request: Request, largest: int = LARGEST_BODY) -> bytes:

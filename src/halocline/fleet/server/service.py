@@ -2,8 +2,8 @@
 
 One queue orders everything. Whatever has gathered while the last transaction was running is decided together and
 written in the next one, so a thousand members that come back at once cost a few transactions. Heartbeats are gathered
-for a moment and decided together too; as they write nothing, they wait for no transaction unless one is running. Nobody
-is told anything before it is written.
+for a moment and decided together too; as they write nothing, they wait for no transaction unless one is running. No
+caller is told anything before it is written.
 
 A service is *active* while its coordinator holds the lease on the store. A standby knows who is active, tells callers,
 and takes over when that one's lease has run out. `FleetService` knows nothing of gRPC's server or of HTTP: tests drive
@@ -158,7 +158,7 @@ class FleetService:
         """What is known now.
 
         Raises:
-            RejectedError: Somebody else is active.
+            RejectedError: Another coordinator is active.
         """
         state = self.coordinator.state
         if state is None:
@@ -192,7 +192,7 @@ class FleetService:
         """Has an event decided and written, and returns what followed from it.
 
         Raises:
-            RejectedError: Somebody else is active, or too much is waiting.
+            RejectedError: Another coordinator is active, or too much is waiting.
             HaloclineError: The event makes no sense.
         """
         if not self.active:
@@ -355,7 +355,7 @@ class FleetService:
         """Writes the handshakes that wait to be remembered.
 
         Raises:
-            HaloclineError: The store refused; nobody can be answered any more.
+            HaloclineError: The store refused; no caller can be answered any more.
         """
         sightings, self._sightings, epoch = tuple(self._sightings), [], self.coordinator.epoch
         if sightings and epoch:
@@ -380,7 +380,7 @@ class FleetService:
         try:
             await self._in_store(lambda: self.store.renew(epoch))
         except UnavailableError as error:
-            # Until the lease has run out nobody else is active, so there is time to try again.
+            # Until the lease has run out no other coordinator is active, so there is time to try again.
             _log.warning("the lease on the store was not prolonged: %s", error.message)
         except HaloclineError as error:
             self._lose(error.message)
@@ -405,7 +405,7 @@ class FleetService:
             listener(active)
 
     def _lose(self, why: str) -> None:
-        """Lets go of everybody: what was known is not certain any more."""
+        """Lets go of every member: what was known is not certain any more."""
         _log.warning("no longer active: %s", why)
         self._let_go()
 

@@ -2,7 +2,7 @@
 
 One coordinator at a time holds the *lease* on a store, under an *epoch* that grows with every take-over. Every write
 carries the epoch in its own transaction, so a coordinator that was replaced without noticing writes nothing. Between
-writes it may rely on its lease: as long as it runs nobody else has taken over, so heartbeats cost no transaction.
+writes it may rely on its lease: as long as it runs no other has taken over, so heartbeats cost no transaction.
 
 Taking over reads the fleet, decides and writes in one transaction, with the former coordinator locked out.
 """
@@ -106,10 +106,10 @@ class FleetStore(ABC):
         """Becomes the coordinator, unless another holds the lease.
 
         Args:
-            name: Who takes over; whoever holds the lease under the same name is no obstacle.
+            name: Who takes over; a lease that is held under the same name is no obstacle.
             address: Where members reach us.
-            decide: Gets the fleet as it stands, with everybody else locked out, and returns what to hand back, the new
-                epoch, and what to write.
+            decide: Gets the fleet as it stands, with every other coordinator locked out, and returns what to hand back,
+                the new epoch, and what to write.
 
         Returns:
             What `decide` handed back; or who holds the lease, in which case nothing was changed.
@@ -125,14 +125,14 @@ class FleetStore(ABC):
 
     @abstractmethod
     def holds_lease(self, epoch: int) -> bool:
-        """Whether nobody can have taken over since that epoch began, as far as can be told without asking."""
+        """Whether no other can have taken over since that epoch began, as far as can be told without asking."""
 
     @abstractmethod
     def renew(self, epoch: int) -> None:
         """Prolongs the lease.
 
         Raises:
-            StaleEpochError: Somebody else has taken over.
+            StaleEpochError: Another coordinator has taken over.
         """
 
     @abstractmethod

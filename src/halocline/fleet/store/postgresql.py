@@ -1,7 +1,7 @@
 """A store in PostgreSQL, for several coordinators of which one is active.
 
 The active one holds a lease that is a row of the database, counted by the database's clock. It counts its own copy from
-before it asked, and a little shorter, so its belief ends before anybody else may take over. A coordinator that stalls
+before it asked, and a little shorter, so its belief ends before another may take over. A coordinator that stalls
 inside a transaction is cut off by the server after a while, so that it cannot keep the row locked.
 """
 

@@ -63,7 +63,7 @@ class SqlStore(FleetStore):
 
     @abstractmethod
     def _lock_out_migrations(self, connection: Connection) -> None:
-        """Makes sure that nobody else migrates at the same time."""
+        """Makes sure that no other process migrates at the same time."""
 
     def take_over(self, name: str, address: str, decide: Callable[[Fleet], tuple[State, int, Write]]) -> State | Holder:
         """Becomes the coordinator, unless another holds the lease."""
@@ -137,7 +137,7 @@ class SqlStore(FleetStore):
         """The keys for tokens, newest first; makes one if there is none."""
         table = schema.signing_keys
         with self._transaction() as connection:
-            # One row that everybody locks, or two coordinators would both make the first key.
+            # One row that every coordinator locks, or two coordinators would both make the first key.
             connection.execute(select(schema.coordinator.c.id).with_for_update())
             newest = select(table).order_by(table.c.made_ms.desc())
             rows = connection.execute(newest).all()
@@ -210,7 +210,7 @@ class SqlStore(FleetStore):
             yield connection
 
     def _fence(self, connection: Connection, epoch: int, *, for_update: bool = False) -> None:
-        """Lets nobody take over before this transaction ends, or fails if somebody has."""
+        """Lets no coordinator take over before this transaction ends, or fails if one has."""
         row = connection.execute(select(schema.coordinator).with_for_update(read=not for_update)).one()
         if row.epoch != epoch:
             raise StaleEpochError(

@@ -51,7 +51,7 @@ class SqliteStore(SqlStore):
             self._claim(Path(path))
         super().__init__(_engine(path), _FOREVER)
         with self._transaction() as connection:
-            # We have the lock on the file, so whoever held the lease is dead.
+            # We have the lock on the file, so the process that held the lease is dead.
             connection.execute(update(schema.coordinator).values(until_ms=0))
 
     @property
@@ -65,7 +65,7 @@ class SqliteStore(SqlStore):
         return None
 
     def holds_lease(self, epoch: int) -> bool:
-        """True while nobody of this process has taken over: no other process can."""
+        """True while no coordinator of this process has taken over: no other process can."""
         return epoch == self._epoch
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ def _engine(path: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: object) -> None:
-        # We begin transactions ourselves: the driver's own way begins them too late to lock anybody out.
+        # We begin transactions ourselves: the driver's own way begins them too late to lock another out.
         connection.isolation_level = None
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
             connection.execute(f"PRAGMA {pragma}")

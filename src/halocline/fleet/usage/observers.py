@@ -3,7 +3,7 @@
 Writers of Delta tables name themselves in what they commit: `commitInfo` holds the engine and its version. Every
 release that is named there becomes a trace of its own for that table, so that a table which two releases write shows
 both, and each is forgotten on its own when it has not been seen for long enough. Hudi's commits have no place for a
-name. There, the lowest release that writes the table's version is *inferred*: whoever it is, it runs that or a later
+name. There, the lowest release that writes the table's version is *inferred*: the writer runs that or a later
 one.
 
 The limit: readers leave nothing in a history, and commits that name no writer stay anonymous;
@@ -39,7 +39,7 @@ class ObservedWriters:
 
     Attributes:
         traces: Who was found.
-        unnamed: How many commits name nobody.
+        unnamed: How many commits name no writer.
     """
 
     traces: tuple[UsageTrace, ...]

@@ -6,7 +6,7 @@ from the histories of tables (`halocline.fleet.usage.observers`), from lineage e
 identity; it counts for a while after it was last seen, and a newer trace of the same identity takes the place of an
 older one.
 
-The limit: a trace tells what was, not what is. Who reads and leaves no trace is known only if somebody declares it.
+The limit: a trace tells what was, not what is. A reader that leaves no trace is known only if an operator declares it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class UsageTrace:
     def supported(self) -> dict[str, LevelRange]:
         """The levels that the release is known to support, on the ladders of the tables it uses.
 
-        Nothing is claimed of a release that nobody knows; it then keeps levels where they are.
+        Nothing is claimed of a release that is not known; it then keeps levels where they are.
         """
         if known_release(self.release) is None:
             return {}
@@ -78,5 +78,5 @@ def identity_of(name: str, *where: str) -> str:
         False
     """
     digest = hashlib.sha256("\0".join((name, *where)).encode()).hexdigest()[:8]
-    shown = _UNFIT.sub("-", name).strip("-_.:@")[:100] or "somebody"
+    shown = _UNFIT.sub("-", name).strip("-_.:@")[:100] or "client"
     return f"{shown}-{digest}"

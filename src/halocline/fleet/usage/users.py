@@ -19,7 +19,7 @@ from halocline.fleet.usage.traces import UsageTrace
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who uses a table.
+    """A client that uses a table.
 
     Args:
         name: Who it is.
@@ -55,7 +55,7 @@ class User:
 
     @staticmethod
     def of_trace(trace: UsageTrace, table: str) -> User:
-        """Somebody who left a trace."""
+        """A client that left a trace."""
         operations = tuple(sorted({use.operation for use in trace.uses if use.table == table}))
         return User(trace.identity, trace.release, operations, trace.provenance, trace.seen_ms or 0)
 
@@ -98,7 +98,7 @@ def known_users(members: Iterable[MemberStatus], traces: Iterable[UsageTrace], t
 
 
 def operations_of(used: Iterable[str], role: str) -> tuple[str, ...]:
-    """What somebody does to tables: what it is known to do, or else what its role suggests.
+    """What a member does to tables: what it is known to do, or else what its role suggests.
 
     Example:
         >>> operations_of(["write.append", "read"], "reader"), operations_of([], "writer")

@@ -20,7 +20,7 @@ from halocline.errors import InputError
 DEFAULT_PORT: Final = 7470
 DEFAULT_ADDRESS: Final = f"grpc://127.0.0.1:{DEFAULT_PORT}"
 LARGEST_REQUEST: Final = 1 << 20
-"""Bytes. Nobody has more to say at once; an import comes in pieces."""
+"""Bytes. No caller has more to say at once; an import comes in pieces."""
 LARGEST_ANSWER: Final = 64 << 20
 """Bytes. A list of many thousand members is long."""
 

@@ -27,9 +27,9 @@ def test_rights_include_what_they_build_on():
 
 
 def test_a_secret_gives_its_grant_and_a_wrong_one_nothing():
-    access = Access({digest("a"): Grant("a", rights(["join"]))}, anybody=rights(["observe"]))
+    access = Access({digest("a"): Grant("a", rights(["join"]))}, anonymous=rights(["observe"]))
     assert access.grant("a").name == "a"
-    assert access.grant("b") is None, "who shows a wrong secret is not let in as anybody"
+    assert access.grant("b") is None, "who shows a wrong secret is not let in as anonymous"
     assert access.grant("").rights == {Right.OBSERVE}
 
 
@@ -48,7 +48,7 @@ def test_an_access_file_is_read(tmp_path):
     path = tmp_path / "access.toml"
     path.write_text(
         f'[secrets.ops]\nsha256 = "{digest("s")}"\nrights = ["force"]\n'
-        '[certificates."spark.example"]\nrights = ["join"]\n[anybody]\nrights = ["observe"]\n'
+        '[certificates."spark.example"]\nrights = ["join"]\n[anonymous]\nrights = ["observe"]\n'
     )
     access = Access.load(path)
     assert access.grant("s") == Grant("ops", rights(["force"]))

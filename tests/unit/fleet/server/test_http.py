@@ -5,13 +5,13 @@ import http.client
 import json
 import re
 import socket
-import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from tests.support.fleets import in_memory, until
 
 from halocline.errors import IncompatibleError, InputError
 from halocline.fleet.core.ladder_state import Policy
@@ -21,9 +21,8 @@ from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Grant, Right, digest, rights
 from halocline.fleet.server.hosting import Config, address, embedded
 from halocline.fleet.server.http import body_of, require, service_of
-from halocline.fleet.server.service import ServiceSettings
 
-ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anybody=rights(["observe"]))
+ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anonymous=rights(["observe"]))
 
 
 async def post(request):
@@ -50,14 +49,7 @@ def routes(_):
 
 @pytest.fixture(scope="module")
 def hosting():
-    config = Config(
-        store=":memory:",
-        listen="127.0.0.1:0",
-        http="127.0.0.1:0",
-        access=ACCESS,
-        routes=routes,
-        settings=ServiceSettings(tick_s=0.05),
-    )
+    config = in_memory(http="127.0.0.1:0", access=ACCESS, routes=routes)
     with embedded(config) as running:
         yield running
 
@@ -91,14 +83,13 @@ def metrics(hosting):
 
 
 def test_metrics_tell_levels_members_and_refusals():
-    config = Config(store=":memory:", listen="127.0.0.1:0", http="127.0.0.1:0", settings=ServiceSettings(tick_s=0.05))
-    with embedded(config) as hosting:
+    with embedded(in_memory(http="127.0.0.1:0")) as hosting:
         report = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
         with MemberLoop(hosting.address, report):
             old = MemberLoop(hosting.address, Report("old", 0, "hudi@0.12.0", supported={"hudi": LevelRange(4, 5)}))
             with pytest.raises(IncompatibleError):
                 old.start()
-            time.sleep(0.2)
+            until(lambda: metrics(hosting)["halocline_heartbeats_total"], "a heartbeat is answered")
             found = metrics(hosting)
     assert found['halocline_fleet_level_info{downgrade="none",ladder="hudi",level="6",policy="manual"}'] == 1
     assert found['halocline_feature_finalized_level{feature="hudi"}'] == 6

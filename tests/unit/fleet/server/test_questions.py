@@ -12,7 +12,7 @@ from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladders import shipped, supported_by
 from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report, TableUse
-from halocline.fleet.member.admin import AdminClient, operator_name
+from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.hosting import embedded
 
@@ -235,10 +235,6 @@ def test_every_level_above_the_lowest_needs_more_than_the_one_below():
 @pytest.mark.parametrize("release", ["nope@1", "nightly", "", "deltalake@0.0.0"])
 def test_nothing_is_supported_by_what_nobody_knows(release):
     assert supported_by(release) == {}
-
-
-def test_an_operator_has_a_name_that_can_be_one():
-    assert Report(operator_name(), 0, "").identity == operator_name()
 
 
 def test_a_report_can_be_made_for_a_release_that_is_known():

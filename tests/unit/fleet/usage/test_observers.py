@@ -83,7 +83,7 @@ def test_who_without_a_fleet_shows_writers_and_says_what_is_missing(tmp_path, ca
     shown = capsys.readouterr().out
     assert "deltalake@1.0.2" in shown
     assert "observed" in shown
-    assert "1 commits name nobody" in shown
+    assert "1 commits name no writer" in shown
     assert "--fleet" in shown
 
 
@@ -133,7 +133,7 @@ def test_the_example_of_the_page_prints_what_it_says(tmp_path, monkeypatch, caps
     assert plain[0] == plain[1]
 
 
-# Hudi's commits name nobody.
+# Hudi's commits name no writer.
 
 
 def hudi_table(folder, version, *instants):
@@ -177,7 +177,7 @@ def test_who_shows_what_is_inferred_of_a_hudi_table(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "hudi@0.14.0" in shown
     assert "inferred" in shown
-    assert "2 commits name nobody" in shown
+    assert "2 commits name no writer" in shown
 
 
 def test_an_inferred_hudi_writer_keeps_the_level_within_what_it_supports(tmp_path):
