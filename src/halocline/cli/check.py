@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from halocline.cli.inspect import TableArgument, age_text
-from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, columns, emit
+from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.answer import Answer
 from halocline.compat.breaks import READING, WRITING, Client, Forecast, Outlook, forecast, next_step
 from halocline.compat.release import Release
@@ -41,7 +41,7 @@ def show(
         bool | None,
         typer.Option("--truncate-history/--keep-history", help="How to drop; both ways are shown if left out."),
     ] = None,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
     # Imported here: every command loads this module, and most open no table.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 
-from halocline.cli.output import ERROR, FINE, Format, OutputOption, columns, emit
+from halocline.cli.output import ERROR, FINE, OutputFormat, OutputOption, columns, emit
 from halocline.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def explore(
     mutants: Annotated[
         bool, typer.Option("--mutants", help="Take out one rule at a time and show what breaks, in the fewest steps.")
     ] = False,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Walk through every interleaving of a small fleet and check the invariants.
 
@@ -57,7 +57,7 @@ def _chosen(names: list[str] | None, members: int, lives: int | None) -> list[Sc
     return [replace(each, members=members, lives=each.lives if lives is None else lives) for each in chosen]
 
 
-def _scenarios(scenarios: list[Scenario], max_states: int | None, seconds: float | None, output: Format) -> int:
+def _scenarios(scenarios: list[Scenario], max_states: int | None, seconds: float | None, output: OutputFormat) -> int:
     from halocline.fleet.model.explorer import explore as walk
 
     table = columns("scenario", "states", "transitions", "steps", "seconds", "result")
@@ -73,7 +73,7 @@ def _scenarios(scenarios: list[Scenario], max_states: int | None, seconds: float
     return ERROR if found else FINE
 
 
-def _mutants(max_states: int | None, seconds: float | None, output: Format) -> int:
+def _mutants(max_states: int | None, seconds: float | None, output: OutputFormat) -> int:
     from halocline.fleet.model.explorer import explore as walk
     from halocline.fleet.model.mutants import MUTANTS
 
@@ -122,7 +122,7 @@ def _facts(result: Exploration) -> dict[str, object]:
     }
 
 
-def _progress(name: str, output: Format) -> Progress | None:
+def _progress(name: str, output: OutputFormat) -> Progress | None:
     """One line on standard error that is overwritten, for people only."""
     if not _watched(output):
         return None
@@ -134,10 +134,10 @@ def _progress(name: str, output: Format) -> Progress | None:
     return show
 
 
-def _progress_ends(output: Format) -> None:
+def _progress_ends(output: OutputFormat) -> None:
     if _watched(output):
         sys.stderr.write("\r\x1b[K")
 
 
-def _watched(output: Format) -> bool:
-    return output is Format.TEXT and sys.stderr.isatty()
+def _watched(output: OutputFormat) -> bool:
+    return output is OutputFormat.TEXT and sys.stderr.isatty()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from halocline.cli.output import Format, OutputOption, columns, emit
+from halocline.cli.output import OutputFormat, OutputOption, columns, emit
 from halocline.compat.features import FORMATS, Feature, Level, Rules, features, find_feature, rules
 from halocline.errors import NotFoundError
 
@@ -19,7 +19,7 @@ NameArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A fe
 def show(
     format: FormatArgument = None,
     name: NameArgument = None,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the table formats, the features of one, or one feature in full.
 
@@ -49,7 +49,7 @@ def _find_anywhere(name: str) -> Feature:
     )
 
 
-def _show_formats(output: Format) -> None:
+def _show_formats(output: OutputFormat) -> None:
     table = columns("format", "features", "versions")
     facts = []
     for format in FORMATS:
@@ -65,7 +65,7 @@ def _versions(how: Rules) -> str:
     return f"reader {how.readers[0]} to {how.readers[-1]}, writer {how.writers[0]} to {how.writers[-1]}"
 
 
-def _show_format(format: str, output: Format) -> None:
+def _show_format(format: str, output: OutputFormat) -> None:
     records = features(format).values()
     table = columns("feature", "kind", "from", "switched on by", "drop since", "means")
     rungs = rules(format).level_name
@@ -119,7 +119,7 @@ def _switches(record: Feature) -> str:
     return " or ".join(map(str, record.enabled_by)) or "-"
 
 
-def _show_feature(record: Feature, output: Format) -> None:
+def _show_feature(record: Feature, output: OutputFormat) -> None:
     emit(output, record.to_dict(), f"{record.format} feature {record.name}", *_lines(record))
 
 

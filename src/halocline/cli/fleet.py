@@ -15,7 +15,7 @@ import typer
 from rich.console import RenderableType
 
 from halocline.cli import explore as explorer
-from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, emit
+from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, emit
 from halocline.cli.serve import Rise
 from halocline.errors import InputError, MissingExtraError
 
@@ -56,7 +56,7 @@ def _fleet(
 
 
 @app.command()
-def describe(context: typer.Context, output: OutputOption = Format.TEXT) -> None:
+def describe(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show every ladder: level, settled level, members, and what is in the way of the next."""
     _ask(context, output, lambda fleet: fleet.describe(), _view().describe)
 
@@ -67,7 +67,7 @@ def members(
     also_past: Annotated[
         bool, typer.Option("--all", help="Also every client that was ever greeted, or refused.")
     ] = False,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members, with which release, and what each supports and uses."""
     now = int(datetime.now(UTC).timestamp() * 1000)
@@ -79,7 +79,7 @@ def members(
 def who_blocks(
     context: typer.Context,
     feature: Annotated[str, typer.Argument(help="For example deletionVectors.")],
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members that keep a feature from being used. Exits 2 if there are any."""
     shown = partial(_view().affected, verb="blocks it")
@@ -96,7 +96,7 @@ def who_breaks(
     enable: Annotated[list[str] | None, typer.Option(help="With --table: a feature to be switched on.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="With --table: a feature to be taken out.")] = None,
     truncate_history: Annotated[bool, typer.Option(help="With --drop: old versions go rather than stay.")] = False,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members that would break if a feature went, a level rose, or a table changed. Exits 2 if any would."""
     if sum(map(bool, (remove, level, table))) != 1 or bool(table) != bool(enable or drop):
@@ -134,7 +134,7 @@ def raise_level(
         bool, typer.Option("--force", help="Go over the heads of members that do not speak; needs a reason.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is in the way.")] = False,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Raise a level. Exits 2 if something is in the way."""
     ladder, number = _level(level)
@@ -150,7 +150,7 @@ def policy(
     ladder: LadderArgument,
     rises: Annotated[Rise, typer.Argument(help="By itself when every member can, or by hand.")],
     reason: ReasonOption = "",
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Decide whether a level rises by itself."""
     _do(context, output, lambda fleet: fleet.set_policy(ladder, rises, reason=reason))
@@ -164,7 +164,7 @@ def hold(
     name: Annotated[str, typer.Option(help="Tells this hold from others on the ladder.")] = "hold",
     level: Annotated[int | None, typer.Option(help="The highest level allowed; where it stands if not given.")] = None,
     until: Annotated[str, typer.Option(help="A date, or a span such as 12h or 30d; until released if not given.")] = "",
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Keep a level from rising."""
     try:
@@ -180,14 +180,14 @@ def release(
     ladder: LadderArgument,
     name: Annotated[str, typer.Argument(help="The hold.")] = "hold",
     reason: ReasonOption = "",
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """End a hold."""
     _do(context, output, lambda fleet: fleet.release(ladder, name, reason=reason))
 
 
 @downgrade.command()
-def validate(context: typer.Context, level: LevelArgument, output: OutputOption = Format.TEXT) -> None:
+def validate(context: typer.Context, level: LevelArgument, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show what letting a level fall would take. Exits 2 if something is in the way."""
     ladder, number = _level(level)
     answer = _ask(context, output, lambda fleet: fleet.plan_downgrade(ladder, number), _view().downgrade_plan)
@@ -199,7 +199,7 @@ def start(
     context: typer.Context,
     level: LevelArgument,
     reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Close the gates above a level, and wait for every member to follow."""
     ladder, number = _level(level)
@@ -208,7 +208,7 @@ def start(
 
 @downgrade.command()
 def clean(
-    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = Format.TEXT
+    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
 ) -> None:
     """Pass the point of no return: tables are rewritten for the lower level."""
     _do(context, output, lambda fleet: fleet.clean_downgrade(ladder, reason=reason))
@@ -216,7 +216,7 @@ def clean(
 
 @downgrade.command()
 def finish(
-    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = Format.TEXT
+    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
 ) -> None:
     """Let the level fall, everything having been cleaned."""
     _do(context, output, lambda fleet: fleet.finish_downgrade(ladder, reason=reason))
@@ -224,14 +224,14 @@ def finish(
 
 @downgrade.command()
 def cancel(
-    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = Format.TEXT
+    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
 ) -> None:
     """Open the gates again, unless the point of no return is past."""
     _do(context, output, lambda fleet: fleet.cancel_downgrade(ladder, reason=reason))
 
 
 @downgrade.command()
-def status(context: typer.Context, output: OutputOption = Format.TEXT) -> None:
+def status(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show the downgrades that are under way."""
     _ask(context, output, lambda fleet: fleet.describe(), _view().downgrades)
 
@@ -240,7 +240,7 @@ def status(context: typer.Context, output: OutputOption = Format.TEXT) -> None:
 def declare(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="TOML with name, level, policy and [[rung]]s.")],
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Add a ladder of your own, or rungs on top of one."""
     ladder, level, policy = _read_ladder(file)
@@ -253,7 +253,7 @@ def remove(
     identity: Annotated[str, typer.Argument(help="The member.")],
     reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
     force: Annotated[bool, typer.Option("--force", help="Vouch that it no longer acts; do not wait.")] = False,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Take a member out; one that speaks counts until its lease has run out."""
     _do(context, output, lambda fleet: fleet.remove_member(identity, reason, force=force))
@@ -267,7 +267,7 @@ def declare_member(
     reads: Annotated[list[str] | None, typer.Option(metavar="TABLE", help="May be repeated.")] = None,
     writes: Annotated[list[str] | None, typer.Option(metavar="TABLE", help="May be repeated.")] = None,
     ladder: Annotated[str, typer.Option(help="The ladder that these tables are on.")] = "delta",
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Note a member that never calls. What its release supports is looked up."""
     from halocline.fleet.core.events import Observe
@@ -295,7 +295,7 @@ def audit(
     about: Annotated[str, typer.Option(help="Only about this, e.g. hudi=8.")] = "",
     refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
     limit: Annotated[int, typer.Option(help="At most so many.")] = 50,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what was decided, newest first."""
     from halocline.fleet.answers import AuditEntries, AuditQuery
@@ -324,7 +324,7 @@ def restore(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="What `halocline fleet export` wrote.")],
     reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Put a backup in the place of everything. No member may hold a lease meanwhile."""
     try:
@@ -353,7 +353,7 @@ def _client(context: typer.Context) -> AdminClient:
 
 def _ask(
     context: typer.Context,
-    output: Format,
+    output: OutputFormat,
     ask: Callable[[AdminClient], _A],
     shown: Callable[[_A], list[RenderableType]],
 ) -> _A:
@@ -368,7 +368,7 @@ def _ask(
     return answer
 
 
-def _do(context: typer.Context, output: Format, command: Callable[[AdminClient], CommandResult]) -> None:
+def _do(context: typer.Context, output: OutputFormat, command: Callable[[AdminClient], CommandResult]) -> None:
     """Gives the fleet a command, and shows what was decided."""
     _ask(context, output, command, _view().decisions)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, columns, emit
+from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.history import Diff, History, HistoryVerdict, Minimum, in_words
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ FlagOption = Annotated[list[str] | None, typer.Option("--flag", help="A build fl
 
 
 @app.command("list")
-def list_histories(output: OutputOption = Format.TEXT) -> None:
+def list_histories(output: OutputOption = OutputFormat.TEXT) -> None:
     """List the shipped histories."""
     histories = [History.load(name) for name in History.shipped()]
     table = columns("name", "features", "released", "about")
@@ -42,7 +42,7 @@ def show(
     name: NameArgument,
     at: Annotated[str | None, typer.Option("--at", help="Show the minima and ranges of this version.")] = None,
     flag: FlagOption = None,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show a history, or what it says about one version."""
     history = History.load(name)
@@ -58,7 +58,7 @@ def check(
     client: ClientOption,
     server: ServerOption,
     flag: FlagOption = None,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Can this client and this server work together? Exits 0 if so, and 2 if not or if it is not known."""
     verdict = History.load(name).check(client=client, server=server, flags=flag or [])
@@ -68,7 +68,7 @@ def check(
 
 @app.command("min-server")
 def min_server(
-    name: NameArgument, client: ClientOption, flag: FlagOption = None, output: OutputOption = Format.TEXT
+    name: NameArgument, client: ClientOption, flag: FlagOption = None, output: OutputOption = OutputFormat.TEXT
 ) -> None:
     """Print the least server that can serve a client; what forces it goes to standard error."""
     least = History.load(name).explain_min_server(client, flags=flag or [])
@@ -77,7 +77,7 @@ def min_server(
 
 @app.command("min-client")
 def min_client(
-    name: NameArgument, server: ServerOption, flag: FlagOption = None, output: OutputOption = Format.TEXT
+    name: NameArgument, server: ServerOption, flag: FlagOption = None, output: OutputOption = OutputFormat.TEXT
 ) -> None:
     """Print the least client that a server can serve; what forces it goes to standard error."""
     least = History.load(name).explain_min_client(server, flags=flag or [])
@@ -85,7 +85,7 @@ def min_client(
 
 
 @app.command()
-def lint(name: NameArgument, output: OutputOption = Format.TEXT) -> None:
+def lint(name: NameArgument, output: OutputOption = OutputFormat.TEXT) -> None:
     """Look for what will hurt a side: order, reuse, infinite or falling minima, stale constants. Exits 2 if found."""
     history = History.load(name)
     findings = history.lint()
@@ -101,7 +101,7 @@ def lint(name: NameArgument, output: OutputOption = Format.TEXT) -> None:
 def diff(
     name: NameArgument,
     old: Annotated[str, typer.Argument(help="The older state: a shipped history or a TOML file.")],
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what changed since an older state. Exits 2 if that rewrites what the older one had released."""
     found = History.load(name).diff(History.load(old))
@@ -116,14 +116,14 @@ def diff(
 
 
 @app.command()
-def changelog(name: NameArgument, output: OutputOption = Format.TEXT) -> None:
+def changelog(name: NameArgument, output: OutputOption = OutputFormat.TEXT) -> None:
     """Print the history as Markdown, newest release first."""
     history = History.load(name)
     markdown = history.changelog()
     emit(output, {"history": history.name, "markdown": markdown}, markdown.rstrip("\n"))
 
 
-def _show_all(history: History, output: Format) -> None:
+def _show_all(history: History, output: OutputFormat) -> None:
     table = columns("feature", "server provides", "client requires", "client uses optionally")
     for each in history.lifetimes:
         table.add_row(each.id, str(each.provided), str(each.required), str(each.optional) if each.optional else "")
@@ -163,7 +163,7 @@ def _show_all(history: History, output: Format) -> None:
     emit(output, facts, *lines)
 
 
-def _show_version(history: History, version: str, flags: list[str], output: Format) -> None:
+def _show_version(history: History, version: str, flags: list[str], output: OutputFormat) -> None:
     servers, clients = history.servers_for(version, flags=flags), history.clients_for(version, flags=flags)
     server, client = history.min_server(version, flags=flags), history.min_client(version, flags=flags)
     facts = {
@@ -184,14 +184,14 @@ def _show_version(history: History, version: str, flags: list[str], output: Form
     )
 
 
-def _emit_minimum(output: Format, facts: dict[str, object], least: Minimum) -> None:
+def _emit_minimum(output: OutputFormat, facts: dict[str, object], least: Minimum) -> None:
     facts |= {
         "features": list(least.features),
         "firstUsable": str(least.usable) if least.usable else None,
         "notes": list(least.notes),
     }
     emit(output, facts, str(least.version))
-    if output is Format.TEXT:
+    if output is OutputFormat.TEXT:
         # Standard output holds the number alone, so that $(…) can take it.
         comments = [f"forced by {', '.join(least.features)}"] if least.features else []
         sys.stderr.write("".join(f"{line}\n" for line in (*comments, *least.notes)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halocline.cli.output import Format, OutputOption, emit
+from halocline.cli.output import OutputFormat, OutputOption, emit
 
 if TYPE_CHECKING:
     from halocline.formats.delta.snapshot.inspection import Inspection, Observed
@@ -22,7 +22,7 @@ _AGES = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 def show(
     table: TableArgument,
     version: Annotated[int | None, typer.Option("--version", help="The version; the newest if not given.")] = None,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what a table is, what it requires, and who writes it."""
     # Imported here: every command loads this module, and most open no table.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halocline.cli.inspect import TableArgument
-from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, emit
+from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, emit
 
 if TYPE_CHECKING:
     from halocline.formats.delta.maintain.lint import Fixed, LintFinding, LintReport
@@ -21,7 +21,7 @@ def show(
         list[str] | None,
         typer.Option("--client", help="A release that uses the table and does not write to its log."),
     ] = None,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Find what is wrong with a table's protocol. The exit code is 2 if something is, or still is after --fix."""
     # Imported here: every command loads this module, and most open no table.

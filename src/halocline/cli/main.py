@@ -11,7 +11,7 @@ import typer
 
 from halocline._version import __version__
 from halocline.cli import check, features, fleet, history, inspect, lint, matrix, serve, who
-from halocline.cli.output import ERROR, FINE, Format, emit_error
+from halocline.cli.output import ERROR, FINE, OutputFormat, emit_error
 from halocline.errors import HaloclineError, InputError
 
 app = typer.Typer(
@@ -87,9 +87,9 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def _asked_format(arguments: Sequence[str]) -> Format:
+def _asked_format(arguments: Sequence[str]) -> OutputFormat:
     """The format for errors, read before parsing since parsing itself may be what fails."""
     for before, argument in zip(("", *arguments), arguments, strict=False):
         if argument in ("--output=json", "-ojson") or (before in ("--output", "-o") and argument == "json"):
-            return Format.JSON
-    return Format.TEXT
+            return OutputFormat.JSON
+    return OutputFormat.TEXT

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from halocline.cli.output import FINE, INCOMPATIBLE, Format, OutputOption, columns, emit
+from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.answer import Answer
 from halocline.compat.features import find_feature
 from halocline.compat.knowledge import Product, checked_operation
@@ -44,7 +44,7 @@ def show(
     enabled: Annotated[
         list[str] | None, typer.Option("--enabled", help="With --protocol: a feature in use; may be repeated.")
     ] = None,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Who provides what: features by product, or the verdicts on a protocol.
 
@@ -74,7 +74,7 @@ def _tokens(format: str, operation: str, names: list[str] | None) -> tuple[str, 
 
 
 def _show_products(
-    output: Format, products: tuple[Product, ...], format: str, operation: str, tokens: tuple[str, ...]
+    output: OutputFormat, products: tuple[Product, ...], format: str, operation: str, tokens: tuple[str, ...]
 ) -> None:
     found = {
         token: {each.name: feature_stretches(each, format, operation, token) for each in products} for token in tokens
@@ -93,7 +93,7 @@ def _show_products(
 
 
 def _show_releases(
-    output: Format, releases: list[Release], format: str, operation: str, tokens: tuple[str, ...]
+    output: OutputFormat, releases: list[Release], format: str, operation: str, tokens: tuple[str, ...]
 ) -> None:
     found = {token: {str(each): token_answer(each, format, operation, token) for each in releases} for token in tokens}
     grid = columns(f"{operation} ({format})", *map(str, releases))
@@ -106,7 +106,7 @@ def _show_releases(
     emit(output, {"format": format, "operation": operation, "features": facts}, grid)
 
 
-def _show_protocol(output: Format, products: tuple[Product, ...], terms: Terms, operation: str) -> None:
+def _show_protocol(output: OutputFormat, products: tuple[Product, ...], terms: Terms, operation: str) -> None:
     judged = [each for product in products for each in protocol_stretches(product, terms, operation)]
     grid = columns("product", "releases", operation, "why")
     for at, each in enumerate(judged):
@@ -116,7 +116,7 @@ def _show_protocol(output: Format, products: tuple[Product, ...], terms: Terms, 
     emit(output, facts, grid)
 
 
-def _show_verdicts(output: Format, releases: list[Release], terms: Terms, operation: str) -> None:
+def _show_verdicts(output: OutputFormat, releases: list[Release], terms: Terms, operation: str) -> None:
     verdicts = [can(each, terms, operation) for each in releases]
     grid = columns("release", operation, "why", "fix")
     for each in verdicts:

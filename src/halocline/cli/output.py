@@ -19,31 +19,31 @@ from rich.text import Text
 from halocline.errors import HaloclineError
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """How a result is shown."""
 
     TEXT = "text"
     JSON = "json"
 
 
-OutputOption = Annotated[Format, typer.Option("--output", "-o", help="Show the result as text or as JSON.")]
-"""The option that every command has: `output: OutputOption = Format.TEXT`."""
+OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="Show the result as text or as JSON.")]
+"""The option that every command has: `output: OutputOption = OutputFormat.TEXT`."""
 
 FINE: Final = 0
 ERROR: Final = 1
 INCOMPATIBLE: Final = 2
 
 
-def emit(output: Format, result: object, *text: RenderableType) -> None:
+def emit(output: OutputFormat, result: object, *text: RenderableType) -> None:
     """Shows `result` as JSON, or `text` (strings, rich tables …) for people.
 
     Example:
-        >>> emit(Format.JSON, {"minServer": "1.2.770"}, "1.2.770")
+        >>> emit(OutputFormat.JSON, {"minServer": "1.2.770"}, "1.2.770")
         {
           "minServer": "1.2.770"
         }
     """
-    if output is Format.JSON:
+    if output is OutputFormat.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n")
         return
     console = _console()
@@ -59,9 +59,9 @@ def columns(*titles: str) -> Table:
     return table
 
 
-def emit_error(output: Format, error: HaloclineError) -> None:
+def emit_error(output: OutputFormat, error: HaloclineError) -> None:
     """Shows an error on standard error, in the form that was asked for."""
-    if output is Format.JSON:
+    if output is OutputFormat.JSON:
         sys.stderr.write(msgspec.json.encode({"error": error.to_dict()}).decode() + "\n")
     else:
         sys.stderr.write(f"{error}\n")

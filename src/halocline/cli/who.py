@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from halocline.cli.inspect import age_text
-from halocline.cli.output import Format, OutputOption, columns, emit
+from halocline.cli.output import OutputFormat, OutputOption, columns, emit
 from halocline.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def show(
     report: Annotated[
         bool, typer.Option("--report", help="Tell the fleet who was observed in the table's history.")
     ] = False,
-    output: OutputOption = Format.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show who uses a table: members of the fleet, those observed in its history, reported by lineage, or declared.
 

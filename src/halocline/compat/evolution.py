@@ -31,7 +31,7 @@ DEFAULT_VERSIONS: Final = (1, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FeatureGain:
     """One feature that came in, and why."""
 
     feature: str
@@ -55,7 +55,7 @@ class Evolution:
     before: Protocol | None
     protocol: Protocol
     metadata: TableMetadata
-    reasons: tuple[Change, ...] = ()
+    reasons: tuple[FeatureGain, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -153,8 +153,8 @@ class _Reasons:
         for name in sorted(names):
             self.add(required_closure("delta", [name]) - {name}, f"required by {name}")
 
-    def of(self, names: Iterable[str]) -> tuple[Change, ...]:
-        return tuple(Change(name, self._because[name]) for name in sorted(names) if name in self._because)
+    def of(self, names: Iterable[str]) -> tuple[FeatureGain, ...]:
+        return tuple(FeatureGain(name, self._because[name]) for name in sorted(names) if name in self._because)
 
 
 def _minimum(metadata: TableMetadata, request: Request, reasons: _Reasons) -> Protocol:
@@ -256,5 +256,5 @@ def _check_agreement(protocol: Protocol, metadata: TableMetadata) -> None:
             f"features contradict each other: {'; '.join(map(str, fatal))}",
             condition="FEATURE_DEPENDENCY",
             sides={"protocol": str(protocol), "enabled": ", ".join(sorted(protocol.enabled(metadata))) or "nothing"},
-            next_step="Change the properties so that one of them is left out.",
+            next_step="FeatureGain the properties so that one of them is left out.",
         )

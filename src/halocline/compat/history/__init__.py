@@ -15,25 +15,25 @@ Limits: a history knows what its file says. A version before its beginning, one 
 """
 
 from halocline.compat.history.core import History
-from halocline.compat.history.diff import Change, ChangeKind, Diff
+from halocline.compat.history.diff import Diff, HistoryChange, HistoryChangeKind
 from halocline.compat.history.handshake import Handshake
 from halocline.compat.history.lifetime import Constant, Lifetime, Misreport, Variant, Yanked
-from halocline.compat.history.lint import Finding, Rule
+from halocline.compat.history.lint import HistoryFinding, HistoryRule
 from halocline.compat.history.result import HistoryVerdict, Minimum, SideNames, in_words
 
 __all__ = [
-    "Change",
-    "ChangeKind",
     "Constant",
     "Diff",
-    "Finding",
     "Handshake",
     "History",
+    "HistoryChange",
+    "HistoryChangeKind",
+    "HistoryFinding",
+    "HistoryRule",
     "HistoryVerdict",
     "Lifetime",
     "Minimum",
     "Misreport",
-    "Rule",
     "SideNames",
     "Variant",
     "Yanked",

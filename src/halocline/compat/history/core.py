@@ -18,7 +18,7 @@ from halocline.versions import Version
 
 if TYPE_CHECKING:
     from halocline.compat.history.diff import Diff
-    from halocline.compat.history.lint import Finding
+    from halocline.compat.history.lint import HistoryFinding
 
 _ZERO = Version.of(0, 0, 0)
 
@@ -193,7 +193,7 @@ class History:
 
     # Care for the history as data.
 
-    def lint(self) -> tuple[Finding, ...]:
+    def lint(self) -> tuple[HistoryFinding, ...]:
         """What is wrong or suspicious in this history; see `halocline.compat.history.lint`."""
         from halocline.compat.history.lint import lint
 

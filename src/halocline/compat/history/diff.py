@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from halocline.compat.history.core import History
 
 
-class ChangeKind(StrEnum):
+class HistoryChangeKind(StrEnum):
     """What happened to a row."""
 
     REWRITTEN = "rewritten"
@@ -38,23 +38,23 @@ class ChangeKind(StrEnum):
     @property
     def rewrites(self) -> bool:
         """True if it changes what was already released."""
-        return self not in (ChangeKind.ADDED, ChangeKind.EXTENDED)
+        return self not in (HistoryChangeKind.ADDED, HistoryChangeKind.EXTENDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HistoryChange:
     """One changed part of one row: `what` is `provided`, `required`, `optional` or the row itself."""
 
-    kind: ChangeKind
+    kind: HistoryChangeKind
     feature: str
     what: str
     old: str
     new: str
 
     def __str__(self) -> str:
-        if self.kind is ChangeKind.REMOVED:
+        if self.kind is HistoryChangeKind.REMOVED:
             return f"{self.feature} {self.what} is gone: {self.old}"
-        if self.kind in (ChangeKind.ADDED, ChangeKind.BACK_DATED):
+        if self.kind in (HistoryChangeKind.ADDED, HistoryChangeKind.BACK_DATED):
             return f"{self.feature} {self.what}: {self.new}"
         return f"{self.feature} {self.what}: {self.old} became {self.new}"
 
@@ -77,10 +77,10 @@ class Diff:
     old: str
     new: str
     released: Version
-    changes: tuple[Change, ...]
+    changes: tuple[HistoryChange, ...]
 
     @property
-    def rewrites(self) -> tuple[Change, ...]:
+    def rewrites(self) -> tuple[HistoryChange, ...]:
         """The changes to what was already released; empty for a history that is cared for."""
         return tuple(change for change in self.changes if change.kind.rewrites)
 
@@ -95,28 +95,28 @@ def diff(new: History, old: History) -> Diff:
         expire_in_millis required: [1.2.823, ∞) became [260205.0.0, ∞)
     """
     changes = [*_rows(new, old), *_constants(new, old)]
-    order = list(ChangeKind)
+    order = list(HistoryChangeKind)
     return Diff(old.name, new.name, old.released, tuple(sorted(changes, key=lambda change: order.index(change.kind))))
 
 
-def _rows(new: History, old: History) -> Iterator[Change]:
+def _rows(new: History, old: History) -> Iterator[HistoryChange]:
     before = {lifetime.id: lifetime for lifetime in old.lifetimes}
     after = {lifetime.id: lifetime for lifetime in new.lifetimes}
     for key, was in before.items():
         now = after.get(key)
         if now is None:
-            yield Change(ChangeKind.REMOVED, key, "row", _row(was), "")
+            yield HistoryChange(HistoryChangeKind.REMOVED, key, "row", _row(was), "")
         elif was.name and now.name and was.name != now.name:
-            yield Change(ChangeKind.REUSED, key, "name", was.name, now.name)
+            yield HistoryChange(HistoryChangeKind.REUSED, key, "name", was.name, now.name)
         else:
             yield from _parts(was, now, old.released)
     for key, now in after.items():
         if key not in before:
-            kind = ChangeKind.BACK_DATED if _released(now.required, old.released) else ChangeKind.ADDED
-            yield Change(kind, key, "row", "", _row(now))
+            kind = HistoryChangeKind.BACK_DATED if _released(now.required, old.released) else HistoryChangeKind.ADDED
+            yield HistoryChange(kind, key, "row", "", _row(now))
 
 
-def _parts(was: Lifetime, now: Lifetime, released: Version) -> Iterator[Change]:
+def _parts(was: Lifetime, now: Lifetime, released: Version) -> Iterator[HistoryChange]:
     flags = {variant.flag: None for lifetime in (was, now) for variant in lifetime.variants}
     plain = set()
     for flag in (None, *flags):
@@ -128,12 +128,12 @@ def _parts(was: Lifetime, now: Lifetime, released: Version) -> Iterator[Change]:
                 continue
             plain.add((what, mine, theirs))
             changed = _released((mine - theirs) | (theirs - mine), released)
-            kind = ChangeKind.REWRITTEN if changed else ChangeKind.EXTENDED
+            kind = HistoryChangeKind.REWRITTEN if changed else HistoryChangeKind.EXTENDED
             label = what if flag is None else f"{what} with {flag}"
-            yield Change(kind, now.id, label, str(mine), str(theirs))
+            yield HistoryChange(kind, now.id, label, str(mine), str(theirs))
 
 
-def _constants(new: History, old: History) -> Iterator[Change]:
+def _constants(new: History, old: History) -> Iterator[HistoryChange]:
     for row in old.constants:
         now = new.constant(row.since)
         if row.since > old.released or now is None:
@@ -142,7 +142,7 @@ def _constants(new: History, old: History) -> Iterator[Change]:
             mine, theirs = getattr(row, what), getattr(now, what)
             if mine != theirs:
                 label = f"{what} at {row.since}"
-                yield Change(ChangeKind.REWRITTEN, "constants", label, str(mine), str(theirs))
+                yield HistoryChange(HistoryChangeKind.REWRITTEN, "constants", label, str(mine), str(theirs))
 
 
 def _released(spans: SpanSet, released: Version) -> bool:

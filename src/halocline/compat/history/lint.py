@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from halocline.compat.history.core import History
 
 
-class Rule(StrEnum):
+class HistoryRule(StrEnum):
     """The rules, each with what it demands."""
 
     REQUIRED_BEFORE_PROVIDED = "required-before-provided"
@@ -43,10 +43,10 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HistoryFinding:
     """One breach of a rule; `feature` is empty if it is about releases rather than one feature."""
 
-    rule: Rule
+    rule: HistoryRule
     feature: str
     text: str
 
@@ -55,57 +55,57 @@ class Finding:
         return {"rule": str(self.rule), "feature": self.feature, "text": self.text}
 
 
-def lint(history: History) -> tuple[Finding, ...]:
+def lint(history: History) -> tuple[HistoryFinding, ...]:
     """Every finding, rule by rule; builds with each build flag are looked at too."""
     plain = [*_ids(history), *_releases(history, ()), *_constants(history)]
     flagged = [
-        Finding(finding.rule, finding.feature, f"{finding.text} (with build flag {flag})")
+        HistoryFinding(finding.rule, finding.feature, f"{finding.text} (with build flag {flag})")
         for flag, _ in history.flags
         for finding in _releases(history, (flag,))
         if finding not in plain
     ]
-    return tuple(sorted((*plain, *flagged), key=lambda finding: list(Rule).index(finding.rule)))
+    return tuple(sorted((*plain, *flagged), key=lambda finding: list(HistoryRule).index(finding.rule)))
 
 
-def _releases(history: History, flags: tuple[str, ...]) -> Iterator[Finding]:
+def _releases(history: History, flags: tuple[str, ...]) -> Iterator[HistoryFinding]:
     for lifetime in history.lifetimes:
         yield from _order(lifetime.under(flags))
     yield from _falling(history, flags)
 
 
-def _ids(history: History) -> Iterator[Finding]:
+def _ids(history: History) -> Iterator[HistoryFinding]:
     ids = Counter(lifetime.id for lifetime in history.lifetimes)
     names = Counter(lifetime.name for lifetime in history.lifetimes if lifetime.name)
     for key, count in ids.items():
         if count > 1:
-            yield Finding(Rule.ID_REUSED, key, f"id {key} is used by {count} features")
+            yield HistoryFinding(HistoryRule.ID_REUSED, key, f"id {key} is used by {count} features")
         if key in history.retired:
-            yield Finding(Rule.ID_REUSED, key, f"id {key} is retired and may not be used again")
+            yield HistoryFinding(HistoryRule.ID_REUSED, key, f"id {key} is retired and may not be used again")
     for name, count in names.items():
         if count > 1:
-            yield Finding(Rule.ID_REUSED, name, f"name {name} is used by {count} features")
+            yield HistoryFinding(HistoryRule.ID_REUSED, name, f"name {name} is used by {count} features")
 
 
-def _order(lifetime: Lifetime) -> Iterator[Finding]:
+def _order(lifetime: Lifetime) -> Iterator[HistoryFinding]:
     required, provided = beginning(lifetime.required), beginning(lifetime.provided)
     if required is None:
         return
     if provided is None:
         text = f"clients require {lifetime.id} from {required}, which no server provides"
-        yield Finding(Rule.INFINITE_MINIMUM, lifetime.id, text)
+        yield HistoryFinding(HistoryRule.INFINITE_MINIMUM, lifetime.id, text)
         return
     if required < provided:
         text = f"clients require {lifetime.id} from {required}, servers provide it from {provided} only"
-        yield Finding(Rule.REQUIRED_BEFORE_PROVIDED, lifetime.id, text)
+        yield HistoryFinding(HistoryRule.REQUIRED_BEFORE_PROVIDED, lifetime.id, text)
     stops, removed = ending(lifetime.required), ending(lifetime.provided)
     if removed is None:
         return
     if stops is None:
         text = f"servers remove {lifetime.id} at {removed}, clients never stop requiring it"
-        yield Finding(Rule.INFINITE_MINIMUM, lifetime.id, text)
+        yield HistoryFinding(HistoryRule.INFINITE_MINIMUM, lifetime.id, text)
     elif removed < stops:
         text = f"servers remove {lifetime.id} at {removed}, clients require it until {stops}"
-        yield Finding(Rule.REMOVED_BEFORE_UNUSED, lifetime.id, text)
+        yield HistoryFinding(HistoryRule.REMOVED_BEFORE_UNUSED, lifetime.id, text)
 
 
 _Side = Literal["client", "server"]
@@ -120,7 +120,7 @@ def _minimum(history: History, side: _Side, version: Version, flags: tuple[str, 
         return None
 
 
-def _falling(history: History, flags: tuple[str, ...]) -> Iterator[Finding]:
+def _falling(history: History, flags: tuple[str, ...]) -> Iterator[HistoryFinding]:
     points = [v for v in history.breakpoints(flags=flags) if history.begins is None or v >= history.begins]
     sides: tuple[_Side, ...] = ("client", "server")
     for side in sides:
@@ -128,15 +128,15 @@ def _falling(history: History, flags: tuple[str, ...]) -> Iterator[Finding]:
         for (before, old), (after, new) in pairwise(minima):
             if new.version < old.version:
                 text = f"the minimum {side} falls from {old.version} ({before}) to {new.version} ({after})"
-                yield Finding(Rule.FALLING_MINIMUM, ", ".join(old.features), text)
+                yield HistoryFinding(HistoryRule.FALLING_MINIMUM, ", ".join(old.features), text)
         for row, next_row in pairwise(history.constants):
             old_one, new_one = getattr(row, f"min_{side}"), getattr(next_row, f"min_{side}")
             if new_one < old_one:
                 text = f"the shipped minimum {side} falls from {old_one} ({row.since}) to {new_one} ({next_row.since})"
-                yield Finding(Rule.FALLING_MINIMUM, "", text)
+                yield HistoryFinding(HistoryRule.FALLING_MINIMUM, "", text)
 
 
-def _constants(history: History) -> Iterator[Finding]:
+def _constants(history: History) -> Iterator[HistoryFinding]:
     """Compares shipped with computed minima; releases in a row with the same difference make one finding."""
     points = sorted({*history.breakpoints(), *(row.since for row in history.constants), history.released})
     points = [v for v in points if v <= history.released and (history.begins is None or v >= history.begins)]
@@ -160,7 +160,7 @@ def _constants(history: History) -> Iterator[Finding]:
 
 def _difference(
     history: History, side: _Side, since: Version, until: Version, shipped: Version, computed: Minimum
-) -> Finding | None:
+) -> HistoryFinding | None:
     if shipped in (computed.version, computed.usable):
         return None
     if history.begins is not None and shipped < history.begins and computed.version <= history.begins:
@@ -171,7 +171,7 @@ def _difference(
     numbers = f"{releases} ship minimum {side} {shipped}, computed is {computed.version}"
     if shipped > computed.version:
         text = f"{numbers}: {side}s in [{computed.version}, {shipped}) are refused though they fit"
-        return Finding(Rule.CONSTANT_TOO_HIGH, "", text)
+        return HistoryFinding(HistoryRule.CONSTANT_TOO_HIGH, "", text)
     gap = f"{side}s in [{shipped}, {computed.version}) are let in"
     text = f"{numbers}: {gap} though {', '.join(computed.features)} would be missing"
-    return Finding(Rule.CONSTANT_TOO_LOW, ", ".join(computed.features), text)
+    return HistoryFinding(HistoryRule.CONSTANT_TOO_LOW, ", ".join(computed.features), text)

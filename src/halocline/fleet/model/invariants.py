@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from halocline.compat.history import Rule
+from halocline.compat.history import HistoryRule
 from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Renew
 from halocline.fleet.core.events import FinishDowngrade, Join, ReleaseHold, TakeOver
 from halocline.fleet.core.ladder_state import Phase
@@ -360,7 +360,7 @@ def _replays_to_the_same(log: Log) -> Iterator[str]:
 @_looks_at(16, Spec)
 def _histories_are_in_order(spec: Spec) -> Iterator[str]:
     for finding in spec.history.lint():
-        if finding.rule not in (Rule.CONSTANT_TOO_LOW, Rule.CONSTANT_TOO_HIGH):
+        if finding.rule not in (HistoryRule.CONSTANT_TOO_LOW, HistoryRule.CONSTANT_TOO_HIGH):
             yield f"{spec.history.name}: {finding.text}"
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from halocline.compat.history import ChangeKind, History
+from halocline.compat.history import History
+from halocline.compat.history import HistoryChangeKind as ChangeKind
 
 OLD = """
 format = 1
@@ -36,9 +37,19 @@ def changes(old, new):
         ('"1.5"', '"[1.5, 2.0)"', ChangeKind.REWRITTEN, "send required: [1.5, ∞) became [1.5, 2.0)"),
         ('"1.5"', '"[1.5, 2.1)"', ChangeKind.EXTENDED, "send required: [1.5, ∞) became [1.5, 2.1)"),
         ('required = "3.0"', 'required = "4.0"', ChangeKind.EXTENDED, "next required: [3.0, ∞) became [4.0, ∞)"),
-        ('provided = "3.0"', 'provided = "2.0"', ChangeKind.REWRITTEN, "next provided: [3.0, ∞) became [2.0, ∞)"),
+        (
+            'provided = "3.0"',
+            'provided = "2.0"',
+            ChangeKind.REWRITTEN,
+            "next provided: [3.0, ∞) became [2.0, ∞)",
+        ),
         ('name = "Send"', 'name = "Sending"', ChangeKind.REUSED, "send name: Send became Sending"),
-        ('id = "next"', 'id = "send2"', ChangeKind.REMOVED, "next row is gone: provided [3.0, ∞), required [3.0, ∞)"),
+        (
+            'id = "next"',
+            'id = "send2"',
+            ChangeKind.REMOVED,
+            "next row is gone: provided [3.0, ∞), required [3.0, ∞)",
+        ),
         (
             'min_server = "1.0"',
             'min_server = "0.9"',
@@ -64,7 +75,8 @@ def test_change_of_a_row_is_judged_by_the_last_release(old, new, kind, text):
 
 
 @pytest.mark.parametrize(
-    ("required", "kind"), [('"1.0"', ChangeKind.BACK_DATED), ('"2.1"', ChangeKind.ADDED), ("[]", ChangeKind.ADDED)]
+    ("required", "kind"),
+    [('"1.0"', ChangeKind.BACK_DATED), ('"2.1"', ChangeKind.ADDED), ("[]", ChangeKind.ADDED)],
 )
 def test_new_row_is_a_rewrite_only_if_released_clients_are_said_to_require_it(required, kind):
     found = History.parse(OLD + f'[[feature]]\nid = "new"\nprovided = "1.0"\nrequired = {required}').diff(

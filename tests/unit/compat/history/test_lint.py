@@ -2,7 +2,7 @@
 
 import pytest
 
-from halocline.compat.history import History, Rule
+from halocline.compat.history import History, HistoryRule
 
 HEAD = 'format = 1\nname = "mail"\nreleased = "9.0"\n'
 
@@ -25,13 +25,13 @@ def test_history_in_order_has_no_findings():
 
 def test_client_that_requires_before_the_server_provides_is_found():
     assert linted(("a", ["2.0"], ["1.0"])) == [
-        (Rule.REQUIRED_BEFORE_PROVIDED, "clients require a from 1.0, servers provide it from 2.0 only")
+        (HistoryRule.REQUIRED_BEFORE_PROVIDED, "clients require a from 1.0, servers provide it from 2.0 only")
     ]
 
 
 def test_server_that_removes_before_the_client_stops_is_found():
     assert linted(("a", ["[1.0, 3.0)"], ["[1.0, 4.0)"]))[0] == (
-        Rule.REMOVED_BEFORE_UNUSED,
+        HistoryRule.REMOVED_BEFORE_UNUSED,
         "servers remove a at 3.0, clients require it until 4.0",
     )
 
@@ -44,40 +44,40 @@ def test_server_that_removes_before_the_client_stops_is_found():
     ],
 )
 def test_infinite_minimum_is_found(provided, text):
-    assert linted(("a", provided, ["1.0"])) == [(Rule.INFINITE_MINIMUM, text)]
+    assert linted(("a", provided, ["1.0"])) == [(HistoryRule.INFINITE_MINIMUM, text)]
 
 
 def test_id_used_twice_is_found():
-    assert linted(("a", ["1.0"], []), ("a", ["2.0"], [])) == [(Rule.ID_REUSED, "id a is used by 2 features")]
+    assert linted(("a", ["1.0"], []), ("a", ["2.0"], [])) == [(HistoryRule.ID_REUSED, "id a is used by 2 features")]
 
 
 def test_name_used_twice_is_found():
     assert linted(("a", ["1.0"], [], 'name = "A"'), ("b", ["2.0"], [], 'name = "A"')) == [
-        (Rule.ID_REUSED, "name A is used by 2 features")
+        (HistoryRule.ID_REUSED, "name A is used by 2 features")
     ]
 
 
 def test_retired_id_that_is_used_is_found():
     assert linted(("a", ["1.0"], []), head='retired = ["a"]') == [
-        (Rule.ID_REUSED, "id a is retired and may not be used again")
+        (HistoryRule.ID_REUSED, "id a is retired and may not be used again")
     ]
 
 
 def test_falling_minimum_server_is_found():
     assert linted(("a", ["3.0"], ["[4.0, 5.0)"]), ("b", ["1.0"], ["1.0"])) == [
-        (Rule.FALLING_MINIMUM, "the minimum server falls from 3.0 (4.0) to 1.0 (5.0)")
+        (HistoryRule.FALLING_MINIMUM, "the minimum server falls from 3.0 (4.0) to 1.0 (5.0)")
     ]
 
 
 def test_falling_minimum_client_is_found():
     # The feature comes back at 5.0, so clients that were refused are accepted again.
     found = linted(("a", ["[1.0, 4.0)", "5.0"], ["[1.0, 3.0)"]))
-    assert (Rule.FALLING_MINIMUM, "the minimum client falls from 3.0 (4.0) to 0.0.0 (5.0)") in found
+    assert (HistoryRule.FALLING_MINIMUM, "the minimum client falls from 3.0 (4.0) to 0.0.0 (5.0)") in found
 
 
 def test_falling_shipped_constant_is_found():
     found = linted(("a", ["1.0"], []), tail=constants(("1.0", "0", "0.5"), ("2.0", "0", "0.4")))
-    assert (Rule.FALLING_MINIMUM, "the shipped minimum server falls from 0.5 (1.0) to 0.4 (2.0)") in found
+    assert (HistoryRule.FALLING_MINIMUM, "the shipped minimum server falls from 0.5 (1.0) to 0.4 (2.0)") in found
 
 
 def test_constant_that_is_too_low_names_who_is_let_in_and_what_is_missing():
@@ -85,12 +85,12 @@ def test_constant_that_is_too_low_names_who_is_let_in_and_what_is_missing():
         ("a", ["[1.0, 4.0)"], ["[1.0, 3.0)"]), ("b", ["1.0"], ["1.0"]), tail=constants(("1.0", "0.5", "1.0"))
     ) == [
         (
-            Rule.CONSTANT_TOO_LOW,
+            HistoryRule.CONSTANT_TOO_LOW,
             "servers [4.0, 9.0) ship minimum client 0.5, computed is 3.0: "
             "clients in [0.5, 3.0) are let in though a would be missing",
         ),
         (
-            Rule.CONSTANT_TOO_HIGH,
+            HistoryRule.CONSTANT_TOO_HIGH,
             "servers [1.0, 4.0) ship minimum client 0.5, computed is 0.0.0: "
             "clients in [0.0.0, 0.5) are refused though they fit",
         ),
@@ -100,7 +100,7 @@ def test_constant_that_is_too_low_names_who_is_let_in_and_what_is_missing():
 def test_constant_that_is_too_high_names_who_is_refused():
     assert linted(("a", ["1.0"], ["1.0"]), tail=constants(("1.0", "0.0.0", "1.5"))) == [
         (
-            Rule.CONSTANT_TOO_HIGH,
+            HistoryRule.CONSTANT_TOO_HIGH,
             "clients [1.0, 9.0) ship minimum server 1.5, computed is 1.0: "
             "servers in [1.0, 1.5) are refused though they fit",
         )
@@ -120,7 +120,7 @@ def test_breach_under_a_build_flag_names_the_flag():
     flagged = ("a", ["2.0"], [], 'with.fast.required = "1.0"')
     assert linted(flagged, head='flags = { fast = "goes fast" }') == [
         (
-            Rule.REQUIRED_BEFORE_PROVIDED,
+            HistoryRule.REQUIRED_BEFORE_PROVIDED,
             "clients require a from 1.0, servers provide it from 2.0 only (with build flag fast)",
         )
     ]
@@ -135,14 +135,16 @@ def test_breach_without_a_build_flag_is_not_repeated_for_each():
 def test_shipped_history_reports_the_watch_anomaly(name):
     found = History.load(name).lint()
     assert (found[0].rule, found[0].feature, found[0].text) == (
-        Rule.REQUIRED_BEFORE_PROVIDED,
+        HistoryRule.REQUIRED_BEFORE_PROVIDED,
         "watch/init_flag",
         "clients require watch/init_flag from 1.2.726, servers provide it from 1.2.736 only",
     )
 
 
 def test_shipped_history_reports_the_stale_constant():
-    stale = [finding.text for finding in History.load("databend-meta").lint() if finding.rule is Rule.CONSTANT_TOO_LOW]
+    stale = [
+        finding.text for finding in History.load("databend-meta").lint() if finding.rule is HistoryRule.CONSTANT_TOO_LOW
+    ]
     assert stale[0] == (
         "servers [1.2.755, 1.2.880) ship minimum client 1.2.288, computed is 1.2.676: "
         "clients in [1.2.288, 1.2.676) are let in though transaction/reply_error would be missing"

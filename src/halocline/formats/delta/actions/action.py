@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from halocline.formats.delta.actions.commit_info import CommitInfo
-from halocline.formats.delta.actions.metadata import Format, Metadata
+from halocline.formats.delta.actions.metadata import FileFormat, Metadata
 from halocline.formats.log.damage import malformed
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
     "CommitInfo",
     "DeletionVector",
     "DomainMetadata",
-    "Format",
+    "FileFormat",
     "Line",
     "Metadata",
     "ProtocolAction",

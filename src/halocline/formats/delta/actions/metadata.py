@@ -25,7 +25,7 @@ def _no_names() -> list[str]:
     return []
 
 
-class Format(msgspec.Struct, rename="camel", frozen=True):
+class FileFormat(msgspec.Struct, rename="camel", frozen=True):
     """The encoding of data files; always Parquet in practice."""
 
     provider: str = "parquet"
@@ -36,7 +36,7 @@ class _KnownMetadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=
     id: str
     name: str | None = None
     description: str | None = None
-    format: Format = msgspec.field(default_factory=lambda: Format())
+    format: FileFormat = msgspec.field(default_factory=lambda: FileFormat())
     # Tables made by hand in early releases had no schema at all; readers take it as a table without columns.
     schema_string: str = ""
     partition_columns: list[str] = msgspec.field(default_factory=_no_names)
@@ -62,7 +62,7 @@ class Metadata:
     schema_string: str = ""
     name: str | None = None
     description: str | None = None
-    format: Format = field(default_factory=Format)
+    format: FileFormat = field(default_factory=FileFormat)
     partition_columns: tuple[str, ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict)
     created_time: int | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from halocline.compat.evolution import Change, alter, for_new_table
+from halocline.compat.evolution import FeatureGain, alter, for_new_table
 from halocline.compat.protocol import Protocol
 from halocline.compat.request import is_request
 from halocline.compat.terms import Terms
@@ -42,7 +42,7 @@ class TableState:
 
     metadata: Metadata
     protocol: Protocol
-    reasons: tuple[Change, ...] = ()
+    reasons: tuple[FeatureGain, ...] = ()
     before: TableState | None = None
     is_new: bool = False
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from halocline.compat.agreement import added_by
-from halocline.compat.evolution import Change
+from halocline.compat.evolution import FeatureGain
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.normal_form import required_closure
 from halocline.compat.protocol import Protocol
@@ -38,7 +38,7 @@ class Approval:
 
     before: Protocol | None
     after: Protocol
-    reasons: tuple[Change, ...] = ()
+    reasons: tuple[FeatureGain, ...] = ()
     checked: str = ""
 
     @property

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from halocline.compat.agreement import added_by, enabling_clause
-from halocline.compat.evolution import Change, alter
+from halocline.compat.evolution import FeatureGain, alter
 from halocline.compat.features import Feature, feature, find_feature
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.request import MIN_READER_VERSION, MIN_WRITER_VERSION
@@ -109,7 +109,7 @@ class Proposal:
     version: int
     now: Terms
     ways: Mapping[str, Terms] = field(default_factory=dict)
-    reasons: tuple[Change, ...] = ()
+    reasons: tuple[FeatureGain, ...] = ()
 
 
 def propose(
@@ -151,7 +151,7 @@ def propose(
     )
 
 
-def _enabled(now: Terms, metadata: TableMetadata, records: Sequence[Feature]) -> tuple[Terms, tuple[Change, ...]]:
+def _enabled(now: Terms, metadata: TableMetadata, records: Sequence[Feature]) -> tuple[Terms, tuple[FeatureGain, ...]]:
     configuration = dict(metadata.configuration)
     for record in records:
         if record.name not in now.features_in_use:

@@ -71,7 +71,7 @@ def increasing(commits: Sequence[LogFile]) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class Clock:
+class CommitClock:
     """Tells the time of the versions of one table.
 
     Args:

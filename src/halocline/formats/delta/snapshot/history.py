@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from halocline.formats.delta.actions.action import CommitInfo
-from halocline.formats.delta.log.timestamps import Clock, commit_info_in, increasing, text_of
+from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in, increasing, text_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA, FileKind, LogFile
 from halocline.formats.log.segment import list_files
@@ -71,7 +71,7 @@ def history(snapshot: Snapshot, limit: int | None = None) -> list[HistoryEntry]:
     files = [file for file in list_files(snapshot.store, DELTA) if file.version <= snapshot.version]
     commits = [file for file in files if file.kind is FileKind.COMMIT]
     by_file = increasing(commits)
-    since = Clock(snapshot.store, snapshot.metadata, files).in_commit_since
+    since = CommitClock(snapshot.store, snapshot.metadata, files).in_commit_since
     newest = list(reversed(commits))[:limit]
     return [
         HistoryEntry(commit.version, _time(commit, info, by_file, since), info)

@@ -35,7 +35,7 @@ from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.header import TableHeader, header_of
 from halocline.formats.delta.log.replay import Replay
-from halocline.formats.delta.log.timestamps import Clock, commit_info_in
+from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.pruning import StatsPruner
 from halocline.formats.delta.stats.predicate import Predicate
@@ -252,7 +252,7 @@ def version_at(store: Store, timestamp_ms: int) -> int:
         NotFoundError: The log holds no version for that time; the range it holds is named.
     """
     newest = Replay.open(store)
-    return Clock(store, header_of(newest).metadata, list_files(store, DELTA)).version_at(timestamp_ms)
+    return CommitClock(store, header_of(newest).metadata, list_files(store, DELTA)).version_at(timestamp_ms)
 
 
 def _columns_behind_gate(header: TableHeader, protocol: Protocol, release: Release, operation: str) -> Schema:
