@@ -114,7 +114,7 @@ class _Entries:
         self.in_block: Final = np.arange(len(self.codes)) >= self.rows.num_rows
         self.deletes: Final = np.concatenate([self._marked(), np.ones(len(deletes), bool)])
         unordered = _all_null(self.ordering, len(self.codes))
-        without = np.array([each.ordering is None for each in deletes], bool)
+        without = np.array([rule.deletes_win or each.ordering is None for each in deletes], bool)
         self.natural: Final = np.concatenate(
             [self.deletes[: self.rows.num_rows] & unordered[: self.rows.num_rows], without | unordered[self.in_block]]
         )

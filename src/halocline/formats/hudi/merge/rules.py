@@ -9,14 +9,17 @@ same table is read by two *dialects*:
   and not in that of 1.x;
 - `OverwriteWithLatestAvroPayload` with an ordering field: entries of log files compare by that field in the dialect of
   0.x, and by time of writing in that of 1.x;
-- a row that is written after a delete with a larger ordering value is there in the dialect of 0.x, and not in 1.x.
+- a row that is written after a delete with a larger ordering value is there in the dialect of 0.x, and not in 1.x;
+- `OverwriteNonDefaultsWithLatestAvroPayload` fills from earlier entries of log files only in the dialect of 1.x, where
+  they also compare by time of writing;
+- for classes that no mode stands for, a delete wins over a row with a larger ordering value only in the dialect of 1.x.
 
 The dialect is that of the release that made the table, unless the caller asks for the other one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -98,6 +101,7 @@ class MergeRule:
         filling_in_logs: What the winner among entries takes from the loser.
         filling_with_base: What the winner against the base file takes from the loser.
         marker: A column and value that make a row a delete, besides those that every table has.
+        deletes_win: Whether a delete of a delete block wins whatever its ordering value.
         unavailable: The text that stands for a value that was not available to the writer.
     """
 
@@ -109,6 +113,7 @@ class MergeRule:
     filling_with_base: Filling = Filling.NONE
     marker: DeleteMarker | None = None
     unavailable: str = _UNAVAILABLE_DEFAULT
+    deletes_win: bool = False
 
 
 def merge_rule(config: HudiTableConfig, dialect: Dialect | None = None) -> MergeRule:
@@ -131,7 +136,7 @@ def merge_rule(config: HudiTableConfig, dialect: Dialect | None = None) -> Merge
     chosen = dialect or (Dialect.FROM_1 if config.created_by_1x else Dialect.BEFORE_1)
     mode = config.merge_mode or (None if chosen is Dialect.BEFORE_1 else _inferred_mode(config))
     if mode in (None, MergeMode.CUSTOM):
-        return _by_payload(config)
+        return _by_payload(config) if chosen is Dialect.BEFORE_1 else _by_payload_from_1(config)
     return _by_mode(config, MergeMode(str(mode)))
 
 
@@ -174,6 +179,14 @@ def _by_payload(config: HudiTableConfig) -> MergeRule:
             marker = DeleteMarker("Op", "D")
             return MergeRule(dialect, fields, in_logs, Ordering.COMMIT_TIME, marker=marker)
     raise _custom(config, f"payload class {config.payload_class}")
+
+
+def _by_payload_from_1(config: HudiTableConfig) -> MergeRule:
+    """Payload classes as releases from 1.0 on read them, where no mode stands for the class."""
+    if config.payload_class == NON_DEFAULTS:
+        commit, filling = Ordering.COMMIT_TIME, Filling.DEFAULTS
+        return MergeRule(Dialect.FROM_1, config.ordering_fields, commit, commit, filling, filling, _marker(config))
+    return replace(_by_payload(config), deletes_win=True)
 
 
 def _inferred_mode(config: HudiTableConfig) -> MergeMode | None:

@@ -29,6 +29,7 @@ RULES = {
     "default 0.x": MergeRule(OLD, ("ts",), EVENT, EVENT),
     "non-defaults 0.x": MergeRule(OLD, ("ts",), EVENT, COMMIT, Filling.NONE, Filling.DEFAULTS),
     "partial update 0.x": MergeRule(OLD, ("ts",), EVENT, EVENT, Filling.NULLS, Filling.NULLS),
+    "partial update 1.x": MergeRule(OLD, ("ts",), EVENT, EVENT, Filling.NULLS, Filling.NULLS, deletes_win=True),
     "event time 1.x": MergeRule(NEW, ("ts",), EVENT, EVENT),
     "event time 1.x by two fields": MergeRule(NEW, ("ts", "a"), EVENT, EVENT),
     "commit time 1.x": MergeRule(NEW, ("ts",), COMMIT, COMMIT),
@@ -165,7 +166,7 @@ def as_version(row: dict[str, Any], columns: tuple[str, ...], rule: MergeRule) -
 
 
 def as_delete(ordering: int | None, rule: MergeRule) -> tuple[Version, Any]:
-    if ordering is None or not rule.ordering_fields:
+    if ordering is None or not rule.ordering_fields or rule.deletes_win:
         return Version(deleted=True, from_block=True, natural=True), ordering
     full = (ordering, *([3] * (len(rule.ordering_fields) - 1)))
     stored = full if len(full) > 1 else ordering

@@ -73,6 +73,19 @@ def test_a_custom_mode_with_a_class_of_hudi_goes_by_the_class():
     assert found.filling_in_logs is Filling.NULLS
 
 
+def test_classes_without_a_mode_are_read_otherwise_from_1_on():
+    # Measured: Apache Hudi 0.15.0 and 1.2.0 on the same tables.
+    pairs = {
+        "compaction_payload_class": f"{MODEL}OverwriteNonDefaultsWithLatestAvroPayload",
+        "table_precombine_field": "ts",
+    }
+    before, after = rule(6, **pairs), rule(6, Dialect.FROM_1, **pairs)
+    assert (before.in_logs, before.filling_in_logs) == (EVENT, Filling.NONE)
+    assert (after.in_logs, after.filling_in_logs) == (COMMIT, Filling.DEFAULTS)
+    pairs["compaction_payload_class"] = f"{MODEL}PartialUpdateAvroPayload"
+    assert [rule(6, dialect, **pairs).deletes_win for dialect in Dialect] == [False, True]
+
+
 def test_a_marker_of_deletes_is_read():
     key = "record_merge_property_hoodie_payload_delete"
     found = rule(9, **{f"{key}_field": "op", f"{key}_marker": "d"})
