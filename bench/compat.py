@@ -16,7 +16,7 @@ import time
 from collections import Counter
 
 from halocline.compat.answer import Answer
-from halocline.compat.features import Kind, features
+from halocline.compat.features import FeatureKind, features
 from halocline.compat.knowledge import ANY, Knowledge, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
@@ -43,7 +43,7 @@ def fleet(count: int) -> list[Release]:
 def tables(count: int, seed: int = 7) -> list[Protocol]:
     """Distinct protocols: a few features each, written with the lowest numbers."""
     chance = random.Random(seed)
-    names = [record.name for record in features("delta").values() if record.kind is not Kind.UNKNOWN]
+    names = [record.name for record in features("delta").values() if record.kind is not FeatureKind.UNKNOWN]
     found = {
         Protocol.delta(reader, writer): None for reader, writer in ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
     }

@@ -8,7 +8,7 @@ from typing import Any
 from halocline.compat.protocol import Protocol
 from halocline.formats.delta.actions.action import Action, Add, Commit, CommitInfo, DeletionVector, Metadata, Remove
 from halocline.formats.delta.actions.locations import Locations
-from halocline.formats.delta.commit.conflicts import Ground, Winner
+from halocline.formats.delta.commit.conflicts import Ground, WinningCommit
 from halocline.formats.delta.commit.intent import Intent, Reads, isolation_for
 from halocline.schema.json_edge import dump
 from tests.support.columns import field, schema
@@ -67,11 +67,11 @@ def intent(
 
 def winner(
     *actions: Action, operation: str = "WRITE", blind: bool | None = None, version: int = 6, **info: Any
-) -> Winner:
+) -> WinningCommit:
     values = {"operation": operation, "engineInfo": "Other/1.0", **info}
     if blind is not None:
         values["isBlindAppend"] = blind
-    return Winner(version, Commit(f"{version}.json", (CommitInfo(values), *actions)), 5000)
+    return WinningCommit(version, Commit(f"{version}.json", (CommitInfo(values), *actions)), 5000)
 
 
 def match_day(predicate: str, candidates: Any) -> Add | None:

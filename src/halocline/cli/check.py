@@ -19,7 +19,7 @@ from halocline.compat.verdict import Verdict
 from halocline.errors import InputError
 
 if TYPE_CHECKING:
-    from halocline.formats.delta.features.support import Proposal
+    from halocline.formats.delta.features.support import FeatureProposal
     from halocline.storage.base import Store
 
 _STYLES = {Answer.OK: "green", Answer.UNKNOWN: "yellow", Answer.REFUSED: "red", Answer.WRONG: "bold white on red"}
@@ -87,7 +87,7 @@ def _clients(store: Store, table: str, given: Sequence[str], operation: str | No
     return [Client(each.release, asked or WRITING, each.known_from, each.last_ms) for each in seen]
 
 
-def _table(found: Forecast, proposal: Proposal) -> Table:
+def _table(found: Forecast, proposal: FeatureProposal) -> Table:
     table = columns("client", "now", *proposal.ways, "why", "known from")
     now_ms = time.time_ns() // 1_000_000
     for each in found.outlooks:
@@ -118,7 +118,7 @@ def _cannot(found: Forecast) -> list[Verdict]:
     return [each.now for each in found.outlooks if not each.now.ok]
 
 
-def _verdict_lines(found: Forecast, proposal: Proposal, cannot: Sequence[Verdict]) -> Iterator[str]:
+def _verdict_lines(found: Forecast, proposal: FeatureProposal, cannot: Sequence[Verdict]) -> Iterator[str]:
     total = len(found.outlooks)
     if not proposal.ways:
         yield f"Cannot: {len(cannot)} of {total}." + _then(next_step(cannot))

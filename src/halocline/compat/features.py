@@ -30,7 +30,7 @@ FORMATS: Final = ("delta", "hudi", "index")
 """The table formats that have records."""
 
 
-class Kind(StrEnum):
+class FeatureKind(StrEnum):
     """Who has to understand a feature."""
 
     READER_WRITER = "reader-writer"
@@ -108,7 +108,7 @@ class Feature:
 
     format: str
     name: str
-    kind: Kind = Kind.UNKNOWN
+    kind: FeatureKind = FeatureKind.UNKNOWN
     legacy: tuple[int, int] | None = None
     requires: frozenset[str] = frozenset()
     requires_enabled: frozenset[str] = frozenset()
@@ -134,7 +134,7 @@ class Feature:
     @property
     def known(self) -> bool:
         """False for a name without a record."""
-        return self.kind is not Kind.UNKNOWN
+        return self.kind is not FeatureKind.UNKNOWN
 
     @property
     def enabling_properties(self) -> dict[str, str]:
@@ -155,7 +155,7 @@ class Feature:
         if self.legacy is not None:
             return max(self.legacy[0], 1), max(self.legacy[1], 1)
         how = rules(self.format)
-        reader = (how.reader_lists_from or 1) if self.kind is Kind.READER_WRITER else 1
+        reader = (how.reader_lists_from or 1) if self.kind is FeatureKind.READER_WRITER else 1
         return reader, how.writer_lists_from or 1
 
     def to_dict(self) -> dict[str, object]:
@@ -238,7 +238,7 @@ def feature(format: str, name: str) -> Feature:
 
     Example:
         >>> feature("delta", "timestampWithoutTimezone").name, feature("delta", "shiny").kind
-        ('timestampNtz', <Kind.UNKNOWN: 'unknown'>)
+        ('timestampNtz', <FeatureKind.UNKNOWN: 'unknown'>)
     """
     book = _book(format)
     found = book.by_name.get(name)
@@ -329,7 +329,7 @@ def _read(format: str, data: Mapping[str, Any]) -> _Book:
         for level in levels:
             name = f"{rule.level_name} {level.number}"
             both = (level.number, level.number)
-            records[name] = Feature(format, name, Kind.READER_WRITER, both, summary=level.summary)
+            records[name] = Feature(format, name, FeatureKind.READER_WRITER, both, summary=level.summary)
     previews: dict[str, set[str]] = {}
     for each in data.get("feature", ()):
         if stable := each.get("preview_of"):
@@ -371,7 +371,7 @@ def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> F
     return Feature(
         format,
         data["name"],
-        Kind(data["kind"]),
+        FeatureKind(data["kind"]),
         None if legacy is None else (legacy[0], legacy[1]),
         enabled_by=tuple(map(Activation.from_record, data.get("enabled_by", ()))),
         modes=tuple((mode, Activation.from_record(each)) for mode, each in data.get("modes", {}).items()),

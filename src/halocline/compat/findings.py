@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from halocline.compat.features import FORMATS, Kind, Rules, feature, features, rules
+from halocline.compat.features import FORMATS, FeatureKind, Rules, feature, features, rules
 from halocline.compat.normal_form import Form
 from halocline.errors import InputError
 
@@ -206,13 +206,13 @@ def _membership(
 ) -> Iterator[Finding]:
     """Which names must and must not be in which list."""
     for name in sorted(for_readers or ()):
-        if feature(how.format, name).kind is Kind.WRITER:
+        if feature(how.format, name).kind is FeatureKind.WRITER:
             yield Finding("NOT_FOR_READERS", f"{name} is for writers only but is listed for readers", feature=name)
         if name not in (for_writers or ()):
             yield Finding("NOT_FOR_WRITERS", f"{name} is listed for readers but not for writers", feature=name)
     for name in sorted((for_writers or frozenset()) - (for_readers or frozenset())):
         record = feature(how.format, name)
-        if record.kind is not Kind.READER_WRITER:
+        if record.kind is not FeatureKind.READER_WRITER:
             continue
         needed = record.minimum[0]
         if for_readers is None and reader < needed:
@@ -256,7 +256,7 @@ def _oddities(
 
 def _odd_pair(how: Rules, reader: int, writer: int) -> Iterator[Finding]:
     for record in features(how.format).values():
-        if record.legacy is None or record.kind is not Kind.READER_WRITER or not how.lists_replace_numbers:
+        if record.legacy is None or record.kind is not FeatureKind.READER_WRITER or not how.lists_replace_numbers:
             continue
         if (record.legacy[0] <= reader) != (record.legacy[1] <= writer):
             yield Finding(

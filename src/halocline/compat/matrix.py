@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from halocline.compat.answer import Answer
-from halocline.compat.features import Kind, feature, features, rules
+from halocline.compat.features import FeatureKind, feature, features, rules
 from halocline.compat.knowledge import Knowledge, Product, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
@@ -64,7 +64,7 @@ def tokens_for(format: str, operation: str) -> tuple[str, ...]:
         return tuple(f"{how.level_name} {level.number}" for level in how.levels)
     numbers = [f"reader {number}" for number in how.readers]
     numbers += [f"writer {number}" for number in how.writers] if writes else []
-    named = [each.name for each in features(format).values() if writes or each.kind is Kind.READER_WRITER]
+    named = [each.name for each in features(format).values() if writes or each.kind is FeatureKind.READER_WRITER]
     return tuple(numbers + sorted(named))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from halocline.compat.features import Feature, Kind, feature, features, rules
+from halocline.compat.features import Feature, FeatureKind, feature, features, rules
 
 
 class Form(NamedTuple):
@@ -83,7 +83,7 @@ def feature_lists(
     how = rules(format)
     if how.reader_lists_from is None or reader < how.reader_lists_from:
         return None, names
-    known = {name for name in names if feature(format, name).kind is Kind.READER_WRITER}
+    known = {name for name in names if feature(format, name).kind is FeatureKind.READER_WRITER}
     return frozenset(known | (for_readers & names)), names
 
 
@@ -103,7 +103,7 @@ def with_listed(format: str, form: Form, record: Feature) -> Form | None:
     if not lists_for_writers or (reader > form.reader and not lists_for_readers):
         return None
     for_readers = form.reader_features
-    if record.kind is Kind.READER_WRITER and lists_for_readers:
+    if record.kind is FeatureKind.READER_WRITER and lists_for_readers:
         for_readers = (for_readers or frozenset()) | {record.name}
     return Form(form.reader, form.writer, for_readers, (form.writer_features or frozenset()) | {record.name})
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from halocline.compat.features import Kind, feature, rules
+from halocline.compat.features import FeatureKind, feature, rules
 from halocline.compat.normal_form import Form
 from halocline.errors import InputError
 
@@ -49,7 +49,7 @@ def reading(format: str, form: Form, supported: frozenset[str]) -> Requirements:
     """
     how = rules(format)
     told = form.reader_features
-    names = {name for name in supported if feature(format, name).kind is Kind.READER_WRITER}
+    names = {name for name in supported if feature(format, name).kind is FeatureKind.READER_WRITER}
     left = names - {feature(format, name).name for name in told or ()}
     number = f"{how.level_name} {form.reader}" if how.level_name else f"reader {form.reader}"
     always = frozenset({number, *(told or ())})

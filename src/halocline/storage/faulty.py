@@ -58,7 +58,7 @@ class FaultKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class StoreCall:
     """One call: its number, the method and the path or prefix."""
 
     number: int
@@ -110,7 +110,7 @@ class FaultyStore(Store):
     def __init__(self, inner: Store, plan: Iterable[Fault] = ()) -> None:
         self.inner = inner
         self.root = inner.root
-        self.operations: list[Operation] = []
+        self.operations: list[StoreCall] = []
         self._plan = [*plan]
         self._calls: Counter[str] = Counter()
         self._crash: str | None = None
@@ -240,7 +240,7 @@ class FaultyStore(Store):
         with self._lock:
             if self._crash:
                 raise CrashError(self._crash)
-            self.operations.append(Operation(self.count + 1, name, path))
+            self.operations.append(StoreCall(self.count + 1, name, path))
             self._calls[name] += 1
             return self.count, {fault.kind: fault for fault in self._plan if self._strikes(fault, name)}
 

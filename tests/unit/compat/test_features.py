@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from halocline.compat.activation import PropertyValue
-from halocline.compat.features import FORMATS, Feature, Kind, feature, features, find_feature, rules
+from halocline.compat.features import FORMATS, Feature, FeatureKind, feature, features, find_feature, rules
 from halocline.compat.protocol import Protocol
 from halocline.errors import NotFoundError
 
 EVERY = [record for format in FORMATS for record in features(format).values()]
 
-RW, W = Kind.READER_WRITER, Kind.WRITER
+RW, W = FeatureKind.READER_WRITER, FeatureKind.WRITER
 
 DELTA = {
     "appendOnly": (W, (0, 2), set(), True, None),
@@ -228,7 +228,7 @@ def test_records_cannot_be_changed():
     with pytest.raises(TypeError):
         features("delta")["appendOnly"] = feature("delta", "shiny")
     with pytest.raises(AttributeError):
-        feature("delta", "appendOnly").kind = Kind.UNKNOWN
+        feature("delta", "appendOnly").kind = FeatureKind.UNKNOWN
 
 
 def test_importing_reads_no_record():

@@ -43,7 +43,7 @@ class Winner:
     modified_ms: int
 
 
-class Proposal(Protocol):
+class CommitProposal(Protocol):
     """What one writer wants to commit. Immutable: rebasing gives a new one."""
 
     def encode(self, version: int) -> bytes:
@@ -60,7 +60,7 @@ class Proposal(Protocol):
         """
 
 
-P = TypeVar("P", bound=Proposal)
+P = TypeVar("P", bound=CommitProposal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,9 @@ def _winner(store: Store, path: str, version: int) -> Winner | None:
     return Winner(version, path, data, meta.modified_ms)
 
 
-def _put(store: Store, path: str, data: bytes, proposal: Proposal, version: int, wait: Callable[[float], None]) -> bool:
+def _put(
+    store: Store, path: str, data: bytes, proposal: CommitProposal, version: int, wait: Callable[[float], None]
+) -> bool:
     """Whether the file is there and ours; False if the version is taken by somebody else."""
     for attempt in range(1, _UNANSWERED_TRIES + 1):
         try:

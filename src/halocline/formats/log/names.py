@@ -41,7 +41,7 @@ CHECKPOINT_KINDS: Final = (FileKind.CHECKPOINT, FileKind.CHECKPOINT_PART, FileKi
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
+class LogEntry:
     """A file of the log, as a listing shows it.
 
     Attributes:
@@ -71,7 +71,7 @@ class LogFile:
 
 
 @dataclass(frozen=True)
-class Layout:
+class LogLayout:
     """The log folder of a format and the patterns of the names in it.
 
     Example:
@@ -98,7 +98,7 @@ class Layout:
         """Where the commit of a version lies."""
         return f"{self.prefix(version)}.json"
 
-    def parse(self, meta: ObjectMeta) -> LogFile | None:
+    def parse(self, meta: ObjectMeta) -> LogEntry | None:
         """What an object of the log folder is; None if it is not part of the log."""
         folder, _, name = meta.path.rpartition("/")
         if folder != self.folder or not name[:DIGITS].isdigit():
@@ -107,7 +107,7 @@ class Layout:
             if found := pattern.fullmatch(name):
                 groups = found.groupdict()
                 version = int(groups["version"])
-                return LogFile(
+                return LogEntry(
                     path=meta.path,
                     kind=kind,
                     version=version,
@@ -127,7 +127,7 @@ def patterns(*pairs: tuple[FileKind, str]) -> tuple[tuple[FileKind, re.Pattern[s
     )
 
 
-DELTA: Final = Layout(
+DELTA: Final = LogLayout(
     folder=LOG_FOLDERS["delta"],
     patterns=patterns(
         (FileKind.COMMIT, r"{v}\.json"),

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import msgspec
 
 from halocline.errors import NotFoundError
-from halocline.formats.log.names import Layout
+from halocline.formats.log.names import LogLayout
 from halocline.storage.base import Store
 
 
@@ -46,7 +46,7 @@ class Pointer(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, k
     checksum: str | None = None
 
 
-def read_pointer(store: Store, layout: Layout) -> Pointer | None:
+def read_pointer(store: Store, layout: LogLayout) -> Pointer | None:
     """The hint, or None if there is none that can be trusted."""
     try:
         return decode_pointer(store.get(layout.pointer_path))

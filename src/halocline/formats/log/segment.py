@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.log.names import CHECKPOINT_KINDS, FileKind, Layout, LogFile
+from halocline.formats.log.names import CHECKPOINT_KINDS, FileKind, LogEntry, LogLayout
 from halocline.formats.log.pointer import read_pointer
 from halocline.storage.base import Store
 
@@ -30,7 +30,7 @@ class CheckpointFiles:
     """A complete checkpoint: one file, or all of its parts in order."""
 
     version: int
-    files: tuple[LogFile, ...]
+    files: tuple[LogEntry, ...]
 
     @property
     def name(self) -> str:
@@ -58,33 +58,33 @@ class Segment:
 
     version: int
     checkpoint: CheckpointFiles | None
-    commits: tuple[LogFile, ...]
-    compactions: tuple[LogFile, ...] = ()
-    checksums: tuple[LogFile, ...] = ()
-    checkpoint_commit: LogFile | None = None
+    commits: tuple[LogEntry, ...]
+    compactions: tuple[LogEntry, ...] = ()
+    checksums: tuple[LogEntry, ...] = ()
+    checkpoint_commit: LogEntry | None = None
 
     @property
-    def last_commit(self) -> LogFile | None:
+    def last_commit(self) -> LogEntry | None:
         """The commit that made the version, if the log still has it."""
         return self.commits[-1] if self.commits else self.checkpoint_commit
 
     @property
-    def checksum(self) -> LogFile | None:
+    def checksum(self) -> LogEntry | None:
         """The checksum of exactly this version, if there is one."""
         last = self.checksums[-1] if self.checksums else None
         return last if last is not None and last.version == self.version else None
 
     @cached_property
-    def cover(self) -> tuple[LogFile, ...]:
+    def cover(self) -> tuple[LogEntry, ...]:
         """The fewest files that hold every change after the checkpoint, oldest first.
 
         A compaction stands for the commits of its range where it is not longer than they are.
         """
-        longest: dict[int, LogFile] = {}
+        longest: dict[int, LogEntry] = {}
         for each in self.compactions:
             if each.version not in longest or each.end > longest[each.version].end:
                 longest[each.version] = each
-        chosen: list[LogFile] = []
+        chosen: list[LogEntry] = []
         position = 0
         while position < len(self.commits):
             commit = self.commits[position]
@@ -100,7 +100,9 @@ class Segment:
         return tuple(chosen)
 
 
-def find_segment(store: Store, layout: Layout, version: int | None = None, *, without: Collection[str] = ()) -> Segment:
+def find_segment(
+    store: Store, layout: LogLayout, version: int | None = None, *, without: Collection[str] = ()
+) -> Segment:
     """Finds the files of a version.
 
     Args:
@@ -131,7 +133,7 @@ def find_segment(store: Store, layout: Layout, version: int | None = None, *, wi
     return _listed_segment(store, layout, version, without)
 
 
-def _listed_segment(store: Store, layout: Layout, version: int | None, without: Collection[str]) -> Segment:
+def _listed_segment(store: Store, layout: LogLayout, version: int | None, without: Collection[str]) -> Segment:
     pointer = None if without else read_pointer(store, layout)
     if pointer is not None and (version is None or version >= pointer.version):
         segment = _newest(list_files(store, layout, first=pointer.version), version)
@@ -145,9 +147,9 @@ def _listed_segment(store: Store, layout: Layout, version: int | None, without: 
     return _contiguous(segment, layout)
 
 
-def list_files(store: Store, layout: Layout, *, first: int = 0) -> list[LogFile]:
+def list_files(store: Store, layout: LogLayout, *, first: int = 0) -> list[LogEntry]:
     """Every file of the log that belongs to version `first` or a later one, in version order."""
-    found: list[LogFile] = []
+    found: list[LogEntry] = []
     beginning = f"{layout.folder}/"
     for meta in store.list(layout.folder, start_after=layout.prefix(first) if first else None):
         # Versions come first in a listing; pointers and folders begin with a later character.
@@ -159,10 +161,10 @@ def list_files(store: Store, layout: Layout, *, first: int = 0) -> list[LogFile]
     return found
 
 
-def complete_checkpoints(files: Iterable[LogFile], without: Collection[str] = ()) -> list[CheckpointFiles]:
+def complete_checkpoints(files: Iterable[LogEntry], without: Collection[str] = ()) -> list[CheckpointFiles]:
     """The checkpoints of which no part is missing, worst first."""
     complete: list[CheckpointFiles] = []
-    parts: dict[tuple[int, int], dict[int, LogFile]] = {}
+    parts: dict[tuple[int, int], dict[int, LogEntry]] = {}
     for file in files:
         if file.path in without:
             continue
@@ -176,7 +178,7 @@ def complete_checkpoints(files: Iterable[LogFile], without: Collection[str] = ()
     return sorted(complete, key=lambda checkpoint: checkpoint._rank)
 
 
-def readable_versions(files: Sequence[LogFile]) -> range:
+def readable_versions(files: Sequence[LogEntry]) -> range:
     """The newest version of the log and all before it that can be put together without a gap.
 
     Example:
@@ -194,7 +196,7 @@ def readable_versions(files: Sequence[LogFile]) -> range:
     return range(min(bases), newest + 1) if bases else range(0)
 
 
-def _newest(files: Sequence[LogFile], version: int | None, without: Collection[str] = ()) -> Segment | None:
+def _newest(files: Sequence[LogEntry], version: int | None, without: Collection[str] = ()) -> Segment | None:
     """The files that end at the version, or at the newest one, gaps and all; None if there are none up to it."""
     upto = [file for file in files if version is None or file.end <= version]
     commits = [file for file in upto if file.kind is FileKind.COMMIT]
@@ -215,13 +217,13 @@ def _newest(files: Sequence[LogFile], version: int | None, without: Collection[s
     )
 
 
-def _is_before_history(segment: Segment, files: Sequence[LogFile]) -> bool:
+def _is_before_history(segment: Segment, files: Sequence[LogEntry]) -> bool:
     """Whether cleanup has taken what the segment needs: it begins in the middle, and a later checkpoint exists."""
     begins_in_the_middle = segment.checkpoint is None and segment.commits[0].version > 0
     return begins_in_the_middle and any(each.version > segment.version for each in complete_checkpoints(files))
 
 
-def _contiguous(segment: Segment, layout: Layout) -> Segment:
+def _contiguous(segment: Segment, layout: LogLayout) -> Segment:
     start = -1 if segment.checkpoint is None else segment.checkpoint.version
     for expected, file in enumerate(segment.commits, start=start + 1):
         if file.version != expected:
@@ -240,7 +242,7 @@ def _contiguous(segment: Segment, layout: Layout) -> Segment:
     return segment
 
 
-def _missing(store: Store, layout: Layout, files: Sequence[LogFile], version: int | None) -> NotFoundError:
+def _missing(store: Store, layout: LogLayout, files: Sequence[LogEntry], version: int | None) -> NotFoundError:
     versions = readable_versions(files)
     if version is None or not files:
         return NotFoundError(

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from halocline.formats.delta.actions.locations import is_absolute, locate
 from halocline.spark.scan.arrow_scan import no_field_ids
-from halocline.spark.scan.folders import Layout, layouts
+from halocline.spark.scan.folders import FolderLayout, layouts
 from halocline.spark.scan.footers import field_paths, footers
 from halocline.spark.scan.sources import INNER_ROW, SourceFile
 from halocline.spark.session.file_system import spark_address
@@ -118,7 +118,7 @@ class Branches:
         for names, alike in self._named(files):
             for is_dirty in (False, True):
                 part = {file.number: file for file in alike if (file.number in dirty) is is_dirty}
-                found: list[Layout] = []
+                found: list[FolderLayout] = []
                 rest = list(part)
                 if folders and len({file.group for file in part.values()}) > 1:
                     addresses = [(file.number, file.address) for file in part.values()]

@@ -31,7 +31,7 @@ _Parsed: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FolderLayout:
     """Files whose folders Spark may trust.
 
     Attributes:
@@ -45,7 +45,7 @@ class Layout:
 
 def layouts(
     addresses: Sequence[tuple[int, str]], values: PartitionValues, reserved: Collection[str]
-) -> tuple[list[Layout], list[int]]:
+) -> tuple[list[FolderLayout], list[int]]:
     """The layouts among some files, and the files that are in none.
 
     Args:
@@ -77,7 +77,7 @@ def layouts(
     largest = sorted(found, key=lambda layout: len(found[layout]), reverse=True)[:MOST_LAYOUTS]
     chosen = [layout for layout in largest if len(folders[layout]) <= MOST_FOLDERS]
     taken = {number for layout in chosen for number in found[layout]}
-    return [Layout(names, found[base, names]) for base, names in chosen], [n for n in rest if n not in taken]
+    return [FolderLayout(names, found[base, names]) for base, names in chosen], [n for n in rest if n not in taken]
 
 
 def folder_name(name: str, value: str | None) -> str:

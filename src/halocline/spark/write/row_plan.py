@@ -23,7 +23,7 @@ from halocline.spark.types.assignment import Assignment, unfit_value
 from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type
 from halocline.spark.types.partition_values import kept_sql
 from halocline.spark.write import identity_values
-from halocline.spark.write.rules import GENERATION, Rule, guarded, rules_of, violation
+from halocline.spark.write.rules import GENERATION, RowRule, guarded, rules_of, violation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +44,7 @@ class Incoming:
     """
 
     rows: DataFrame
-    rules: tuple[Rule, ...]
+    rules: tuple[RowRule, ...]
     numbered: tuple[IdentityColumn, ...]
 
     def failure(self, error: BaseException, table: str) -> HaloclineError | None:
@@ -57,7 +57,7 @@ def incoming(
     state: TableState,
     *,
     table: str,
-    further: Sequence[Rule] = (),
+    further: Sequence[RowRule] = (),
 ) -> Incoming:
     """The rows of a DataFrame as rows of a table.
 
@@ -161,7 +161,7 @@ class _Plan:
             self.first.append(f"{missing(type)} AS {quoted(name)}")
 
 
-def _expressions(fields: Sequence[Field], rules: Sequence[Rule]) -> dict[str, str]:
+def _expressions(fields: Sequence[Field], rules: Sequence[RowRule]) -> dict[str, str]:
     """Every expression that users have written into the table, by what it is."""
     found = {rule.name: rule.condition for rule in rules}
     for field in fields:
@@ -198,7 +198,7 @@ def _blamed(
     return None
 
 
-def outside(error: ConstraintError, rule: Rule, where: str) -> ConstraintError:
+def outside(error: ConstraintError, rule: RowRule, where: str) -> ConstraintError:
     """The error for rows that an overwrite by condition would put outside of what it replaces."""
     if error.sides.get("rule") != rule.condition:
         return error

@@ -35,7 +35,7 @@ _CHAR_VARCHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RowRule:
     """A condition that every row must meet.
 
     Args:
@@ -47,7 +47,7 @@ class Rule:
     condition: str
 
 
-def rules_of(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> tuple[Rule, ...]:
+def rules_of(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> tuple[RowRule, ...]:
     """The rules of a table, those of the schema first.
 
     Args:
@@ -60,14 +60,14 @@ def rules_of(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> tup
         ['NOT NULL id', 'CHECK small']
     """
     checks = (
-        Rule(f"CHECK {key.removeprefix(CONSTRAINTS)}", condition)
+        RowRule(f"CHECK {key.removeprefix(CONSTRAINTS)}", condition)
         for key, condition in sorted(configuration.items())
         if key.startswith(CONSTRAINTS)
     )
     return (*_schema_rules(schema), *checks)
 
 
-def guarded(df: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def guarded(df: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """The same rows; computing one that breaks a rule fails with a message that `violation` understands.
 
     The check stands in the projection of the first column and not in a filter, because Spark moves filters below
@@ -87,7 +87,7 @@ def guarded(df: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     return df.withColumn(df.columns[0], checked)
 
 
-def violation(error: BaseException, rules: Sequence[Rule], table: str) -> ConstraintError | None:
+def violation(error: BaseException, rules: Sequence[RowRule], table: str) -> ConstraintError | None:
     """The rule that a failed Spark job broke, or None if it failed for another reason."""
     found = _FOUND.search(str(error))
     if found is None or int(found["number"]) >= len(rules):
@@ -100,26 +100,26 @@ def violation(error: BaseException, rules: Sequence[Rule], table: str) -> Constr
     )
 
 
-def _schema_rules(schema: Mapping[str, Any]) -> Iterator[Rule]:
+def _schema_rules(schema: Mapping[str, Any]) -> Iterator[RowRule]:
     for field in schema["fields"]:
         name, path = field["name"], quoted(field["name"])
         metadata = field.get("metadata") or {}
         if not field.get("nullable", True):
-            yield Rule(f"NOT NULL {name}", f"{path} IS NOT NULL")
+            yield RowRule(f"NOT NULL {name}", f"{path} IS NOT NULL")
         yield from _nested_not_null(field["type"], path, name)
         if INVARIANTS in metadata:
-            yield Rule(f"invariant of {name}", _invariant(metadata[INVARIANTS], name))
+            yield RowRule(f"invariant of {name}", _invariant(metadata[INVARIANTS], name))
         if GENERATION in metadata:
-            yield Rule(f"generated column {name}", f"{path} <=> ({metadata[GENERATION]})")
+            yield RowRule(f"generated column {name}", f"{path} <=> ({metadata[GENERATION]})")
         if limit := _CHAR.fullmatch(str(metadata.get(_CHAR_VARCHAR, ""))):
-            yield Rule(f"length of {name}", f"{path} IS NULL OR length({path}) <= {limit['length']}")
+            yield RowRule(f"length of {name}", f"{path} IS NULL OR length({path}) <= {limit['length']}")
 
 
-def _nested_not_null(kind: Any, path: str, name: str) -> Iterator[Rule]:
+def _nested_not_null(kind: Any, path: str, name: str) -> Iterator[RowRule]:
     """NOT NULL below the top level: it holds where the parent is there at all."""
     condition = _complete(kind, path, 0)
     if condition is not None:
-        yield Rule(f"NOT NULL inside {name}", condition)
+        yield RowRule(f"NOT NULL inside {name}", condition)
 
 
 def _complete(kind: Any, path: str, depth: int) -> str | None:

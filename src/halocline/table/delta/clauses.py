@@ -34,7 +34,7 @@ _CONDITION: Final = "the condition"
 _HINT: Final = "Name columns of both sides with their aliases: t.id = s.id"
 
 
-class Kind(StrEnum):
+class ClauseKind(StrEnum):
     """What a clause does, in the words of commits."""
 
     UPDATE = "update"
@@ -52,7 +52,7 @@ class Clause:
         values: The new value of each column; None stands for all columns of the source.
     """
 
-    kind: Kind
+    kind: ClauseKind
     condition: Expression | None = None
     values: Mapping[str, Any] | None = None
 

@@ -6,7 +6,7 @@ from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.spark.session.analysis import Expression
 from halocline.table.delta.admission import state_of
-from halocline.table.delta.clauses import Clause, Kind, is_steady
+from halocline.table.delta.clauses import Clause, ClauseKind, is_steady
 from halocline.table.delta.matches import matches
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.removal import remove_rows
@@ -40,7 +40,7 @@ def delete_rows(table: Opened, where: Expression | None = None) -> RowsChanged:
         rows = matches(work.spark, work.snapshot, found, "true").rows
         with RowFiles(table.store, state_of(work.snapshot)) as files:
             return work.commit(files, Changed(removes, deleted=rows), "DELETE", None)
-    clause = Clause(Kind.DELETE, where)
+    clause = Clause(ClauseKind.DELETE, where)
     work.check(clause)
     candidates = work.transaction.files(where if isinstance(where, str) else None)
     with RowFiles(table.store, state_of(work.snapshot)) as files:

@@ -33,7 +33,7 @@ from halocline.spark.write.row_plan import incoming
 from halocline.spark.write.rules import GENERATION
 from halocline.table.delta import schema_merge
 from halocline.table.delta.admission import approved, state_of
-from halocline.table.delta.clauses import CLAUSE, FILE, ROW, TARGET_ALIAS, Clause, Kind, check_analysed, chosen
+from halocline.table.delta.clauses import CLAUSE, FILE, ROW, TARGET_ALIAS, Clause, ClauseKind, check_analysed, chosen
 from halocline.table.delta.merge_plan import parts_of, pruning, qualifiers
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, change_rows, hits_in, inserted
@@ -113,7 +113,7 @@ class Merge:
         fields = [{**f, "metadata": {}} for f in self.snapshot.schema["fields"] if not is_void(f["type"])]
         target = self.spark.createDataFrame([], spark_schema(fields)).alias(asked.target_alias)
         both = target.crossJoin(asked.source)
-        check_analysed(both, [Clause(Kind.UPDATE, asked.condition), *asked.matched], f"the merge into {self.url}")
+        check_analysed(both, [Clause(ClauseKind.UPDATE, asked.condition), *asked.matched], f"the merge into {self.url}")
         check_analysed(asked.source, asked.not_matched, f"an insert of the merge into {self.url}")
         check_analysed(target, asked.not_matched_by_source, f"a clause for rows without a match in {self.url}")
 
@@ -124,7 +124,7 @@ class Merge:
             return state
         clauses = (*self.asked.matched, *self.asked.not_matched)
         fields = self.source_schema["fields"]
-        if all(clause.values is not None or clause.kind is Kind.DELETE for clause in clauses):
+        if all(clause.values is not None or clause.kind is ClauseKind.DELETE for clause in clauses):
             named = {name.split(".")[-1].strip("`").lower() for clause in clauses for name in clause.values or ()}
             fields = [field for field in fields if field["name"].lower() in named]
         rows = {"type": "struct", "fields": fields}
@@ -137,14 +137,14 @@ class Merge:
 
     def _complete(self, clause: Clause) -> Clause:
         """The clause with its values by quoted name; those of all columns spelt out."""
-        if clause.kind is Kind.DELETE:
+        if clause.kind is ClauseKind.DELETE:
             return clause
         values = self._all_values(clause.kind) if clause.values is None else clause.values
-        if clause.kind is Kind.UPDATE:
+        if clause.kind is ClauseKind.UPDATE:
             return replace(clause, values=checked_values(values, self.state.schema, self.asked.target_alias, self.url))
         return replace(clause, values=values)
 
-    def _all_values(self, kind: Kind) -> dict[str, Any]:
+    def _all_values(self, kind: ClauseKind) -> dict[str, Any]:
         from pyspark.sql import functions as F
 
         source = {field["name"].lower(): field["name"] for field in self.source_schema["fields"]}
@@ -156,7 +156,9 @@ class Merge:
             if name.lower() in source:
                 values[quoted(name)] = F.col(f"{_SOURCE}.{quoted(source[name.lower()])}")
             elif not (
-                GENERATION in metadata or name in own or (kind is Kind.INSERT and input_schema.DEFAULT in metadata)
+                GENERATION in metadata
+                or name in own
+                or (kind is ClauseKind.INSERT and input_schema.DEFAULT in metadata)
             ):
                 lacking.append(name)
         if lacking and not self.asked.evolves:
@@ -192,7 +194,7 @@ class Merge:
                 self.changing,
                 files,
                 alias=asked.target_alias,
-                joined=self._beside if any(each.kind is Kind.UPDATE for each in asked.matched) else None,
+                joined=self._beside if any(each.kind is ClauseKind.UPDATE for each in asked.matched) else None,
                 split=len(asked.matched),
             )
             adds = self._inserts(pairs, files)
@@ -239,7 +241,7 @@ class Merge:
         if found is None:
             return nothing
         hits, most = hits_in(self.spark, candidates, found)
-        if most > 1 and not (len(asked.matched) == 1 and asked.matched[0] == Clause(Kind.DELETE)):
+        if most > 1 and not (len(asked.matched) == 1 and asked.matched[0] == Clause(ClauseKind.DELETE)):
             raise self._ambiguous(candidates, found)
         return hits
 
@@ -325,7 +327,7 @@ class Merge:
         self, files: RowFiles, changed: Changed, adds: Sequence[Add], hits: Hits, feeds: int, scanned: int
     ) -> dict[str, int]:
         split = len(self.asked.matched)
-        taken = {(kind, matched): 0 for kind in (Kind.UPDATE, Kind.DELETE) for matched in (True, False)}
+        taken = {(kind, matched): 0 for kind in (ClauseKind.UPDATE, ClauseKind.DELETE) for matched in (True, False)}
         for number, clause in enumerate(self.changing):
             taken[clause.kind, number < split] += hits.counts.get(number) or 0
         fresh = [add for add in (*changed.adds, *adds) if add.deletion_vector is None]
@@ -338,10 +340,10 @@ class Merge:
             "numTargetRowsUpdated": changed.updated,
             "numTargetRowsDeleted": changed.deleted or 0,
             "numTargetRowsCopied": changed.copied,
-            "numTargetRowsMatchedUpdated": taken[Kind.UPDATE, True],
-            "numTargetRowsMatchedDeleted": taken[Kind.DELETE, True],
-            "numTargetRowsNotMatchedBySourceUpdated": taken[Kind.UPDATE, False],
-            "numTargetRowsNotMatchedBySourceDeleted": taken[Kind.DELETE, False],
+            "numTargetRowsMatchedUpdated": taken[ClauseKind.UPDATE, True],
+            "numTargetRowsMatchedDeleted": taken[ClauseKind.DELETE, True],
+            "numTargetRowsNotMatchedBySourceUpdated": taken[ClauseKind.UPDATE, False],
+            "numTargetRowsNotMatchedBySourceDeleted": taken[ClauseKind.DELETE, False],
             "numOutputRows": changed.rows + inserted_rows,
             "numTargetFilesScanned": scanned,
             "numTargetFilesAdded": len(fresh),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from halocline.errors import InputError
 from halocline.spark.session.analysis import Expression
-from halocline.table.delta.clauses import TARGET_ALIAS, Clause, Kind
+from halocline.table.delta.clauses import TARGET_ALIAS, Clause, ClauseKind
 from halocline.table.delta.merge import Merge, MergeRequest
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_commit import RowsChanged
@@ -63,35 +63,35 @@ class MergeBuilder(MergeRequest):
         self, condition: Expression | None = None, set: Mapping[str, Any] | None = None
     ) -> MergeBuilder:
         """Gives columns of matched rows new values, which may speak of both sides."""
-        return self._with("matched", Kind.UPDATE, condition, _given(set))
+        return self._with("matched", ClauseKind.UPDATE, condition, _given(set))
 
     def when_matched_update_all(self, condition: Expression | None = None) -> MergeBuilder:
         """Gives matched rows all values of the source, by name."""
-        return self._with("matched", Kind.UPDATE, condition, None)
+        return self._with("matched", ClauseKind.UPDATE, condition, None)
 
     def when_matched_delete(self, condition: Expression | None = None) -> MergeBuilder:
         """Deletes matched rows."""
-        return self._with("matched", Kind.DELETE, condition, None)
+        return self._with("matched", ClauseKind.DELETE, condition, None)
 
     def when_not_matched_insert(
         self, condition: Expression | None = None, values: Mapping[str, Any] | None = None
     ) -> MergeBuilder:
         """Inserts a row for a row of the source that matches none; values may speak of the source."""
-        return self._with("not_matched", Kind.INSERT, condition, _given(values))
+        return self._with("not_matched", ClauseKind.INSERT, condition, _given(values))
 
     def when_not_matched_insert_all(self, condition: Expression | None = None) -> MergeBuilder:
         """Inserts rows of the source that match none, by name."""
-        return self._with("not_matched", Kind.INSERT, condition, None)
+        return self._with("not_matched", ClauseKind.INSERT, condition, None)
 
     def when_not_matched_by_source_update(
         self, condition: Expression | None = None, set: Mapping[str, Any] | None = None
     ) -> MergeBuilder:
         """Gives columns of rows that no row of the source matches new values, which may speak of the table."""
-        return self._with("not_matched_by_source", Kind.UPDATE, condition, _given(set))
+        return self._with("not_matched_by_source", ClauseKind.UPDATE, condition, _given(set))
 
     def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> MergeBuilder:
         """Deletes rows that no row of the source matches."""
-        return self._with("not_matched_by_source", Kind.DELETE, condition, None)
+        return self._with("not_matched_by_source", ClauseKind.DELETE, condition, None)
 
     def with_schema_evolution(self) -> MergeBuilder:
         """Lets the table grow by columns of the source that it lacks."""
@@ -118,7 +118,7 @@ class MergeBuilder(MergeRequest):
             return Merge(self).execute()
 
     def _with(
-        self, clauses: str, kind: Kind, condition: Expression | None, values: Mapping[str, Any] | None
+        self, clauses: str, kind: ClauseKind, condition: Expression | None, values: Mapping[str, Any] | None
     ) -> MergeBuilder:
         before: tuple[Clause, ...] = getattr(self, clauses)
         if before and before[-1].condition is None:

@@ -11,7 +11,7 @@ from halocline.formats.delta.actions.action import Action, Add
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types import input_schema
 from halocline.spark.write.row_plan import Incoming, incoming, outside
-from halocline.spark.write.rules import Rule
+from halocline.spark.write.rules import RowRule
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import Replacement, SchemaMode
 from halocline.table.delta.row_changes import inserted
@@ -105,4 +105,4 @@ def _written(files: RowFiles, rows: Incoming, plan: Replacement) -> list[Add]:
     except ConstraintError as error:
         if plan.where is None:
             raise
-        raise outside(error, Rule("", plan.where), plan.where) from None
+        raise outside(error, RowRule("", plan.where), plan.where) from None

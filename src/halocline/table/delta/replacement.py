@@ -22,7 +22,7 @@ from halocline.spark.scan.frames import session_zone
 from halocline.spark.types.columns import is_void, quoted, spark_schema
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.spark.write.expressions import checked_condition
-from halocline.spark.write.rules import Rule
+from halocline.spark.write.rules import RowRule
 from halocline.table.delta.matches import partition_columns
 from halocline.table.delta.removal import Removal, remove_rows
 from halocline.table.delta.row_files import RowFiles
@@ -70,7 +70,7 @@ class Replacement:
         where = {} if self.where is None else {"predicate": self.where}
         return where | ({"isDynamicPartitionOverwrite": True} if self.dynamic else {})
 
-    def rule(self, spark: SparkSession, snapshot: Snapshot) -> Rule:
+    def rule(self, spark: SparkSession, snapshot: Snapshot) -> RowRule:
         """Every new row must be one that the condition selects.
 
         Raises:
@@ -80,7 +80,7 @@ class Replacement:
         fields = [each for each in snapshot.schema["fields"] if not is_void(each["type"])]
         plain = [{"name": each["name"], "type": each["type"]} for each in fields]
         checked_condition(spark.createDataFrame([], spark_schema(plain)), self.where, snapshot.store.root)
-        return Rule("the condition of the overwrite", self.where)
+        return RowRule("the condition of the overwrite", self.where)
 
     def removal(
         self,

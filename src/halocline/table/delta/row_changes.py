@@ -33,7 +33,7 @@ from halocline.spark.scan.scan import scan
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.columns import is_void, quoted
 from halocline.storage.base import Store
-from halocline.table.delta.clauses import CLAUSE, FILE, OLD, ROW, Clause, Kind, with_old
+from halocline.table.delta.clauses import CLAUSE, FILE, OLD, ROW, Clause, ClauseKind, with_old
 from halocline.table.delta.removal import feeds_changes
 from halocline.table.delta.row_edits import Edited, edited, with_values
 from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles
@@ -177,8 +177,8 @@ def change_rows(
         return Changed()
     removes = list(removes_from(hits.files, timestamp_ms=system_clock(), data_change=True))
     work = _Work(spark, snapshot, state, hits, dict(enumerate(clauses)), row_files, alias, joined, split)
-    updated = work.count(Kind.UPDATE) or 0
-    deleted = work.count(Kind.DELETE)
+    updated = work.count(ClauseKind.UPDATE) or 0
+    deleted = work.count(ClauseKind.DELETE)
     marks = marks_rows(snapshot) and hits.frame is not None
     recorded = feeds_changes(snapshot) and not (marks and not updated)
     rows = work.rows(only_hits=marks, old=recorded)
@@ -228,7 +228,7 @@ class _Work:
     joined: Callable[[DataFrame], DataFrame] | None
     split: int
 
-    def count(self, kind: Kind) -> int | None:
+    def count(self, kind: ClauseKind) -> int | None:
         """How many rows clauses of a kind take; None if nobody knows."""
         found = [self.hits.counts.get(n, 0) for n, clause in self.clauses.items() if clause.kind is kind]
         return None if None in found else sum(count or 0 for count in found)
@@ -276,7 +276,7 @@ class _Work:
 
     def written(self, found: Edited) -> list[Add]:
         """Writes what is left of the rows."""
-        gone = [str(number) for number, clause in self.clauses.items() if clause.kind is Kind.DELETE]
+        gone = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.DELETE]
         rows = found.rows
         if gone:
             rows = rows.where(f"coalesce({CLAUSE} NOT IN ({', '.join(gone)}), true)")
@@ -287,8 +287,8 @@ class _Work:
     def recorded(self, found: Edited) -> list[Cdc]:
         """Writes the rows before and after."""
         rows = found.rows
-        updates = [str(number) for number, clause in self.clauses.items() if clause.kind is Kind.UPDATE]
-        deletes = [str(number) for number, clause in self.clauses.items() if clause.kind is Kind.DELETE]
+        updates = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.UPDATE]
+        deletes = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.DELETE]
         before, after = self.snapshot.schema, self.state.schema
         changes: list[Cdc] = []
         old = [f"{OLD}.{quoted(f['name'])} AS {quoted(f['name'])}" for f in before["fields"] if not is_void(f["type"])]

@@ -24,8 +24,8 @@ from halocline.spark.types import char_types
 from halocline.spark.types.assignment import Assignment, unfit_value
 from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type
 from halocline.spark.types.partition_values import kept_sql
-from halocline.spark.write.rules import GENERATION, Rule, guarded, rules_of, violation
-from halocline.table.delta.clauses import CLAUSE, OLD, Clause, Kind
+from halocline.spark.write.rules import GENERATION, RowRule, guarded, rules_of, violation
+from halocline.table.delta.clauses import CLAUSE, OLD, Clause, ClauseKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -44,7 +44,7 @@ class Edited:
     """
 
     rows: DataFrame
-    rules: tuple[Rule, ...]
+    rules: tuple[RowRule, ...]
 
     def failure(self, error: BaseException, table: str) -> HaloclineError | None:
         """What went wrong in the table's words, or None if a Spark job failed for a reason of its own."""
@@ -100,7 +100,7 @@ def with_values(df: DataFrame, clauses: Mapping[int, Clause], schema: Mapping[st
 
     items = []
     for number, clause in clauses.items():
-        if clause.kind is Kind.UPDATE:
+        if clause.kind is ClauseKind.UPDATE:
             for column, value in _by_column(clause.values or {}, schema):
                 taken = F.when(F.col(CLAUSE) == F.lit(number), value)
                 items.append(taken.alias(_name(number, column)))
@@ -144,7 +144,7 @@ def edited(
     rows = df.selectExpr(*items, *kept)
     rows = rows.selectExpr(*_generated(fields, given, clauses), *kept)
     rules = rules_of(after, configuration)
-    judged = [Rule(rule.name, f"{CLAUSE} IS NULL OR ({rule.condition})") for rule in rules]
+    judged = [RowRule(rule.name, f"{CLAUSE} IS NULL OR ({rule.condition})") for rule in rules]
     return Edited(guarded(rows, judged), rules)
 
 
@@ -176,7 +176,7 @@ def _generated(fields: Sequence[Field], given: Mapping[str, Any], clauses: Mappi
         numbers = [
             str(number)
             for number, clause in clauses.items()
-            if clause.kind is Kind.UPDATE and _name(number, field["name"]) not in given
+            if clause.kind is ClauseKind.UPDATE and _name(number, field["name"]) not in given
         ]
         if GENERATION not in metadata or not numbers:
             yield name

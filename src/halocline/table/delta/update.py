@@ -8,7 +8,7 @@ from typing import Any
 from halocline.errors import InputError
 from halocline.spark.session.analysis import Expression
 from halocline.table.delta.admission import state_of
-from halocline.table.delta.clauses import Clause, Kind
+from halocline.table.delta.clauses import Clause, ClauseKind
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import change_rows
 from halocline.table.delta.row_commit import RowChange, RowsChanged
@@ -43,7 +43,7 @@ def update_rows(table: Opened, set: Mapping[str, Any], where: Expression | None 
     if not set:
         raise InputError("no column is to be set", sides={"given": "nothing"}, next_step="update({'status': ...})")
     values = checked_values(set, work.snapshot.schema, "target", table.url)
-    clause = Clause(Kind.UPDATE, where, values)
+    clause = Clause(ClauseKind.UPDATE, where, values)
     work.check(clause)
     candidates = work.transaction.files(where if isinstance(where, str) else None)
     with RowFiles(table.store, state_of(work.snapshot)) as files:

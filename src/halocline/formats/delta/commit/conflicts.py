@@ -44,7 +44,7 @@ PROTECTED_BEFORE: Final = "delta.requireCheckpointProtectionBeforeVersion"
 
 
 @dataclass(frozen=True)
-class Winner:
+class WinningCommit:
     """Somebody else's commit that came first.
 
     Attributes:
@@ -99,7 +99,7 @@ class Ground:
     yields_to_upgrades: bool = False
 
 
-def rebased(intent: Intent, winner: Winner, ground: Ground) -> Intent:
+def rebased(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
     """The intent as it would have been, had its writer started after the winner.
 
     Raises:
@@ -137,7 +137,7 @@ def _decoded(actions: Iterable[Add | Remove], ground: Ground) -> dict[str, Add |
 # ---------------------------------------------------------------------- 1: protocol
 
 
-def _after_protocol(intent: Intent, winner: Winner, ground: Ground) -> Intent:
+def _after_protocol(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
     action = winner.commit.protocol
     if action is not None:
         theirs = protocol_of(action)
@@ -173,7 +173,7 @@ def _with_protection_moved(intent: Intent, old_version: int) -> Intent:
 # ---------------------------------------------------------------------- 2: metadata
 
 
-def _after_metadata(intent: Intent, winner: Winner, ground: Ground) -> Intent:
+def _after_metadata(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
     theirs = winner.commit.metadata
     if theirs is None:
         return intent
@@ -192,14 +192,14 @@ def _after_metadata(intent: Intent, winner: Winner, ground: Ground) -> Intent:
 # ---------------------------------------------------------------------- 3, 4: domains and applications
 
 
-def _check_domains(intent: Intent, winner: Winner, ground: Ground) -> None:
+def _check_domains(intent: Intent, winner: WinningCommit, ground: Ground) -> None:
     theirs = {each.domain for each in winner.commit.domains} - {row_tracking.DOMAIN}
     if both := sorted(theirs & {each.domain for each in Commit("", intent.actions).domains}):
         what = f"both change domain {both[0]}"
         raise _conflict("CONCURRENT_DOMAIN_CHANGE", what, intent, winner, ground)
 
 
-def _check_applications(intent: Intent, winner: Winner, ground: Ground) -> None:
+def _check_applications(intent: Intent, winner: WinningCommit, ground: Ground) -> None:
     if both := sorted(intent.reads.app_ids & {each.app_id for each in winner.commit.txns}):
         what = f"it recorded a transaction of application {both[0]}, which this one depends on"
         raise _conflict("CONCURRENT_TRANSACTION", what, intent, winner, ground)
@@ -208,14 +208,14 @@ def _check_applications(intent: Intent, winner: Winner, ground: Ground) -> None:
 # ---------------------------------------------------------------------- 5, 6: numbers that follow the version
 
 
-def _reads_beside_backfill(intent: Intent, winner: Winner, ground: Ground) -> Reads:
+def _reads_beside_backfill(intent: Intent, winner: WinningCommit, ground: Ground) -> Reads:
     if intent.operation not in operations.BACKFILLS:
         return intent.reads
     touched = _decoded([*winner.commit.adds, *winner.commit.removes], ground).keys()
     return replace(intent.reads, paths=intent.reads.paths - touched)
 
 
-def _after_type_changes(intent: Intent, winner: Winner) -> Intent:
+def _after_type_changes(intent: Intent, winner: WinningCommit) -> Intent:
     metadata = intent.metadata_action
     if metadata is None:
         return intent
@@ -226,7 +226,7 @@ def _after_type_changes(intent: Intent, winner: Winner) -> Intent:
 # ---------------------------------------------------------------------- 7, 8, 9: files
 
 
-def _check_appends(intent: Intent, winner: Winner, ground: Ground) -> None:
+def _check_appends(intent: Intent, winner: WinningCommit, ground: Ground) -> None:
     if intent.is_blind_append or {intent.operation, winner.operation} & operations.BACKFILLS:
         return
     found = _first_unread(intent, _candidates(intent, winner), ground)
@@ -235,7 +235,7 @@ def _check_appends(intent: Intent, winner: Winner, ground: Ground) -> None:
         raise _conflict("CONCURRENT_APPEND", what, intent, winner, ground)
 
 
-def _candidates(intent: Intent, winner: Winner) -> list[Add]:
+def _candidates(intent: Intent, winner: WinningCommit) -> list[Add]:
     if intent.isolation is Isolation.SNAPSHOT:
         return []
     info = winner.commit.commit_info
@@ -257,7 +257,7 @@ def _first_unread(intent: Intent, candidates: list[Add], ground: Ground) -> Add 
     return None
 
 
-def _check_deleted_reads(intent: Intent, winner: Winner, ground: Ground) -> None:
+def _check_deleted_reads(intent: Intent, winner: WinningCommit, ground: Ground) -> None:
     removed = _decoded(winner.commit.removes, ground)
     gone = next((path for path in removed if path in intent.reads.paths), None)
     if gone is None and intent.reads.whole_table:
@@ -267,7 +267,7 @@ def _check_deleted_reads(intent: Intent, winner: Winner, ground: Ground) -> None
         raise _conflict("CONCURRENT_DELETE_READ", what, intent, winner, ground)
 
 
-def _check_deleted_twice(intent: Intent, winner: Winner, ground: Ground) -> None:
+def _check_deleted_twice(intent: Intent, winner: WinningCommit, ground: Ground) -> None:
     removed = _decoded(winner.commit.removes, ground)
     if not removed:
         return
@@ -286,7 +286,7 @@ def _partition(file: Action) -> str:
 # ---------------------------------------------------------------------- 10: timestamps
 
 
-def _after_timestamp(intent: Intent, winner: Winner, ground: Ground) -> Intent:
+def _after_timestamp(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
     if not in_commit_timestamps.is_enabled(intent.metadata.configuration):
         return intent
     ours = intent.info.get("inCommitTimestamp", intent.info["timestamp"])
@@ -301,7 +301,12 @@ def _after_timestamp(intent: Intent, winner: Winner, ground: Ground) -> Intent:
 
 
 def _conflict(
-    condition: str, what: str, intent: Intent, winner: Winner, ground: Ground, sides: dict[str, str] | None = None
+    condition: str,
+    what: str,
+    intent: Intent,
+    winner: WinningCommit,
+    ground: Ground,
+    sides: dict[str, str] | None = None,
 ) -> ConflictError:
     return ConflictError(
         f"{ground.table} changed while {intent.operation} was under way: {what}",

@@ -29,7 +29,7 @@ from halocline.formats.delta.log.checkpoint_read import Checkpoint, sidecar_name
 from halocline.formats.delta.log.checkpoint_write import classic_path
 from halocline.formats.delta.log.commits import Tail
 from halocline.formats.delta.log.timestamps import increasing
-from halocline.formats.log.names import CHECKPOINT_KINDS, DELTA, FileKind, LogFile
+from halocline.formats.log.names import CHECKPOINT_KINDS, DELTA, FileKind, LogEntry
 from halocline.formats.log.segment import CheckpointFiles, complete_checkpoints, list_files
 from halocline.storage.base import ObjectMeta, Store
 
@@ -118,7 +118,7 @@ def _has_commit_before(store: Store, cutoff_ms: int) -> bool:
     return False
 
 
-def boundary_at(files: Sequence[LogFile], cutoff_ms: int) -> CheckpointFiles | None:
+def boundary_at(files: Sequence[LogEntry], cutoff_ms: int) -> CheckpointFiles | None:
     """The newest checkpoint that is not newer than the newest commit at the cutoff; None if there is none.
 
     Its own commit must still be there, since the time of its version is only known from it.
@@ -131,10 +131,10 @@ def boundary_at(files: Sequence[LogFile], cutoff_ms: int) -> CheckpointFiles | N
     return usable[-1] if usable else None
 
 
-def expired_files(files: Iterable[LogFile], boundary: int) -> list[LogFile]:
+def expired_files(files: Iterable[LogEntry], boundary: int) -> list[LogEntry]:
     """What may go before a boundary, in the order to delete it: commits first, checkpoints last, old before new."""
 
-    def is_expired(file: LogFile) -> bool:
+    def is_expired(file: LogEntry) -> bool:
         return file.version <= boundary if file.kind is FileKind.COMPACTION else file.version < boundary
 
     return sorted(filter(is_expired, files), key=lambda file: (_ORDER.get(file.kind, 3), file.version, file.path))
@@ -149,8 +149,8 @@ def _protected(metadata: Metadata) -> int:
 
 def _is_allowed(
     store: Store,
-    files: Sequence[LogFile],
-    expired: Sequence[LogFile],
+    files: Sequence[LogEntry],
+    expired: Sequence[LogEntry],
     boundary: int,
     protocol: Protocol,
     metadata: Metadata,
@@ -182,11 +182,11 @@ def _is_allowed(
 # ---------------------------------------------------------------------- around checkpoints
 
 
-def _removed_checkpoints(expired: Iterable[LogFile]) -> bool:
+def _removed_checkpoints(expired: Iterable[LogEntry]) -> bool:
     return any(file.kind in CHECKPOINT_KINDS for file in expired)
 
 
-def _leave_classic_name(store: Store, boundary: CheckpointFiles, files: Iterable[LogFile]) -> None:
+def _leave_classic_name(store: Store, boundary: CheckpointFiles, files: Iterable[LogEntry]) -> None:
     """Old clients must find a protocol that they can refuse once the first commits are gone."""
     top = boundary.files[0]
     path = classic_path(boundary.version)

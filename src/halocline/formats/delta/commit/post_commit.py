@@ -21,7 +21,7 @@ from halocline.formats.delta.commit.intent import Intent
 from halocline.formats.delta.commit.log_cleanup import Cleaned, clean_log
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checkpoint_write import WrittenCheckpoint, is_due, write_checkpoint
-from halocline.formats.delta.log.checksum import Step, Summary
+from halocline.formats.delta.log.checksum import CommitEffect, Summary
 from halocline.formats.delta.snapshot import access
 from halocline.storage.base import Store
 
@@ -61,7 +61,7 @@ class Done:
     version: int
     intent: Intent
     before: tuple[Protocol, Metadata] | None
-    passed: Sequence[Step]
+    passed: Sequence[CommitEffect]
     release: Release
 
 
@@ -122,11 +122,11 @@ def _write_checksum(store: Store, done: Done, checkpoint: WrittenCheckpoint | No
             txn_id=info.txn_id,
         )
     else:
-        summary = _carried_on(store, done, Step.of(done.intent.actions, info))
+        summary = _carried_on(store, done, CommitEffect.of(done.intent.actions, info))
     return summary is not None and checksum.write_summary(store, done.version, summary)
 
 
-def _carried_on(store: Store, done: Done, own: Step) -> Summary | None:
+def _carried_on(store: Store, done: Done, own: CommitEffect) -> Summary | None:
     """The summary, from the version that was read or, failing that, from the one just before."""
     if done.before is None:
         return checksum.first(own)

@@ -40,7 +40,7 @@ from halocline.formats.delta.commit.provenance import CommitDescription, engine_
 from halocline.formats.delta.configuration import commit_rules, identity, in_commit_timestamps, row_tracking
 from halocline.formats.delta.configuration.metadata_rules import check_metadata
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.formats.delta.log.checksum import Step
+from halocline.formats.delta.log.checksum import CommitEffect
 from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot import access
@@ -356,7 +356,7 @@ class _Proposal:
     intent: Intent
     ground: conflicts.Ground
     txn_id: str
-    passed: tuple[Step, ...] = ()
+    passed: tuple[CommitEffect, ...] = ()
 
     def encode(self, version: int) -> bytes:
         return self.intent.encode()
@@ -369,9 +369,9 @@ class _Proposal:
 
     def rebased(self, winner: Winner) -> _Proposal:
         commit = decode_commit(winner.data, winner.path.rpartition("/")[2])
-        theirs = conflicts.Winner(winner.version, commit, winner.modified_ms)
+        theirs = conflicts.WinningCommit(winner.version, commit, winner.modified_ms)
         intent = conflicts.rebased(self.intent, theirs, self.ground)
-        return replace(self, intent=intent, passed=(*self.passed, Step.of(commit.actions, commit.commit_info)))
+        return replace(self, intent=intent, passed=(*self.passed, CommitEffect.of(commit.actions, commit.commit_info)))
 
 
 def _given(snapshot: Snapshot | None) -> Snapshot:

@@ -33,7 +33,7 @@ OPEN_PREFIXES: Final = (
 """Beginnings of keys that Delta defines without listing them all."""
 
 
-class Kind(StrEnum):
+class PropertyKind(StrEnum):
     """What the text of a property stands for."""
 
     FLAG = "true or false"
@@ -57,7 +57,7 @@ class Property:
     """
 
     key: str
-    kind: Kind
+    kind: PropertyKind
     default: str | None = None
     least: int | None = None
     words: tuple[str, ...] = ()
@@ -65,11 +65,11 @@ class Property:
 
 
 def _flags(default: str | None, *names: str) -> list[Property]:
-    return [Property(f"delta.{name}", Kind.FLAG, default) for name in names]
+    return [Property(f"delta.{name}", PropertyKind.FLAG, default) for name in names]
 
 
 def _durations(**defaults: str | None) -> list[Property]:
-    return [Property(f"delta.{name}", Kind.DURATION, default) for name, default in defaults.items()]
+    return [Property(f"delta.{name}", PropertyKind.DURATION, default) for name, default in defaults.items()]
 
 
 _RECORDS: Final = (
@@ -113,24 +113,24 @@ _RECORDS: Final = (
         sampleRetentionDuration="interval 7 days",
         setTransactionRetentionDuration=None,
     ),
-    Property("delta.dropFeatureTruncateHistory.retentionDuration", Kind.DURATION, "interval 24 hours"),
-    Property("delta.checkpointInterval", Kind.COUNT, "10", least=1),
-    Property("delta.columnMapping.maxColumnId", Kind.COUNT, "0", least=0, internal=True),
-    Property("delta.dataSkippingNumIndexedCols", Kind.COUNT, "32", least=-1),
-    Property("delta.dataSkippingStringPrefixLength", Kind.COUNT, "32", least=0),
-    Property("delta.inCommitTimestampEnablementTimestamp", Kind.COUNT, internal=True),
-    Property("delta.inCommitTimestampEnablementVersion", Kind.COUNT, internal=True),
-    Property("delta.randomPrefixLength", Kind.COUNT, "2", least=1),
-    Property("delta.requireCheckpointProtectionBeforeVersion", Kind.COUNT, "0", least=0, internal=True),
-    Property("delta.autoOptimize.autoCompact", Kind.CHOICE, words=("true", "false", "auto", "legacy")),
-    Property("delta.checkpointPolicy", Kind.CHOICE, "classic", words=("classic", "v2")),
-    Property("delta.columnMapping.mode", Kind.CHOICE, "none", words=("none", "name", "id")),
-    Property("delta.isolationLevel", Kind.CHOICE, "Serializable", words=("Serializable", "WriteSerializable")),
-    Property("delta.dataSkippingStatsColumns", Kind.TEXT),
-    Property("delta.parquet.compression.codec", Kind.TEXT),
-    Property("delta.parquet.format.version", Kind.TEXT),
-    Property("delta.targetFileSize", Kind.TEXT),
-    Property("delta.tuneFileSizesForRewrites", Kind.TEXT),
+    Property("delta.dropFeatureTruncateHistory.retentionDuration", PropertyKind.DURATION, "interval 24 hours"),
+    Property("delta.checkpointInterval", PropertyKind.COUNT, "10", least=1),
+    Property("delta.columnMapping.maxColumnId", PropertyKind.COUNT, "0", least=0, internal=True),
+    Property("delta.dataSkippingNumIndexedCols", PropertyKind.COUNT, "32", least=-1),
+    Property("delta.dataSkippingStringPrefixLength", PropertyKind.COUNT, "32", least=0),
+    Property("delta.inCommitTimestampEnablementTimestamp", PropertyKind.COUNT, internal=True),
+    Property("delta.inCommitTimestampEnablementVersion", PropertyKind.COUNT, internal=True),
+    Property("delta.randomPrefixLength", PropertyKind.COUNT, "2", least=1),
+    Property("delta.requireCheckpointProtectionBeforeVersion", PropertyKind.COUNT, "0", least=0, internal=True),
+    Property("delta.autoOptimize.autoCompact", PropertyKind.CHOICE, words=("true", "false", "auto", "legacy")),
+    Property("delta.checkpointPolicy", PropertyKind.CHOICE, "classic", words=("classic", "v2")),
+    Property("delta.columnMapping.mode", PropertyKind.CHOICE, "none", words=("none", "name", "id")),
+    Property("delta.isolationLevel", PropertyKind.CHOICE, "Serializable", words=("Serializable", "WriteSerializable")),
+    Property("delta.dataSkippingStatsColumns", PropertyKind.TEXT),
+    Property("delta.parquet.compression.codec", PropertyKind.TEXT),
+    Property("delta.parquet.format.version", PropertyKind.TEXT),
+    Property("delta.targetFileSize", PropertyKind.TEXT),
+    Property("delta.tuneFileSizesForRewrites", PropertyKind.TEXT),
 )
 
 KNOWN: Final[Mapping[str, Property]] = MappingProxyType({record.key: record for record in _RECORDS})
@@ -252,14 +252,14 @@ def _stored(configuration: Mapping[str, str], key: str) -> str | None:
 
 def _fits(record: Property, text: str) -> bool:
     word = text.strip().lower()
-    if record.kind is Kind.FLAG:
+    if record.kind is PropertyKind.FLAG:
         return word in ("true", "false")
-    if record.kind is Kind.CHOICE:
+    if record.kind is PropertyKind.CHOICE:
         return word in (each.lower() for each in record.words)
-    if record.kind is Kind.TEXT:
+    if record.kind is PropertyKind.TEXT:
         return True
     try:
-        number = int(word) if record.kind is Kind.COUNT else parse_duration_ms(word)
+        number = int(word) if record.kind is PropertyKind.COUNT else parse_duration_ms(word)
     except ValueError:
         return False
     return record.least is None or number >= record.least

@@ -96,7 +96,7 @@ def prepared_for(state: TableState, schema: Struct, *, auto_upgrade: bool, table
 
 
 @dataclass(frozen=True)
-class Proposal:
+class FeatureProposal:
     """What a change would make of a table.
 
     Attributes:
@@ -118,7 +118,7 @@ def propose(
     enable: Sequence[str] = (),
     drop: Sequence[str] = (),
     truncate_history: bool | None = None,
-) -> Proposal:
+) -> FeatureProposal:
     """What switching features on and taking others out would make of a table.
 
     Args:
@@ -134,19 +134,19 @@ def propose(
     """
     metadata = header.table_metadata
     if not enable and not drop:
-        return Proposal(header.version, Terms.of(lenient_protocol(header), metadata))
+        return FeatureProposal(header.version, Terms.of(lenient_protocol(header), metadata))
     protocol = lenient_protocol(header) if header.protocol_action is None else header.protocol
     now = Terms.of(protocol, metadata)
     grown, reasons = _enabled(now, metadata, [find_feature("delta", name) for name in enable])
     if not drop:
-        return Proposal(header.version, now, {AFTER: grown}, reasons)
+        return FeatureProposal(header.version, now, {AFTER: grown}, reasons)
     records = [find_feature("delta", name) for name in drop]
     choices = [protect for protect in (True, False) if truncate_history in (None, not protect)]
     if not any(each.drop is not None and each.drop.barrier for each in records):
         # History stays as it is, so there is one way only; checkpointProtection alone goes with its history.
-        return Proposal(header.version, now, {AFTER: _dropped(grown, records, False)}, reasons)
+        return FeatureProposal(header.version, now, {AFTER: _dropped(grown, records, False)}, reasons)
     names = {True: HISTORY_KEPT, False: HISTORY_TRUNCATED}
-    return Proposal(
+    return FeatureProposal(
         header.version, now, {names[protect]: _dropped(grown, records, protect) for protect in choices}, reasons
     )
 

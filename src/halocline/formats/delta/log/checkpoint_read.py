@@ -35,7 +35,7 @@ from halocline.formats.delta.actions.action import (
     malformed,
 )
 from halocline.formats.delta.log.commits import Header
-from halocline.formats.log.names import Layout
+from halocline.formats.log.names import LogLayout
 from halocline.formats.log.parquet_object import ParquetObject
 from halocline.formats.log.segment import CheckpointFiles
 from halocline.storage.base import Store
@@ -86,7 +86,7 @@ class Checkpoint:
         files: The checkpoint's files, from `find_segment`.
     """
 
-    def __init__(self, store: Store, layout: Layout, files: CheckpointFiles) -> None:
+    def __init__(self, store: Store, layout: LogLayout, files: CheckpointFiles) -> None:
         self._store = store
         self._layout = layout
         self.files = files

@@ -83,7 +83,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Step:
+class CommitEffect:
     """What one commit does to a summary.
 
     Attributes:
@@ -103,10 +103,10 @@ class Step:
     info: CommitInfo | None = None
 
     @staticmethod
-    def of(actions: Iterable[Action], info: CommitInfo | None) -> Step:
+    def of(actions: Iterable[Action], info: CommitInfo | None) -> CommitEffect:
         """The step of a commit."""
         held = tuple(actions)
-        return Step(
+        return CommitEffect(
             Movement.of(held, None if info is None else info.operation),
             next((each for each in held if isinstance(each, ProtocolAction)), None),
             next((each for each in held if isinstance(each, Metadata)), None),
@@ -116,7 +116,7 @@ class Step:
         )
 
 
-def first(step: Step) -> Summary | None:
+def first(step: CommitEffect) -> Summary | None:
     """The summary of a table's first version; None if it cannot be told."""
     tally = Tally().after(step.movement)
     if tally is None or step.protocol is None or step.metadata is None:
@@ -124,7 +124,7 @@ def first(step: Step) -> Summary | None:
     return _with_lists(Summary(tally, step.protocol, step.metadata, {}, {}), step)
 
 
-def after(summary: Summary, step: Step) -> Summary | None:
+def after(summary: Summary, step: CommitEffect) -> Summary | None:
     """The summary of the next version; None if it cannot be told from this one."""
     tally = summary.tally.after(step.movement)
     if tally is None:
@@ -195,7 +195,7 @@ def path_of(version: int) -> str:
     return f"{DELTA.prefix(version)}.crc"
 
 
-def _with_lists(summary: Summary, step: Step) -> Summary:
+def _with_lists(summary: Summary, step: CommitEffect) -> Summary:
     txns = summary.txns
     if txns is not None:
         txns = {**txns, **{each.app_id: each for each in step.txns}}

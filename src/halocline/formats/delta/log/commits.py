@@ -36,7 +36,7 @@ from halocline.formats.delta.actions.action import (
     malformed,
 )
 from halocline.formats.delta.actions.locations import Locations
-from halocline.formats.log.names import FileKind, LogFile
+from halocline.formats.log.names import FileKind, LogEntry
 from halocline.storage.base import Store
 
 Key: TypeAlias = str | tuple[str, str]
@@ -112,12 +112,12 @@ class Tail:
         files: The commits and compactions, oldest first.
     """
 
-    def __init__(self, store: Store, files: Iterable[LogFile]) -> None:
+    def __init__(self, store: Store, files: Iterable[LogEntry]) -> None:
         self._store = store
         self._files = tuple(reversed(tuple(files)))
         self._kept: list[bytes] | None = [] if sum(file.size for file in self._files) <= _KEPT else None
 
-    def _contents(self) -> Iterator[tuple[LogFile, bytes]]:
+    def _contents(self) -> Iterator[tuple[LogEntry, bytes]]:
         if self._kept is not None and len(self._kept) == len(self._files):
             yield from zip(self._files, self._kept, strict=True)
             return
@@ -193,7 +193,7 @@ class _Replay:
     unknown: Counter[str] = field(default_factory=Counter)
     adds: list[tuple[str, Add]] = field(default_factory=list)
 
-    def read(self, file: LogFile, data: bytes) -> None:
+    def read(self, file: LogEntry, data: bytes) -> None:
         lines = decode_lines(data, file.name)
         if not lines and file.kind is FileKind.COMMIT:
             raise malformed(file.name, "is empty")

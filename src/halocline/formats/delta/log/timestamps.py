@@ -20,7 +20,7 @@ from msgspec import Raw
 from halocline.errors import NotFoundError
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, decode_commit_info, decode_lines, malformed
 from halocline.formats.delta.configuration import in_commit_timestamps, properties
-from halocline.formats.log.names import FileKind, LogFile
+from halocline.formats.log.names import FileKind, LogEntry
 from halocline.formats.log.segment import readable_versions
 from halocline.storage.base import Store
 
@@ -51,14 +51,14 @@ def commit_info_in(data: bytes, name: str) -> CommitInfo | None:
     return None if found is None else decode_commit_info(found, name)
 
 
-def increasing(commits: Sequence[LogFile]) -> dict[int, int]:
+def increasing(commits: Sequence[LogEntry]) -> dict[int, int]:
     """The time of each version by the times of the files, made to increase.
 
     Args:
         commits: Commit files, oldest first.
 
     Example:
-        >>> files = [LogFile(f"{v}", FileKind.COMMIT, v, v, 0, 0, 1, ms) for v, ms in enumerate((5, 3, 9))]
+        >>> files = [LogEntry(f"{v}", FileKind.COMMIT, v, v, 0, 0, 1, ms) for v, ms in enumerate((5, 3, 9))]
         >>> increasing(files)
         {0: 5, 1: 6, 2: 9}
     """
@@ -82,10 +82,10 @@ class CommitClock:
 
     store: Store
     metadata: Metadata
-    files: Sequence[LogFile]
+    files: Sequence[LogEntry]
 
     @property
-    def commits(self) -> list[LogFile]:
+    def commits(self) -> list[LogEntry]:
         """The commits that can be read as versions, oldest first."""
         readable = readable_versions(self.files)
         return [file for file in self.files if file.kind is FileKind.COMMIT and file.version in readable]
@@ -118,7 +118,7 @@ class CommitClock:
         times = increasing(plain)
         return _newest_not_after(times, timestamp_ms, bounded_above=not own)
 
-    def _search_own(self, commits: Sequence[LogFile], timestamp_ms: int) -> int:
+    def _search_own(self, commits: Sequence[LogEntry], timestamp_ms: int) -> int:
         low, high = 0, len(commits) - 1
         first, last = self.own_time(commits[low]), self.own_time(commits[high])
         times = {commits[low].version: first, commits[high].version: last}
@@ -129,7 +129,7 @@ class CommitClock:
             low, high = (middle, high) if self.own_time(commits[middle]) <= timestamp_ms else (low, middle - 1)
         return commits[low].version
 
-    def own_time(self, commit: LogFile) -> int:
+    def own_time(self, commit: LogEntry) -> int:
         """The in-commit timestamp of a version.
 
         Raises:

@@ -29,7 +29,12 @@ from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, i
 from halocline.formats.delta.features.usage import in_action, in_metadata, uses_always
 from halocline.formats.delta.log.header import TableHeader
 from halocline.formats.delta.snapshot.inspection import lenient_protocol
-from halocline.formats.delta.snapshot.protocol_history import REPAIR_PROTOCOL, REPLACES_TABLE, ProtocolHistory, Step
+from halocline.formats.delta.snapshot.protocol_history import (
+    REPAIR_PROTOCOL,
+    REPLACES_TABLE,
+    ProtocolHistory,
+    ProtocolStep,
+)
 from halocline.schema.visitor import walk
 
 HURTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -234,7 +239,7 @@ def _unasked(
         yield Problem("UNASKED_FEATURE", what, Repair(removes=frozenset({name})))
 
 
-def _came_along(name: str, before: Step, after: Step) -> bool:
+def _came_along(name: str, before: ProtocolStep, after: ProtocolStep) -> bool:
     """Whether a feature came in with another one that was asked for, without being named or needed itself."""
     gained = after.protocol.features - before.protocol.features
     needed = {required for each in gained for required in feature("delta", each).requires}

@@ -13,7 +13,7 @@ from typing import Any
 from halocline.formats.delta.actions.action import CommitInfo
 from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in, increasing, text_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.formats.log.names import DELTA, FileKind, LogFile
+from halocline.formats.log.names import DELTA, FileKind, LogEntry
 from halocline.formats.log.segment import list_files
 
 
@@ -79,11 +79,11 @@ def history(snapshot: Snapshot, limit: int | None = None) -> list[HistoryEntry]:
     ]
 
 
-def _infos(snapshot: Snapshot, commits: Sequence[LogFile]) -> list[CommitInfo | None]:
+def _infos(snapshot: Snapshot, commits: Sequence[LogEntry]) -> list[CommitInfo | None]:
     contents = snapshot.store.get_many(commit.path for commit in commits)
     return [commit_info_in(data, commit.name) for commit, data in zip(commits, contents, strict=True)]
 
 
-def _time(commit: LogFile, info: CommitInfo | None, by_file: dict[int, int], since: tuple[int, int] | None) -> int:
+def _time(commit: LogEntry, info: CommitInfo | None, by_file: dict[int, int], since: tuple[int, int] | None) -> int:
     own = None if info is None else info.in_commit_timestamp
     return own if own is not None and since is not None and commit.version >= since[0] else by_file[commit.version]

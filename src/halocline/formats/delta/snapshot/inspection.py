@@ -27,7 +27,7 @@ from halocline.formats.delta.log.header import TableHeader, read_header
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot.detail import checksum_finding
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.formats.log.names import DELTA, FileKind, LogFile
+from halocline.formats.log.names import DELTA, FileKind, LogEntry
 from halocline.formats.log.segment import list_files
 from halocline.storage.base import Store
 
@@ -203,7 +203,7 @@ def writers(store: Store) -> Writers:
     return Writers(tuple(busiest_first), unnamed)
 
 
-def provenances(store: Store, files: Sequence[LogFile]) -> Iterator[tuple[LogFile, CommitInfo | None]]:
+def provenances(store: Store, files: Sequence[LogEntry]) -> Iterator[tuple[LogEntry, CommitInfo | None]]:
     """Every commit among the files with its provenance, oldest first.
 
     Raises:
@@ -213,7 +213,7 @@ def provenances(store: Store, files: Sequence[LogFile]) -> Iterator[tuple[LogFil
         yield commit, commit_info_in(data, commit.name)
 
 
-def commit_bytes(store: Store, files: Sequence[LogFile]) -> Iterator[tuple[LogFile, bytes]]:
+def commit_bytes(store: Store, files: Sequence[LogEntry]) -> Iterator[tuple[LogEntry, bytes]]:
     """Every commit among the files with what it holds, oldest first; those that cleanup has just taken are left out."""
     commits = [file for file in files if file.kind is FileKind.COMMIT]
     done = 0
@@ -230,7 +230,7 @@ def commit_bytes(store: Store, files: Sequence[LogFile]) -> Iterator[tuple[LogFi
             yield commit, data
 
 
-def time_of(commit: LogFile, info: CommitInfo | None) -> int:
+def time_of(commit: LogEntry, info: CommitInfo | None) -> int:
     """When a commit was made: by its own word, or by its file."""
     told = None if info is None else (info.in_commit_timestamp or info.timestamp)
     return commit.modified_ms if told is None else told

@@ -21,7 +21,7 @@ from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import Action, Commit, Metadata, ProtocolAction, decode_commit
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
 from halocline.formats.delta.snapshot.inspection import commit_bytes
-from halocline.formats.log.names import DELTA, FileKind, LogFile
+from halocline.formats.log.names import DELTA, FileKind, LogEntry
 from halocline.formats.log.segment import complete_checkpoints, list_files
 from halocline.storage.base import Store
 
@@ -43,7 +43,7 @@ REPLACES_TABLE: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Step:
+class ProtocolStep:
     """A commit, or the checkpoint that the log begins with, that holds a protocol.
 
     Attributes:
@@ -89,7 +89,7 @@ class ProtocolHistory:
         is_whole: Whether the log goes back to version 0.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ProtocolStep, ...]
     begins_at: int
     is_whole: bool
 
@@ -99,7 +99,7 @@ class ProtocolHistory:
 
         Example:
             >>> first, second = Protocol.delta(1, 2), Protocol.delta(1, 7, None, ["changeDataFeed"])
-            >>> history = ProtocolHistory((Step(0, first, None), Step(1, second, None)), 0, True)
+            >>> history = ProtocolHistory((ProtocolStep(0, first, None), ProtocolStep(1, second, None)), 0, True)
             >>> sorted(history.expected - second.features)
             ['appendOnly', 'invariants']
         """
@@ -108,7 +108,7 @@ class ProtocolHistory:
             names = _after(names, step)
         return names
 
-    def lost(self) -> Iterator[tuple[Step, Step, frozenset[str]]]:
+    def lost(self) -> Iterator[tuple[ProtocolStep, ProtocolStep, frozenset[str]]]:
         """Each step that lost features, the step before it, and what got lost and never came back."""
         missing = self.expected - self.steps[-1].protocol.features if self.steps else frozenset()
         for before, after in zip(self.steps, self.steps[1:], strict=False):
@@ -116,7 +116,7 @@ class ProtocolHistory:
             if gone:
                 yield before, after, gone
 
-    def added(self, feature: str) -> tuple[Step, Step] | None:
+    def added(self, feature: str) -> tuple[ProtocolStep, ProtocolStep] | None:
         """The last step that brought the feature in, after the step before it; None if the log does not tell."""
         pairs = list(zip(self.steps, self.steps[1:], strict=False))
         for before, after in reversed(pairs):
@@ -124,7 +124,7 @@ class ProtocolHistory:
                 return before, after
         return None
 
-    def dropped(self, feature: str) -> Step | None:
+    def dropped(self, feature: str) -> ProtocolStep | None:
         """The last step that dropped the feature and said so; None if the log does not tell."""
         return next((step for step in reversed(self.steps) if step.dropped == feature), None)
 
@@ -138,7 +138,7 @@ def read_protocol_history(store: Store) -> ProtocolHistory:
     files = list_files(store, DELTA)
     commits = [file for file in files if file.kind is FileKind.COMMIT]
     first = commits[0].version if commits else 0
-    steps: list[Step] = []
+    steps: list[ProtocolStep] = []
     base = _base(store, files)
     metadata: Metadata | None = None
     if base is not None:
@@ -161,7 +161,7 @@ def actions_since(store: Store, version: int) -> Iterator[Action]:
         yield from decode_commit(data, file.name).actions
 
 
-def _base(store: Store, files: list[LogFile]) -> Step | None:
+def _base(store: Store, files: list[LogEntry]) -> ProtocolStep | None:
     """What the oldest checkpoint says, where the log does not go back to the beginning."""
     if any(file.kind is FileKind.COMMIT and file.version == 0 for file in files):
         return None
@@ -171,15 +171,15 @@ def _base(store: Store, files: list[LogFile]) -> Step | None:
         except (MalformedError, NotFoundError):
             continue
         if header.protocol is not None:
-            return Step(checkpoint.version, _lenient(header.protocol), header.metadata)
+            return ProtocolStep(checkpoint.version, _lenient(header.protocol), header.metadata)
     return None
 
 
-def _step(version: int, commit: Commit, action: ProtocolAction, metadata: Metadata | None) -> Step:
+def _step(version: int, commit: Commit, action: ProtocolAction, metadata: Metadata | None) -> ProtocolStep:
     values = {} if commit.commit_info is None else commit.commit_info.values
     operation, engine = values.get("operation"), values.get("engineInfo")
     parameters = values.get("operationParameters")
-    return Step(
+    return ProtocolStep(
         version,
         _lenient(action),
         metadata,
@@ -193,7 +193,7 @@ def _lenient(action: ProtocolAction) -> Protocol:
     return Protocol.read_leniently(msgspec.to_builtins(action))[0]
 
 
-def _after(names: frozenset[str], step: Step) -> frozenset[str]:
+def _after(names: frozenset[str], step: ProtocolStep) -> frozenset[str]:
     if step.operation in REPLACES_TABLE or step.operation == REPAIR_PROTOCOL:
         return step.protocol.features
     return (names - {step.dropped}) | step.protocol.features

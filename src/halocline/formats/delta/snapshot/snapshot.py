@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from halocline._version import __version__
 from halocline.compat.agreement import disagreements
-from halocline.compat.features import Kind, feature
+from halocline.compat.features import FeatureKind, feature
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.errors import InputError, MalformedError
@@ -260,7 +260,9 @@ def _columns_behind_gate(header: TableHeader, protocol: Protocol, release: Relea
     metadata = header.metadata
     access.check_access(release, protocol, metadata, operation, header.root)
     for finding in disagreements(protocol, header.table_metadata):
-        concerns = operation.startswith("write") or feature(protocol.format, finding.feature).kind is Kind.READER_WRITER
+        concerns = (
+            operation.startswith("write") or feature(protocol.format, finding.feature).kind is FeatureKind.READER_WRITER
+        )
         if finding.code == "ENABLED_NOT_SUPPORTED" and finding.fatal and concerns:
             raise _contradiction(header, protocol, str(finding))
     mode = mode_of(metadata.configuration)

@@ -12,7 +12,7 @@ from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log import checksum
-from halocline.formats.delta.log.checksum import Step, decode_summary, path_of, read_summary
+from halocline.formats.delta.log.checksum import CommitEffect, decode_summary, path_of, read_summary
 from halocline.formats.delta.log.table_size import BOUNDARIES, Movement, Tally, bin_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
@@ -196,6 +196,6 @@ def test_tally_that_would_fall_below_nothing_is_refused():
 
 
 def test_first_version_needs_protocol_and_metadata():
-    assert checksum.first(Step.of([add("a")], None)) is None
+    assert checksum.first(CommitEffect.of([add("a")], None)) is None
     both = [ProtocolAction(1, 2), metadata(columns=schema(field("id", "long"))), Add("a", {}, 7, 1, True)]
-    assert checksum.first(Step.of(both, None)).tally.bytes == 7
+    assert checksum.first(CommitEffect.of(both, None)).tally.bytes == 7
