@@ -33,7 +33,7 @@ from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.greeting import Greeter
 from halocline.fleet.server.service import FleetService, RejectedError
-from halocline.fleet.store.codec import KINDS, decode
+from halocline.fleet.store.codec import decode
 from halocline.fleet.wire import calls
 from halocline.fleet.wire.calls import CHUNK, Call, LadderLevel
 from halocline.fleet.wire.messages import bounded
@@ -227,16 +227,12 @@ def backup(document: bytes) -> list[RecordChange]:
                 sides={"known": "format 1"},
                 next_step="Import it with the release that wrote it, or a later one.",
             )
-        records = [(each["kind"], each["key"], each["value"]) for each in found["records"]]
+        records = [(str(each["kind"]), each["key"], each["value"]) for each in found["records"]]
     except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise MalformedError(
             "this is no export of a fleet", next_step="Make one with: halocline fleet export"
         ) from error
-    return [
-        decode(kind, msgspec.json.encode({"key": key, "value": value}).decode())
-        for kind, key, value in records
-        if kind in KINDS
-    ]
+    return [decode(kind, msgspec.json.encode({"key": key, "value": value}).decode()) for kind, key, value in records]
 
 
 def _newest_incarnations(changes: Iterable[RecordChange], known: Any) -> list[RecordChange]:

@@ -54,8 +54,8 @@ class RejectedError(Exception):
         self.rejection = rejection
 
 
-Told = Callable[[tuple[Effect, ...] | None], None]
-"""What is to happen with the effects of an event; None if it could not be decided here."""
+OnDecided = Callable[[tuple[Effect, ...] | None], None]
+"""Called with the effects of an event; with None if it could not be decided here."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class FleetService:
         self._tokens: Tokens | None = None
         self._queue: asyncio.Queue[_Item] = asyncio.Queue()
         self._turn = asyncio.Lock()
-        self._beats: list[tuple[Heartbeat, Told]] = []
+        self._beats: list[tuple[Heartbeat, OnDecided]] = []
         self._sightings: list[Sighting] = []
         self._store_thread = ThreadPoolExecutor(1, thread_name_prefix="halocline-store")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="halocline-read")
@@ -199,22 +199,22 @@ class FleetService:
             raise self.elsewhere()
         return await self._enqueue(cause)
 
-    def beat(self, heartbeat: Heartbeat, told: Told) -> None:
-        """Takes up a heartbeat together with others that arrive in the same moment; `told` hears what followed."""
+    def beat(self, heartbeat: Heartbeat, on_decided: OnDecided) -> None:
+        """Takes up a heartbeat with others that arrive in the same moment; `on_decided` gets what followed."""
         if not self._beats:
             asyncio.get_running_loop().call_later(_GATHER_S, self._answer_beats)
-        self._beats.append((heartbeat, told))
+        self._beats.append((heartbeat, on_decided))
 
     def _answer_beats(self) -> None:
         beats, self._beats = self._beats, []
         effects = self._at_once([beat for beat, _ in beats])
-        for number, (beat, told) in enumerate(beats):
+        for number, (beat, on_decided) in enumerate(beats):
             if effects is None:
                 # Something durable has changed, or a transaction is running: in the queue with everything else.
-                self._queue.put_nowait(_Item(beat, (), lambda found, _, told=told: told(found)))  # type: ignore[misc]
+                self._queue.put_nowait(_Item(beat, (), lambda found, _, call=on_decided: call(found)))  # type: ignore[misc]
             else:
                 found = effects[number]
-                told(None if isinstance(found, HaloclineError) else found)
+                on_decided(None if isinstance(found, HaloclineError) else found)
 
     def _at_once(self, causes: Sequence[Cause]) -> tuple[tuple[Effect, ...] | HaloclineError, ...] | None:
         """Decides events that change nothing durable, if nothing is in their way; otherwise None."""

@@ -1,4 +1,13 @@
-"""Where the durable truth of a fleet lives: a SQLite file by default, PostgreSQL for several coordinators."""
+"""Where the durable truth of a fleet lives: a SQLite file by default, PostgreSQL for several coordinators.
+
+A *record* is one part of the fleet: a member, a ladder, a hold. One coordinator at a time holds the *lease* on a store
+under an *epoch*; a *sighting* is a handshake that is remembered.
+
+Promise: a write of an older epoch than the newest changes nothing, and what was acknowledged survives a crash.
+
+Limit: heartbeats are not stored, so a coordinator that takes over gives every member a full lease. A SQLite file serves
+one process on one machine.
+"""
 
 from __future__ import annotations
 

@@ -201,6 +201,8 @@ def test_an_export_can_be_imported_into_another_fleet_but_not_while_members_act(
         b'{"format": 1, "records": [{"kind": "members"}]}',
         b'{"format": 1, "records": [{"kind": "members", "key": ["x", 1], "value": {}}]}',
         b'{"format": 1, "records": [{"kind": "holds", "key": "x", "value": 3}]}',
+        b'{"format": 1, "records": [{"kind": "wishes", "key": "x", "value": 3}]}',
+        b'{"format": 1, "records": [{"kind": 7, "key": "x", "value": 3}]}',
     ],
 )
 def test_what_is_no_export_is_malformed_and_changes_nothing(document):
