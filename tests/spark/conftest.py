@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
+from tests.support import columns
+
+from halocline.schema import Field, Map, Struct
 
 
 class Lake:
@@ -61,7 +64,7 @@ class Lake:
         }
         return pa.Table.from_pylist(self.rows, pa.schema(schema))
 
-    def scan(self, spark: Any, schema: Mapping[str, Any], **arguments: Any) -> Any:
+    def scan(self, spark: Any, schema: Struct, **arguments: Any) -> Any:
         from halocline.spark.scan.scan import scan
 
         arguments = {"table_url": str(self.root), "deleted": self.deleted, **arguments}
@@ -73,34 +76,31 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "table")
 
 
-def _field(name: str, type: Any, metadata: Mapping[str, Any] | None = None, nullable: bool = True) -> dict[str, Any]:
-    return {"name": name, "type": type, "nullable": nullable, "metadata": dict(metadata or {})}
+def _field(name: str, type: Any, metadata: Mapping[str, Any] | None = None, nullable: bool = True) -> Field:
+    return columns.field(name, type, nullable, metadata)
 
 
-def _struct(*fields: Any, **named: Any) -> dict[str, Any]:
-    return {"type": "struct", "fields": [*fields, *(_field(name, type) for name, type in named.items())]}
+def _struct(*fields: Field, **named: Any) -> Struct:
+    return columns.schema(*fields, *(_field(name, type) for name, type in named.items()))
 
 
-def _mapped(name: str, type: Any, physical: str, identity: int) -> dict[str, Any]:
+def _mapped(name: str, type: Any, physical: str, identity: int) -> Field:
     return _field(name, type, {"delta.columnMapping.physicalName": physical, "delta.columnMapping.id": identity})
 
 
 @pytest.fixture(scope="session")
 def types() -> Any:
-    """Builders for schemas as a log spells them."""
+    """Builders for schemas."""
 
     class Types:
         field = staticmethod(_field)
         struct = staticmethod(_struct)
         mapped = staticmethod(_mapped)
+        array = staticmethod(columns.array)
 
         @staticmethod
-        def array(element: Any) -> dict[str, Any]:
-            return {"type": "array", "elementType": element, "containsNull": True}
-
-        @staticmethod
-        def map(key: Any, value: Any) -> dict[str, Any]:
-            return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        def map(key: Any, value: Any) -> Map:
+            return Map(columns.of_type(key), columns.of_type(value))
 
     return Types
 

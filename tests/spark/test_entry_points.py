@@ -19,12 +19,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from tests.support.columns import field
 
 from halocline.cli.main import app, run
 from halocline.delta.tables import DeltaTable
 from halocline.errors import HaloclineError
 from halocline.formats.delta.actions.action import CommitInfo, ProtocolAction, encode_commit
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.table import DeltaLakeTable, Table

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from halocline.delta.builders import DeltaMergeBuilder, DeltaOptimizeBuilder
 from halocline.errors import UnsupportedError
+from halocline.schema.types import Field
+from halocline.spark.types import input_schema
 from halocline.table.delta.clauses import TARGET_ALIAS
 from halocline.table.delta.new_table import Identity, column
 from halocline.table.delta.table import DeltaLakeTable
@@ -276,7 +278,7 @@ class DeltaTableBuilder:
     spark: SparkSession
     how: str
     place: str | None = None
-    columns: tuple[Mapping[str, Any], ...] = ()
+    columns: tuple[Field, ...] = ()
     partitions: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
@@ -362,14 +364,8 @@ def _path(identifier: str) -> str:
     return text
 
 
-def _columns(schema: Any) -> list[Any]:
-    if isinstance(schema, str):
-        from pyspark.sql.types import StructType
-
-        schema = StructType.fromDDL(schema)
-    if hasattr(schema, "fields"):
-        return [field.jsonValue() for field in schema.fields]
-    return [each.jsonValue() if hasattr(each, "jsonValue") else each for each in schema]
+def _columns(schema: Any) -> Sequence[Field]:
+    return input_schema.declared(schema, keep_lengths=True).fields
 
 
 def _flat(names: Sequence[str | Sequence[str]]) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
 
 from halocline.errors import UnsupportedError
-from halocline.schema.types import Array, DataType, Map, Primitive, Struct, decimal_of
+from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, decimal_of
 from halocline.schema.visitor import Visitor
 
 PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
@@ -39,11 +39,31 @@ def arrow_type(type: DataType) -> pa.DataType:
         >>> arrow_type(Array(Primitive("timestamp")))
         ListType(list<element: timestamp[us, tz=UTC]>)
     """
-    return _ARROW_TYPE.visit(type, None)
+    return _PLAIN.visit(type, None)
 
 
-class _ArrowType(Visitor[None, pa.DataType]):
+def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
+    """The Arrow schema of some columns.
+
+    Raises:
+        UnsupportedError: Arrow has no type for one of them.
+    """
+    return _PLAIN.schema(fields)
+
+
+class ArrowTypes(Visitor[None, pa.DataType]):
+    """Makes Arrow types; a subclass may name or annotate fields otherwise."""
+
+    def schema(self, fields: Iterable[Field]) -> pa.Schema:
+        """The Arrow schema of some columns."""
+        return pa.schema([self.field(each) for each in fields])
+
+    def field(self, field: Field) -> pa.Field:
+        """The Arrow field of a field."""
+        return pa.field(field.name, self.visit(field.type, None))
+
     def primitive(self, type: Primitive, context: None) -> pa.DataType:
+        """See `Visitor.primitive`."""
         digits = decimal_of(type)
         found = PRIMITIVES.get(type.name) if digits is None else pa.decimal128(*digits)
         if found is None:
@@ -55,13 +75,16 @@ class _ArrowType(Visitor[None, pa.DataType]):
         return found
 
     def struct(self, type: Struct, context: None) -> pa.DataType:
-        return pa.struct([pa.field(each.name, self.visit(each.type, None)) for each in type.fields])
+        """See `Visitor.struct`."""
+        return pa.struct([self.field(each) for each in type.fields])
 
     def array(self, type: Array, context: None) -> pa.DataType:
+        """See `Visitor.array`."""
         return pa.list_(pa.field("element", self.visit(type.element, None)))
 
     def map(self, type: Map, context: None) -> pa.DataType:
+        """See `Visitor.map`."""
         return pa.map_(self.visit(type.key, None), self.visit(type.value, None))
 
 
-_ARROW_TYPE: Final = _ArrowType()
+_PLAIN: Final = ArrowTypes()

@@ -10,6 +10,9 @@ from typing import Final
 
 from halocline.schema.types import Field
 
+FEATURE: Final = "allowColumnDefaults"
+"""The feature's name in a protocol of Delta."""
+
 _CURRENT: Final = "CURRENT_DEFAULT"
 _EXISTS: Final = "EXISTS_DEFAULT"
 ANNOTATIONS: Final = frozenset({_CURRENT, _EXISTS})
@@ -26,6 +29,11 @@ def default_of(field: Field) -> str | None:
     """
     default = field.metadata.get(_CURRENT)
     return None if default is None else str(default)
+
+
+def without_existing(field: Field) -> Field:
+    """The field without what rows have that are older than it; only the table that it came from has such rows."""
+    return field.without([_EXISTS])
 
 
 def with_default(field: Field, expression: str | None) -> Field:

@@ -9,10 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from halocline.errors import MalformedError
-from halocline.schema.types import DEEPEST, EMPTY, Array, DataType, Field, FrozenMapping, Map, Opaque, Primitive, Struct
+from halocline.schema.types import (
+    DEEPEST,
+    EMPTY,
+    Array,
+    DataType,
+    Field,
+    FrozenMapping,
+    Map,
+    Opaque,
+    Path,
+    Primitive,
+    Struct,
+)
+from halocline.schema.visitor import map_types
 
 _FIELD: Final = Field("", Primitive("void")).order
 _STRUCT: Final = Struct().order
@@ -58,6 +71,15 @@ def struct_from_json(content: Mapping[str, Any]) -> Struct:
     return _struct(content, 1)
 
 
+def field_from_json(content: Mapping[str, Any]) -> Field:
+    """The field that a JSON object stands for.
+
+    Raises:
+        MalformedError: It stands for none.
+    """
+    return struct_from_json({"fields": [content]}).fields[0]
+
+
 def type_from_json(content: Any) -> DataType:
     """The type that a JSON value stands for.
 
@@ -90,7 +112,29 @@ def to_json(type: DataType) -> Any:
             said = {"type": "map", "keyType": to_json(type.key), "valueType": to_json(type.value)}
             return _ordered(type, said | {"valueContainsNull": type.value_contains_null})
         case Opaque():
-            return _thawed(type.content)
+            return thawed(type.content)
+
+
+def in_delta_order(schema: Struct) -> Struct:
+    """The schema as if Delta had written its JSON: keys in Delta's order, and none that Delta does not know.
+
+    Example:
+        >>> content = {"fields": [{"type": "long", "name": "id"}], "type": "struct"}
+        >>> dump(in_delta_order(struct_from_json(content)))
+        '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+    """
+
+    def ordered(_: Path, type: DataType) -> DataType:
+        match type:
+            case Struct():
+                return Struct([Field(each.name, each.type, each.nullable, each.metadata) for each in type.fields])
+            case Array():
+                return Array(type.element, type.contains_null)
+            case Map():
+                return Map(type.key, type.value, type.value_contains_null)
+        return type
+
+    return cast(Struct, map_types(schema, ordered))
 
 
 def malformed(message: str, found: object) -> MalformedError:
@@ -157,19 +201,20 @@ def _rest(content: Mapping[str, Any], known: tuple[str, ...]) -> tuple[FrozenMap
 
 def _field_to_json(field: Field) -> dict[str, Any]:
     said = {"name": field.name, "type": to_json(field.type), "nullable": field.nullable}
-    return _ordered(field, said | {"metadata": _thawed(field.metadata)})
+    return _ordered(field, said | {"metadata": thawed(field.metadata)})
 
 
 def _ordered(owner: Field | Struct | Array | Map, said: dict[str, Any]) -> dict[str, Any]:
     if not owner.extra and owner.order == tuple(said):
         return said
-    everything = said | _thawed(owner.extra)
+    everything = said | thawed(owner.extra)
     # A key that the JSON left out says what is the default, and is left out again while that holds.
     late = [key for key in everything if key not in owner.order and everything[key] not in (True, {})]
     return {key: everything[key] for key in (*owner.order, *late) if key in everything}
 
 
-def _thawed(value: Any) -> Any:
+def thawed(value: Any) -> Any:
+    """A value of metadata as JSON has it, free to be changed."""
     if isinstance(value, Mapping):
-        return {key: _thawed(each) for key, each in value.items()}
-    return [_thawed(each) for each in value] if isinstance(value, tuple) else value
+        return {key: thawed(each) for key, each in value.items()}
+    return [thawed(each) for each in value] if isinstance(value, tuple) else value

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
 from halocline.errors import InputError, MalformedError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Path: TypeAlias = tuple[str, ...]
 """The steps from the top of a schema to a field."""
@@ -76,7 +79,7 @@ class FrozenMapping(Mapping[str, Any]):
 EMPTY: Final = FrozenMapping({})
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Primitive:
     """A type without types inside it, known or not.
 
@@ -92,9 +95,17 @@ class Primitive:
         ((10, 2), True)
     """
 
-    text: str = field(compare=False)
+    text: str
     name: str = field(init=False)
     parameters: tuple[int | str, ...] = field(init=False)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Primitive):
+            return self.name == other.name and self.parameters == other.parameters
+        return _unequal(other)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.parameters))
 
     def __post_init__(self) -> None:
         name, parameters = _parts(self.text)
@@ -168,7 +179,7 @@ class _Composite:
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Composite):
-            return NotImplemented
+            return _unequal(other)
         pending: list[tuple[Any, Any]] = [(self, other)]
         while pending:
             one, another = pending.pop()
@@ -186,6 +197,11 @@ class _Composite:
 
     def __str__(self) -> str:
         return _printed(cast("DataType | Field", self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Made anew in the other process, where texts have other hashes.
+        made_of = fields(cast("DataclassInstance", self))
+        return type(self), tuple(getattr(self, each.name) for each in made_of if each.init)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -437,6 +453,13 @@ def parts(type: DataType) -> tuple[tuple[str, DataType], ...]:
         case Map():
             return ("key", type.key), ("value", type.value)
     return ()
+
+
+def _unequal(other: object) -> bool:
+    if isinstance(other, str):
+        # Never equal, and always a mistake that would pass unnoticed.
+        raise TypeError(f"a type is not compared with the text {other!r}: compare its name")
+    return False
 
 
 def _everything(node: Field | DataType) -> Iterator[Field | DataType]:

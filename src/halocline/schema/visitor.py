@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar, assert_never, cast
 
 from halocline.schema.types import Array, DataType, Field, Map, Opaque, Path, Primitive, Struct, parts
 
@@ -86,6 +86,22 @@ def map_types(type: DataType, change: Callable[[Path, DataType], DataType], path
     return change(path, with_parts(type, *(map_types(part, change, (*path, step)) for step, part in parts(type))))
 
 
+def nullable(schema: Struct) -> Struct:
+    """The schema with nulls allowed everywhere.
+
+    Example:
+        >>> from halocline.schema.types import Array, Field, Primitive, Struct
+        >>> print(nullable(Struct([Field("a", Array(Primitive("long"), contains_null=False), nullable=False)])))
+        struct<a: array<long>>
+    """
+    return cast(Struct, map_types(schema, lambda _, type: _loosened(type)))
+
+
+def without_metadata(schema: Struct) -> Struct:
+    """The schema without anything noted in the metadata of its fields."""
+    return map_fields(schema, lambda _, field: replace(field, metadata={}) if field.metadata else field)
+
+
 def with_type(field: Field, type: DataType) -> Field:
     """The field with another type; itself if it has that very one."""
     return field if field.type is type else replace(field, type=type)
@@ -147,6 +163,8 @@ class Visitor(ABC, Generic[C, R]):
                 return self.map(type, context)
             case Opaque():
                 return self.opaque(type, context)
+            case _:
+                assert_never(type)
 
     @abstractmethod
     def primitive(self, type: Primitive, context: C) -> R:
@@ -167,6 +185,17 @@ class Visitor(ABC, Generic[C, R]):
     def opaque(self, type: Opaque, context: C) -> R:
         """The result for a type that this release does not know: what a primitive of its name gets."""
         return self.primitive(Primitive(type.name), context)
+
+
+def _loosened(type: DataType) -> DataType:
+    match type:
+        case Struct():
+            return _with_fields(type, [each if each.nullable else replace(each, nullable=True) for each in type.fields])
+        case Array(contains_null=False):
+            return replace(type, contains_null=True)
+        case Map(value_contains_null=False):
+            return replace(type, value_contains_null=True)
+    return type
 
 
 def _mapped_fields(type: DataType, change: Callable[[Path, Field], Field | None], path: Path) -> DataType:

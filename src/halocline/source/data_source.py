@@ -36,7 +36,7 @@ from halocline.source.writer import RowSink, Written
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
 from halocline.spark.session.session import remembered
 from halocline.spark.session.settings import Settings
-from halocline.spark.types.columns import spark_schema
+from halocline.spark.types.columns import spark_schema, struct_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ class HaloclineSource(DataSource):
         end = _end(self._asked)
         self._version = end.version
         shown = shown_schema(_column_source(self._asked, end), changes=self._asked.change_feed)
-        return cast(StructType, spark_schema(shown["fields"]))
+        return cast(StructType, spark_schema(shown.fields))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the rows of one version, or the changes of several."""
@@ -99,7 +99,7 @@ class HaloclineSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or puts them in place of all others."""
-        return TableWriter(RowSink.open(self._asked, schema.jsonValue(), overwrite=overwrite), self._asked)
+        return TableWriter(RowSink.open(self._asked, struct_of(schema), overwrite=overwrite), self._asked)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads what is added to the table, version by version."""
@@ -111,7 +111,7 @@ class HaloclineSource(DataSource):
         """Appends micro-batches, each once."""
         from halocline.source.stream import TableStreamWriter
 
-        return TableStreamWriter.open(self._asked, schema.jsonValue(), overwrite=overwrite)
+        return TableStreamWriter.open(self._asked, struct_of(schema), overwrite=overwrite)
 
 
 class FilePartition(InputPartition):
@@ -129,7 +129,7 @@ class TableReader(DataSourceReader):
         self._asked = asked
         self._end = _end(asked, version)
         columns = _column_source(asked, self._end)
-        self._rows = FileRows.of(columns, schema.jsonValue(), zone=asked.zone, changes=asked.change_feed)
+        self._rows = FileRows.of(columns, struct_of(schema), zone=asked.zone, changes=asked.change_feed)
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers read files; what they need of the snapshot is in the rows already.

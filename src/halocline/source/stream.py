@@ -14,7 +14,7 @@ append mode writes. Files of tasks that were killed stay until vacuum.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyspark.sql.datasource as spark_source
@@ -23,11 +23,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWrite
 from halocline.errors import HaloclineError, InputError, UnsupportedError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
+from halocline.schema.types import Struct
 from halocline.source.data_source import FilePartition, FilesMessage, files_of, first_version_from
 from halocline.source.options import LATEST, SourceOptions
 from halocline.source.stream_log import OPERATION, Position, StreamLog
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, tasks
+from halocline.spark.types.columns import struct_of
 from halocline.storage import open_store
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
         columns = asked.snapshot(CHANGES if asked.change_feed else OPERATION, version=version)
         self._asked = asked
-        self._rows = FileRows.of(columns, schema.jsonValue(), zone=asked.zone, changes=asked.change_feed)
+        self._rows = FileRows.of(columns, struct_of(schema), zone=asked.zone, changes=asked.change_feed)
         self._log: StreamLog | None = StreamLog(columns, asked)
         self._last: int | None = None
 
@@ -130,13 +132,13 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
     """Adds micro-batches to a table, each once."""
 
-    def __init__(self, sink: RowSink, schema: Mapping[str, Any], asked: SourceOptions) -> None:
+    def __init__(self, sink: RowSink, schema: Struct, asked: SourceOptions) -> None:
         self._sink = sink
         self._schema = schema
         self._asked = asked
 
     @staticmethod
-    def open(asked: SourceOptions, schema: Mapping[str, Any], *, overwrite: bool) -> TableStreamWriter:
+    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> TableStreamWriter:
         """Finds the table and checks that the rows fit.
 
         Raises:
@@ -190,13 +192,13 @@ def _query_id(checkpoint: str) -> str:
         ) from None
 
 
-def _batches(rows: Iterator[Any], schema: Mapping[str, Any], size: int = 10_000) -> Iterator[pa.RecordBatch]:
+def _batches(rows: Iterator[Any], schema: Struct, size: int = 10_000) -> Iterator[pa.RecordBatch]:
     """Rows as batches, for a Spark that hands over rows."""
     import pyarrow as pa
 
-    from halocline.spark.scan.arrow_scan import arrow_type
+    from halocline.schema.arrow import arrow_schema
 
-    arrow = pa.schema([pa.field(each["name"], arrow_type(each["type"])) for each in schema["fields"]])
+    arrow = arrow_schema(schema.fields)
     held: list[dict[str, Any]] = []
     for row in rows:
         held.append(row.asDict(recursive=True))

@@ -19,9 +19,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -44,7 +44,9 @@ from halocline.formats.delta.configuration.commit_rules import check_appendable
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.schema.json_edge import struct_from_json
+from halocline.schema.defaults import default_of
+from halocline.schema.types import Struct
+from halocline.schema.visitor import nullable
 from halocline.source.options import SourceOptions
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import holds
@@ -81,12 +83,12 @@ class RowSink:
     overwrite: bool
 
     @staticmethod
-    def open(asked: SourceOptions, schema: Mapping[str, Any], *, overwrite: bool) -> RowSink:
+    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> RowSink:
         """Finds the table, or decides what it is going to be, and checks that the rows fit.
 
         Args:
             asked: The options.
-            schema: The columns of the rows, parsed.
+            schema: The columns of the rows.
             overwrite: Whether the rows come in place of all others.
 
         Raises:
@@ -255,7 +257,7 @@ class RowSink:
                 shutil.rmtree(local, ignore_errors=True)
 
 
-def _state(asked: SourceOptions, opened: Opened, schema: Mapping[str, Any]) -> TableState:
+def _state(asked: SourceOptions, opened: Opened, schema: Struct) -> TableState:
     store = opened.store
     formats = formats_at(store)
     if formats and TableFormat.DELTA not in formats:
@@ -268,8 +270,8 @@ def _state(asked: SourceOptions, opened: Opened, schema: Mapping[str, Any]) -> T
     except NotFoundError:
         if formats:
             raise
-        columns = input_schema.nullable(input_schema.declared(schema))
-        state = new_table(struct_from_json(columns), _spelt(columns, asked.partition_by), created_ms=system_clock())
+        columns = nullable(input_schema.declared(schema))
+        state = new_table(columns, _spelt(columns, asked.partition_by), created_ms=system_clock())
         approved(opened, None, state)
         return state
     has = [name.lower() for name in snapshot.partition_columns]
@@ -282,21 +284,19 @@ def _state(asked: SourceOptions, opened: Opened, schema: Mapping[str, Any]) -> T
     return TableState(snapshot.metadata, snapshot.protocol)
 
 
-def _spelt(schema: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+def _spelt(schema: Struct, names: Sequence[str]) -> list[str]:
     """Partition columns as the schema spells them; unknown ones are refused with the schema."""
-    known = {each["name"].lower(): each["name"] for each in schema["fields"]}
-    return [known.get(name.lower(), name) for name in names]
+    found = [(name, schema.get(name)) for name in names]
+    return [name if field is None else field.name for name, field in found]
 
 
 def _check_writable(state: TableState, table: str) -> None:
     """Refuses tables whose rows cannot be computed or checked without SQL."""
     schema, configuration = state.schema, state.metadata.configuration
     needs = [rule.name for rule in rules_of(schema, configuration) if not rule.name.startswith("NOT NULL")]
-    needs += [f"identity column {each.name}" for each in identity.identity_columns(state.metadata.schema)]
-    needs += [
-        f"default of {each['name']}" for each in schema["fields"] if input_schema.DEFAULT in (each["metadata"] or {})
-    ]
-    needs += [f"variant column {each['name']}" for each in schema["fields"] if holds(each["type"], ("variant",))]
+    needs += [f"identity column {each.name}" for each in identity.identity_columns(schema)]
+    needs += [f"default of {field.name}" for field in schema.fields if default_of(field) is not None]
+    needs += [f"variant column {field.name}" for field in schema.fields if holds(field.type, ("variant",))]
     if needs:
         raise UnsupportedError(
             f"the data source cannot write {table}: {needs[0]} needs SQL",

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 from pyspark.sql import functions as F
+from tests.support import columns
 
 from halocline.errors import InputError
 from halocline.spark.scan import deleted_rows
 from halocline.spark.scan.scan import RowColumns
 
-ID = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+ID = columns.schema("id")
 MODES = ["auto", "paths", "arrow"]
 
 

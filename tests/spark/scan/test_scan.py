@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support import columns
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
 from halocline.spark.scan import manifest, sources
@@ -20,7 +21,7 @@ from halocline.spark.session.file_system import spark_address
 from halocline.storage import open_store
 
 MODES = ["auto", "paths", "arrow"]
-ID = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+ID = columns.schema("id")
 STRANGE_NAMES = [
     "plain.parquet",
     "no_extension",

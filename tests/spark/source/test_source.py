@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from tests.support import columns
+from tests.support.columns import field
 
 from halocline.formats.delta.actions.action import Add, CommitInfo, Metadata, ProtocolAction, Remove, encode_commit
 from halocline.formats.delta.actions.deletion_vectors import write_file
-from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.log.names import DELTA
+from halocline.schema.json_edge import dump
 from halocline.source.data_source import register
 from halocline.storage import open_store
 from halocline.table import Table
@@ -153,10 +155,10 @@ def test_mapped_columns_are_read_and_written_by_their_physical_names(tmp_path, s
         ids = {"delta.columnMapping.physicalName": physical, "delta.columnMapping.id": number}
         return field(name, type, metadata=ids)
 
-    inner = {"type": "struct", "fields": [mapped("x", "long", "col-x", 3)]}
+    inner = columns.schema(mapped("x", "long", "col-x", 3))
     fields = [mapped("id", "long", "col-id", 1), mapped("o", inner, "col-o", 2), mapped("p", "string", "col-p", 4)]
     properties = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "4"}
-    text = dump({"type": "struct", "fields": fields})
+    text = dump(columns.schema(*fields))
     metadata = Metadata("1", schema_string=text, partition_columns=("p",), configuration=properties)
     open_store(path).put_if_absent(DELTA.commit_path(0), encode_commit([ProtocolAction(2, 5), metadata]))
     df = spark.sql("SELECT 1L AS id, named_struct('x', 7L) AS o, 'a b' AS p UNION ALL SELECT 2L, NULL, NULL")
@@ -292,7 +294,7 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_tables_whose_rules_need_sql_are_refused_with_the_way_to_write_them(tmp_path, spark, rule):
     metadata, properties, protocol = RULES[rule]
-    schema = {"type": "struct", "fields": [field("id", "long", metadata=metadata)]}
+    schema = columns.schema(field("id", "long", metadata=metadata))
     action = Metadata("1", schema_string=dump(schema), configuration=properties)
     open_store(tmp_path).put_if_absent(DELTA.commit_path(0), encode_commit([protocol, action]))
     before = files_below(tmp_path)
@@ -313,10 +315,10 @@ def test_tables_whose_rules_need_sql_are_refused_with_the_way_to_write_them(tmp_
     ],
 )
 def test_nulls_are_refused_where_the_table_allows_none(tmp_path, spark, sql, rule):
-    inner = {"type": "struct", "fields": [field("x", "long", nullable=False)]}
+    inner = columns.schema(field("x", "long", nullable=False))
     numbers = {"type": "array", "elementType": "long", "containsNull": False}
     fields = [field("id", "long", nullable=False), field("o", inner), field("xs", numbers)]
-    action = Metadata("1", schema_string=dump({"type": "struct", "fields": fields}))
+    action = Metadata("1", schema_string=dump(columns.schema(*fields)))
     open_store(tmp_path).put_if_absent(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), action]))
     if rule is None:
         save(spark.sql(sql), tmp_path)
@@ -331,7 +333,7 @@ def test_nulls_are_refused_where_the_table_allows_none(tmp_path, spark, sql, rul
 
 def test_empty_text_in_a_partition_column_is_the_null_that_it_becomes(tmp_path, spark):
     fields = [field("id", "long"), field("p", "string", nullable=False)]
-    action = Metadata("1", schema_string=dump({"type": "struct", "fields": fields}), partition_columns=("p",))
+    action = Metadata("1", schema_string=dump(columns.schema(*fields)), partition_columns=("p",))
     open_store(tmp_path).put_if_absent(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), action]))
     assert "NOT NULL p" in refused(lambda: save(spark.sql("SELECT 1L AS id, '' AS p"), tmp_path))
     save(spark.sql("SELECT 1L AS id, 'x' AS p"), tmp_path)
@@ -357,7 +359,7 @@ def test_other_partitions_than_the_table_has_are_refused(orders, spark):
 def test_an_append_only_table_is_not_overwritten(tmp_path, spark):
     action = Metadata(
         "1",
-        schema_string=dump({"type": "struct", "fields": [field("id", "long")]}),
+        schema_string=dump(columns.schema(field("id", "long"))),
         configuration={"delta.appendOnly": "true"},
     )
     open_store(tmp_path).put_if_absent(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), action]))

@@ -10,11 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from tests.support import columns
+from tests.support.columns import field
 
 from halocline.errors import ConstraintError, InputError
 from halocline.formats.delta.actions.action import Add, CommitInfo, Metadata, ProtocolAction, Remove, Txn, encode_commit
-from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.log.names import DELTA
+from halocline.schema.json_edge import dump
 from halocline.storage import open_store
 from halocline.table import Table
 
@@ -347,7 +349,7 @@ def test_only_append_mode_writes(spark, source, tmp_path):
 
 def test_a_table_with_rules_is_refused_before_anything_is_written(spark, source, tmp_path):
     sink = Sink(spark, source, tmp_path)
-    schema = dump({"type": "struct", "fields": [field("id", "long")]})
+    schema = dump(columns.schema(field("id", "long")))
     metadata = Metadata("1", schema_string=schema, configuration={"delta.constraints.small": "id < 3"})
     commit(sink.target, 0, ProtocolAction(1, 3), metadata)
     with pytest.raises(Exception, match=r"append\(df\)"):
@@ -370,7 +372,7 @@ def test_a_file_may_be_delivered_with_its_deletion_vector_kept(spark, tmp_path):
 
 def test_batches_handed_to_a_table_with_rules_are_added_once_each(spark, source, tmp_path):
     path = tmp_path / "target"
-    schema = dump({"type": "struct", "fields": [field("id", "long")]})
+    schema = dump(columns.schema(field("id", "long")))
     metadata = Metadata("1", schema_string=schema, configuration={"delta.constraints.small": "id < 100"})
     commit(path, 0, ProtocolAction(1, 3), metadata)
     table = Table.for_path(path, spark)

@@ -12,6 +12,7 @@ from halocline.errors import (
     NotFoundError,
     SchemaError,
 )
+from halocline.formats.delta.configuration.column_mapping import field_id
 from halocline.table import Table, gatekeeper
 from halocline.table.delta.new_table import Identity, column
 
@@ -151,7 +152,7 @@ def test_replaced_table_keeps_its_history_protocol_and_ids(spark, tmp_path):
     assert {"columnMapping", "changeDataFeed", "clustering"} <= snapshot.protocol.features
     assert snapshot.configuration["owner"] == "you"
     assert "delta.enableChangeDataFeed" not in snapshot.configuration
-    assert [field["metadata"]["delta.columnMapping.id"] for field in snapshot.schema["fields"]] == [3, 4]
+    assert [field_id(field) for field in snapshot.schema.fields] == [3, 4]
     assert "delta.clustering" not in snapshot.domains
     found = info(path)
     assert found["operation"] == "REPLACE TABLE AS SELECT"

@@ -15,8 +15,7 @@ INVARIANT = json.dumps({"expression": {"expression": "inv > 10"}})
 def ruled(spark, tmp_path_factory):
     """A table with every kind of rule, and one row that obeys them all."""
     path = tmp_path_factory.mktemp("rules") / "table"
-    invariant = column("inv", "int")
-    invariant["metadata"]["delta.invariants"] = INVARIANT
+    invariant = column("inv", "int").annotated("delta.invariants", INVARIANT)
     columns = [
         column("id", "bigint", nullable=False),
         invariant,

@@ -1,3 +1,4 @@
+import os
 import pickle
 import subprocess
 import sys
@@ -73,10 +74,26 @@ def test_two_spellings_of_one_type_are_equal_and_keep_their_spelling():
     assert str(left) == "decimal(10, 2)"
 
 
+@pytest.mark.parametrize("type", [LONG, NESTED, Array(LONG)])
+def test_a_type_compared_with_text_is_a_mistake_that_is_heard(type):
+    with pytest.raises(TypeError, match="compare its name"):
+        _ = type == "long"
+    with pytest.raises(TypeError, match="compare its name"):
+        _ = type in ("long", "date")
+    assert type != 7
+
+
 def test_equal_schemas_have_equal_hashes():
     again = pickle.loads(pickle.dumps(NESTED))
     assert again == NESTED
     assert len({again, NESTED}) == 1
+
+
+def test_a_schema_from_another_process_equals_one_made_here():
+    script = f"import pickle, sys; sys.stdout.buffer.write(pickle.dumps(pickle.loads({pickle.dumps(NESTED)!r})))"
+    seeded = {**os.environ, "PYTHONHASHSEED": "7"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=seeded)
+    assert pickle.loads(done.stdout) == NESTED
 
 
 @pytest.mark.parametrize(

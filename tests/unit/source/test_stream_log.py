@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.support import columns
+from tests.support.columns import field
 
 from halocline.errors import HaloclineError, InputError
 from halocline.formats.delta.actions.action import (
@@ -15,15 +17,15 @@ from halocline.formats.delta.actions.action import (
     Remove,
     encode_commit,
 )
-from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.log.names import DELTA
+from halocline.schema.json_edge import dump
 from halocline.source.options import SourceOptions
 from halocline.source.stream_log import OPERATION, Position, StreamLog
 from halocline.storage import open_store
 
 
 def metadata(*fields, **properties):
-    text = dump({"type": "struct", "fields": list(fields or [field("id", "long")])})
+    text = dump(columns.schema(*fields or ("id",)))
     return Metadata("t", schema_string=text, configuration=properties)
 
 

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.columns import field, schema
 
 from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Add
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
-from halocline.schema.json_edge import struct_from_json
 from halocline.spark.session import settings
 from halocline.spark.session.settings import Settings
 from halocline.storage.memory import MemoryStore
@@ -21,7 +20,7 @@ from halocline.table.delta.opened import Opened
 from halocline.table.gatekeeper import Alone
 from halocline.table.opening import as_operation
 
-SCHEMA = {"type": "struct", "fields": [field("id", "long"), field("amount", "long")]}
+SCHEMA = schema("id", "amount")
 
 
 class Fleet(Alone):
@@ -140,7 +139,7 @@ def test_an_operation_keeps_the_level_that_it_began_with(fleet):
 
 
 def _state():
-    return new_table(struct_from_json(SCHEMA))
+    return new_table(SCHEMA)
 
 
 def test_what_uses_a_level_is_not_committed_without_a_lease_and_the_rest_is(table, fleet):

@@ -24,10 +24,12 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from halocline.errors import MalformedError, UnsupportedError
-from halocline.formats.delta.configuration.schema_edit import JsonType, decimal_of
+from halocline.schema.arrow import arrow_schema, arrow_type
+from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct
+from halocline.schema.visitor import Visitor
 from halocline.spark.scan.deleted_rows import positions_of
 from halocline.spark.scan.footers import field_paths, open_file
-from halocline.spark.types.columns import Field, Names, holds, read_fields, spark_schema
+from halocline.spark.types.columns import Names, holds, read_fields, spark_schema
 from halocline.spark.types.partition_values import typed_scalar
 from halocline.storage.base import Store
 from halocline.storage.memory import MemoryStore
@@ -38,20 +40,6 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 65536
 _TASK_BYTES: Final = 64 * 1024 * 1024
-_PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 _FILES: Final = pa.schema(
     {
         "number": pa.int64(),
@@ -119,12 +107,12 @@ class ArrowReader:
     @property
     def columns(self) -> list[Field]:
         """The columns of the result."""
-        return [*self.fields, *self.partitions, *({"name": name, "type": "long"} for name in self.hidden)]
+        return [*self.fields, *self.partitions, *(Field(name, Primitive("long")) for name in self.hidden)]
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the result."""
-        return pa.schema([pa.field(field["name"], arrow_type(field["type"])) for field in self.columns])
+        return arrow_schema(self.columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Reads the files listed in the batches; this is what a worker runs."""
@@ -140,8 +128,7 @@ class ArrowReader:
         source = _Source(parquet, self.mode, file.path)
         gone = np.empty(0, np.uint64) if file.deleted is None else positions_of(file.deleted)
         constants = [
-            typed_scalar(text, arrow_type(field["type"]))
-            for text, field in zip(file.values, self.partitions, strict=True)
+            typed_scalar(text, arrow_type(field.type)) for text, field in zip(file.values, self.partitions, strict=True)
         ]
         for start, batch in source.batches(self.fields, list(self.stored.values())):
             keep = _living(start, batch.num_rows, gone)
@@ -165,10 +152,10 @@ def arrow_frame(spark: SparkSession, reader: ArrowReader, files: Sequence[ArrowF
         UnsupportedError: A column has a type that cannot be handed over.
     """
     for field in reader.columns:
-        if holds(field["type"], ("variant",)):
+        if holds(field.type, ("variant",)):
             raise UnsupportedError(
-                f"column {field['name']} is a variant, which only a native scan can read",
-                sides={"column": field["name"], "table": reader.store.root},
+                f"column {field.name} is a variant, which only a native scan can read",
+                sides={"column": field.name, "table": reader.store.root},
                 next_step="Leave the column out with columns=, or use a Spark that has a file system for the table.",
             )
     schema = spark_schema(read_fields(reader.columns, Names()))
@@ -191,24 +178,7 @@ def arrow_frame(spark: SparkSession, reader: ArrowReader, files: Sequence[ArrowF
     return listed.repartition(tasks).mapInArrow(reader, schema)
 
 
-def arrow_type(type: JsonType) -> pa.DataType:
-    """The Arrow type that Spark takes for a type of a table.
-
-    Example:
-        >>> arrow_type({"type": "array", "elementType": "timestamp", "containsNull": True})
-        ListType(list<element: timestamp[us, tz=UTC]>)
-    """
-    if isinstance(type, str):
-        digits = decimal_of(type)
-        return pa.decimal128(*digits) if digits is not None else _PRIMITIVES[type]
-    if type["type"] == "struct":
-        return pa.struct([pa.field(field["name"], arrow_type(field["type"])) for field in type["fields"]])
-    if type["type"] == "array":
-        return pa.list_(pa.field("element", arrow_type(type["elementType"])))
-    return pa.map_(arrow_type(type["keyType"]), arrow_type(type["valueType"]))
-
-
-class _Source:
+class _Source(Visitor[pa.Array, pa.Array]):
     """One open file and how its columns become those of the table."""
 
     def __init__(self, file: pq.ParquetFile, mode: str, path: str) -> None:
@@ -237,10 +207,10 @@ class _Source:
 
     def column(self, batch: pa.RecordBatch, field: Field) -> pa.Array:
         """One column of the table."""
-        name, type = self._found(field), field["type"]
+        name = self._found(field)
         if name is None:
-            return pa.nulls(batch.num_rows, arrow_type(type))
-        return self._value(batch.column(batch.schema.get_field_index(name)), type)
+            return pa.nulls(batch.num_rows, arrow_type(field.type))
+        return self.visit(field.type, batch.column(batch.schema.get_field_index(name)))
 
     def stored(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         """A column of numbers that the file may have."""
@@ -251,47 +221,41 @@ class _Source:
         name = self._names.of(field)
         return None if name is None else self._top.get(name, self._top.get(name.lower()))
 
-    def _value(self, array: pa.Array, type: JsonType) -> pa.Array:
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        if isinstance(type, str):
-            return self._primitive(array, arrow_type(type))
-        if type["type"] == "struct":
-            return self._struct(array, type["fields"])
-        offsets, inner = unnested(array)
-        if type["type"] == "array":
-            values = self._value(inner, type["elementType"])
-            result = pa.ListArray.from_arrays(offsets, values, type=arrow_type(type))
-        else:
-            keys, items = inner.flatten()
-            result = pa.MapArray.from_arrays(
-                offsets, self._value(keys, type["keyType"]), self._value(items, type["valueType"])
-            )
-        return result
+    def visit(self, type: DataType, context: pa.Array) -> pa.Array:
+        return super().visit(type, context.storage if isinstance(context, pa.ExtensionArray) else context)
 
-    def _struct(self, array: pa.Array, fields: Sequence[Field]) -> pa.Array:
-        children = array.flatten()
-        stored = _lookup([child.name for child in array.type])
-        numbers = {child.name: number for number, child in enumerate(array.type)}
+    def struct(self, type: Struct, context: pa.Array) -> pa.Array:
+        children = context.flatten()
+        stored = _lookup([child.name for child in context.type])
+        numbers = {child.name: number for number, child in enumerate(context.type)}
         parts = []
-        for field in fields:
+        for field in type.fields:
             name = self._names.of(field)
             found = None if name is None else stored.get(name, stored.get(name.lower()))
             if found is None:
-                parts.append(pa.nulls(len(array), arrow_type(field["type"])))
+                parts.append(pa.nulls(len(context), arrow_type(field.type)))
             else:
-                parts.append(self._value(children[numbers[found]], field["type"]))
-        kinds = [pa.field(field["name"], arrow_type(field["type"])) for field in fields]
-        return pa.StructArray.from_arrays(parts, fields=kinds, mask=pc.is_null(array))
+                parts.append(self.visit(field.type, children[numbers[found]]))
+        return pa.StructArray.from_arrays(parts, fields=list(arrow_type(type)), mask=pc.is_null(context))
 
-    def _primitive(self, array: pa.Array, type: pa.DataType) -> pa.Array:
-        if array.type == type:
-            result = array
-        elif pa.types.is_timestamp(type):
-            result = array.cast(pa.timestamp("us", getattr(array.type, "tz", None)), safe=False).cast(type)
+    def array(self, type: Array, context: pa.Array) -> pa.Array:
+        offsets, inner = unnested(context)
+        return pa.ListArray.from_arrays(offsets, self.visit(type.element, inner), type=arrow_type(type))
+
+    def map(self, type: Map, context: pa.Array) -> pa.Array:
+        offsets, inner = unnested(context)
+        keys, items = inner.flatten()
+        return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, items))
+
+    def primitive(self, type: Primitive, context: pa.Array) -> pa.Array:
+        wanted = arrow_type(type)
+        if context.type == wanted:
+            result = context
+        elif pa.types.is_timestamp(wanted):
+            result = context.cast(pa.timestamp("us", getattr(context.type, "tz", None)), safe=False).cast(wanted)
         else:
-            result = array.cast(type)
-        if self._julian and (pa.types.is_date(type) or pa.types.is_timestamp(type)):
+            result = context.cast(wanted)
+        if self._julian and (pa.types.is_date(wanted) or pa.types.is_timestamp(wanted)):
             self._refuse_julian(result)
         return result
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from halocline.formats.delta.actions.locations import is_absolute, locate
+from halocline.schema.types import Field
 from halocline.spark.scan.arrow_scan import no_field_ids
 from halocline.spark.scan.folders import FolderLayout, layouts
 from halocline.spark.scan.footers import field_paths, footers
 from halocline.spark.scan.sources import INNER_ROW, SourceFile
 from halocline.spark.session.file_system import spark_address
-from halocline.spark.types.columns import Field, Names, read_fields
+from halocline.spark.types.columns import Names, read_fields
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.storage.base import Store
 
@@ -153,7 +154,7 @@ class Branches:
             yield Names("id", {identity: path[-1] for identity, path in dictionary.paths.items()}), group
 
     def _reserved(self, names: Names) -> set[str]:
-        return {field["name"].lower() for field in read_fields(self._data, names)}
+        return {field.name.lower() for field in read_fields(self._data, names)}
 
     def _address(self, base: str, path: str) -> str | None:
         if not is_absolute(path):

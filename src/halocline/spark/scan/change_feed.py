@@ -18,10 +18,11 @@ from pyroaring import BitMap64
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import read_positions
 from halocline.formats.delta.actions.locations import locate
-from halocline.formats.delta.configuration.schema_edit import PHYSICAL_NAME
+from halocline.formats.delta.configuration.column_mapping import mapped_field
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import at_once, open_file
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
@@ -87,8 +88,8 @@ def _frame(spark: SparkSession, shown: Snapshot, files: Sequence[ChangeFile]) ->
     types = f"{_NUMBER} bigint, {COMMIT_VERSION} bigint, {COMMIT_TIMESTAMP} timestamp"
     listed = spark.createDataFrame(pa.table(facts), types if itself else f"{types}, {CHANGE_TYPE} string")
     df = df.join(F.broadcast(listed), _NUMBER)
-    names = [field["name"] for field in shown.schema["fields"]]
-    return df.select(*(df[f"`{name}`"] for name in (*names, CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)))
+    names = (*shown.schema.names, CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+    return df.select(*(df[f"`{name}`"] for name in names))
 
 
 def _left_out(store: Store, files: Sequence[ChangeFile]) -> dict[int, BitMap64]:
@@ -127,10 +128,10 @@ def with_size(store: Store, file: ChangeFile) -> ChangeFile:
     return replace(file, file=sized)
 
 
-def with_change_type(schema: Any) -> dict[str, Any]:
+def with_change_type(schema: Struct) -> Struct:
     """The columns of a file in which the writer recorded changes."""
-    field = {"name": CHANGE_TYPE, "type": "string", "nullable": True, "metadata": {PHYSICAL_NAME: CHANGE_TYPE}}
-    return {**schema, "fields": [*schema["fields"], field]}
+    field = mapped_field(Field(CHANGE_TYPE, Primitive("string")), 0, CHANGE_TYPE)
+    return schema.with_fields([*schema.fields, field])
 
 
 def mapping_mode(mode: str, itself: bool) -> str:

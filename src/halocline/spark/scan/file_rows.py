@@ -9,20 +9,22 @@ given by the user with fewer columns reads fewer. Variant columns, and void insi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import pyarrow as pa
 
 from halocline.errors import SchemaError, UnsupportedError
-from halocline.formats.delta.configuration.schema_edit import JsonType
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, arrow_type
+from halocline.schema.arrow import arrow_type
+from halocline.schema.types import DataType, Field, Primitive, Struct, is_void
+from halocline.schema.visitor import map_types, nullable, without_metadata
+from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader
 from halocline.spark.scan.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
@@ -32,7 +34,7 @@ from halocline.spark.scan.change_feed import (
     with_change_type,
     with_size,
 )
-from halocline.spark.types.columns import Field, Names, holds, is_void, kept_metadata
+from halocline.spark.types.columns import holds, kept_metadata
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.storage.base import Store
 
@@ -40,21 +42,19 @@ _TASK_BYTES: Final = 64 * 1024 * 1024
 _OPENING: Final = 4 * 1024 * 1024
 """What opening a file costs, in bytes that could be read meanwhile."""
 
-_INNER: Final = ("elementType", "keyType", "valueType")
-_CHANGE_FIELDS: Final[Sequence[Field]] = (
-    {"name": CHANGE_TYPE, "type": "string", "nullable": True, "metadata": {}},
-    {"name": COMMIT_VERSION, "type": "long", "nullable": True, "metadata": {}},
-    {"name": COMMIT_TIMESTAMP, "type": "timestamp", "nullable": True, "metadata": {}},
+_VOID: Final = Primitive("void")
+_CHANGE_FIELDS: Final = (
+    Field(CHANGE_TYPE, Primitive("string")),
+    Field(COMMIT_VERSION, Primitive("long")),
+    Field(COMMIT_TIMESTAMP, Primitive("timestamp")),
 )
 
 
-def shown_schema(snapshot: Snapshot, *, changes: bool = False) -> dict[str, Any]:
+def shown_schema(snapshot: Snapshot, *, changes: bool = False) -> Struct:
     """The columns of a version as the data source shows them, nulls allowed; those of the change feed last."""
-    fields = [
-        {"name": each["name"], "type": plain_type(each["type"]), "nullable": True, "metadata": _shown_metadata(each)}
-        for each in snapshot.schema["fields"]
-    ]
-    return {"type": "struct", "fields": [*fields, *(_CHANGE_FIELDS if changes else ())]}
+    shown = zip(plain(snapshot.schema).fields, snapshot.schema.fields, strict=True)
+    fields = [replace(each, metadata=_shown_metadata(field)) for each, field in shown]
+    return Struct([*fields, *(_CHANGE_FIELDS if changes else ())])
 
 
 def live_files(snapshot: Snapshot) -> list[ChangeFile]:
@@ -108,12 +108,12 @@ class FileRows:
     zone: str
 
     @staticmethod
-    def of(snapshot: Snapshot, schema: Mapping[str, Any], *, zone: str = "UTC", changes: bool = False) -> FileRows:
+    def of(snapshot: Snapshot, schema: Struct, *, zone: str = "UTC", changes: bool = False) -> FileRows:
         """Rows of a version's columns in the shape of a schema that Spark has.
 
         Args:
             snapshot: The version whose columns are meant.
-            schema: Spark's schema, parsed: all columns of the table or some of them.
+            schema: Spark's schema: all columns of the table or some of them.
             zone: The zone of partition values without one.
             changes: Whether the columns of the change feed exist.
 
@@ -121,44 +121,38 @@ class FileRows:
             SchemaError: The table has no such column, or it has another type.
             UnsupportedError: A column has a type that cannot be handed over.
         """
-        table = {each["name"].lower(): each for each in snapshot.schema["fields"]}
-        extra = {each["name"]: each for each in _CHANGE_FIELDS} if changes else {}
+        extra = {each.name: each for each in _CHANGE_FIELDS} if changes else {}
         read = []
-        for each in schema["fields"]:
-            found = table.get(each["name"].lower(), extra.get(each["name"]))
-            if found is None or plain_type(found["type"]) != plain_type(each["type"]):
+        for each in schema.fields:
+            found = snapshot.schema.get(each.name) or extra.get(each.name)
+            if found is None or plain(Struct([found])).fields[0].type != plain(Struct([each])).fields[0].type:
                 raise SchemaError(
-                    f"the table has no column {each['name']} of that type",
-                    sides={
-                        "asked for": f"{each['name']} {each['type']}",
-                        "table has": ", ".join(f"{name} {field['type']}" for name, field in table.items())[:300],
-                    },
+                    f"the table has no column {each.name} of that type",
+                    sides={"asked for": str(each), "table has": ", ".join(map(str, snapshot.schema.fields))[:300]},
                     next_step="Leave the schema out, or give columns that the table has.",
                 )
             _check_type(each, snapshot.store.root)
-            if found["name"] not in extra and not is_void(found["type"]):
+            if found.name not in extra and not is_void(found.type):
                 read.append(found)
         names = {name.lower() for name in snapshot.partition_columns}
         return FileRows(
             store=snapshot.store,
             mode=snapshot.columns.mode,
-            fields=[field for field in read if field["name"].lower() not in names],
-            partitions=[field for field in read if field["name"].lower() in names],
-            wanted=list(schema["fields"]),
+            fields=[field for field in read if field.name.lower() not in names],
+            partitions=[field for field in read if field.name.lower() in names],
+            wanted=schema.fields,
             zone=zone,
         )
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the batches."""
-        return pa.schema(
-            [pa.field(each["name"], _handed_over(each["type"]), each.get("nullable", True)) for each in self.wanted]
-        )
+        return pa.schema([pa.field(each.name, _handed_over(each.type), each.nullable) for each in self.wanted])
 
     def read(self, files: Sequence[ChangeFile]) -> Iterator[pa.RecordBatch]:
         """The rows of some files that count."""
         listed = pa.Table.from_batches([from_adds([(file.path, file.file) for file in files])])
-        columns = [_partition_column(field, self.mode) for field in self.partitions]
+        columns = [PartitionColumn.of(field, self.mode) for field in self.partitions]
         values = PartitionValues(listed, columns, self.zone)
         for number, file in enumerate(files):
             itself = file.kind is ChangeKind.RECORDED
@@ -175,7 +169,7 @@ class FileRows:
                     yield self._shaped(batch, file)
 
     def _reader(self, itself: bool) -> ArrowReader:
-        fields = with_change_type({"fields": self.fields})["fields"] if itself else self.fields
+        fields = with_change_type(Struct(self.fields)).fields if itself else self.fields
         return ArrowReader(self.store, mapping_mode(self.mode, itself), fields, self.partitions, {})
 
     def _shaped(self, batch: pa.RecordBatch, file: ChangeFile) -> pa.RecordBatch:
@@ -203,26 +197,13 @@ class FileRows:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def plain_type(type: JsonType) -> JsonType:
-    """A type without what fields inside of it are annotated with, and with nulls allowed everywhere."""
-    if isinstance(type, str):
-        return "void" if is_void(type) else type
-    if type["type"] == "struct":
-        fields = [
-            {"name": each["name"], "type": plain_type(each["type"]), "nullable": True, "metadata": {}}
-            for each in type["fields"]
-        ]
-        return {"type": "struct", "fields": fields}
-    inner = {key: plain_type(type[key]) for key in _INNER if key in type}
-    return {"type": type["type"], **inner, ("containsNull" if "elementType" in inner else "valueContainsNull"): True}
+def plain(schema: Struct) -> Struct:
+    """The schema without what fields are annotated with, nulls allowed everywhere, void by one name."""
+    return without_metadata(nullable(cast(Struct, map_types(schema, lambda _, type: _VOID if is_void(type) else type))))
 
 
-def _handed_over(type: JsonType) -> pa.DataType:
+def _handed_over(type: DataType) -> pa.DataType:
     return pa.null() if is_void(type) else arrow_type(type)
-
-
-def _partition_column(field: Field, mode: str) -> PartitionColumn:
-    return PartitionColumn(field["name"], str(Names("none" if mode == "none" else "name").of(field)), field["type"])
 
 
 def _shown_metadata(field: Field) -> dict[str, Any]:
@@ -230,27 +211,17 @@ def _shown_metadata(field: Field) -> dict[str, Any]:
 
 
 def _check_type(field: Field, table: str) -> None:
-    type = field["type"]
-    hidden = holds(type, ("variant",)) or (not isinstance(type, str) and holds(type, ("void", "null")))
+    hidden = holds(field.type, ("variant",)) or (not is_void(field.type) and holds(field.type, ("void", "null")))
     if hidden:
         raise UnsupportedError(
-            f"column {field['name']} has a type that a data source cannot hand over",
-            sides={"column": f"{field['name']} {type}"[:200], "table": table},
+            f"column {field.name} has a type that a data source cannot hand over",
+            sides={"column": str(field)[:200], "table": table},
             next_step="Read the table with Table.for_path(path, spark).to_df(), or give a schema without the column.",
         )
-    if _forbids_nulls(type):
+    inside = Struct([replace(field, nullable=True)])
+    if nullable(inside) != inside:
         raise SchemaError(
-            f"the schema forbids nulls inside of column {field['name']}",
-            sides={"column": str(type)[:200]},
+            f"the schema forbids nulls inside of column {field.name}",
+            sides={"column": str(field.type)[:200]},
             next_step="Allow nulls inside of columns, or leave the schema out.",
         )
-
-
-def _forbids_nulls(type: JsonType) -> bool:
-    if isinstance(type, str):
-        return False
-    if type["type"] == "struct":
-        return any(not each.get("nullable", True) or _forbids_nulls(each["type"]) for each in type["fields"])
-    if not type.get("containsNull", True) or not type.get("valueContainsNull", True):
-        return True
-    return any(_forbids_nulls(type[key]) for key in _INNER if key in type)

@@ -54,7 +54,7 @@ def layouts(
         reserved: Names, in lower case, of columns that are in the files.
     """
     rest = [number for number, _ in addresses]
-    if not values.columns or any(column.type not in _TYPES for column in values.columns):
+    if not values.columns or any(column.type.name not in _TYPES for column in values.columns):
         return [], rest
     parsed: dict[str, _Parsed | None] = {}
     agreed: dict[tuple[str, int], bool] = {}

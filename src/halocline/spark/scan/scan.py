@@ -16,12 +16,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
 from halocline.errors import InputError, UnsupportedError
+from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan import deleted_rows
 from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader, arrow_frame
 from halocline.spark.scan.branches import Branch, Branches
@@ -32,7 +33,6 @@ from halocline.spark.session.pinning import pinned
 from halocline.spark.session.session import session
 from halocline.spark.session.settings import ScanMode, in_force
 from halocline.spark.types.columns import (
-    Field,
     Names,
     Output,
     kept_metadata,
@@ -52,13 +52,15 @@ if TYPE_CHECKING:
 
 __all__ = ["RowColumns", "scan"]
 
+_LONG: Final = Primitive("long")
+
 
 def scan(
     spark: SparkSession | None,
     files: pa.Table,
     *,
     table_url: str,
-    schema: Mapping[str, Any],
+    schema: Struct,
     partition_columns: Sequence[str] = (),
     mapping_mode: str = "none",
     deleted: Mapping[int, BitMap64] | None = None,
@@ -74,7 +76,7 @@ def scan(
         spark: The session; the active one if None.
         files: The file list of a snapshot. Files are numbered by their rows in it.
         table_url: The table's root: a URL or a local path.
-        schema: The table's schema as the log spells it.
+        schema: The table's schema.
         partition_columns: Logical names of the partition columns.
         mapping_mode: The table's column mapping: `none`, `name` or `id`.
         deleted: The positions of deleted rows, by the number of the file.
@@ -115,7 +117,7 @@ class _Scan:
         spark: SparkSession,
         store: Store,
         files: pa.Table,
-        schema: Mapping[str, Any],
+        schema: Struct,
         partition_columns: Sequence[str],
         mode: str,
         deleted: Mapping[int, BitMap64],
@@ -126,12 +128,12 @@ class _Scan:
         self._store = store
         self._files = files
         self._mode = mode
-        self._fields: Sequence[Field] = schema["fields"]
-        by_name = {field["name"].lower(): field for field in self._fields}
-        self._partitions = [by_name[name.lower()] for name in partition_columns]
-        names = {field["name"] for field in self._partitions}
-        self._data = [field for field in self._fields if field["name"] not in names]
-        self._values = PartitionValues(files, [_partition_column(f, mode) for f in self._partitions], zone)
+        self._schema = schema
+        self._fields = schema.fields
+        self._partitions = [schema.find([name])[1] for name in partition_columns]
+        names = {field.name for field in self._partitions}
+        self._data = [field for field in self._fields if field.name not in names]
+        self._values = PartitionValues(files, [PartitionColumn.of(field, mode) for field in self._partitions], zone)
         self._deleted = {number: bitmap for number, bitmap in deleted.items() if bitmap}
         self._rows = rows
         self._with_metadata: set[str] = set()
@@ -149,31 +151,29 @@ class _Scan:
 
     def checked(self, columns: Sequence[str] | None) -> list[str]:
         """The columns wanted, in the table's spelling."""
-        known = {field["name"].lower(): field["name"] for field in self._fields}
         if columns is None:
-            return list(known.values())
-        unknown = [name for name in columns if name.lower() not in known]
-        if unknown or not columns:
+            return list(self._schema.names)
+        if not columns:
             raise InputError(
-                f"there is no column {unknown[0]!r}" if unknown else "no column is asked for",
+                "no column is asked for",
                 condition="COLUMN_NOT_FOUND",
-                sides={"asked for": ", ".join(columns), "table has": ", ".join(known.values())},
+                sides={"asked for": "none", "table has": ", ".join(self._schema.names[:20])},
                 next_step="Use one of the table's columns.",
             )
-        return [known[name.lower()] for name in columns]
+        return [self._schema.find([name])[0][0] for name in columns]
 
     def needed(self, wanted: Sequence[str], where: str | Column | None) -> set[str]:
         """The columns that rows read through Arrow must have; too many do no harm."""
         if where is None:
             return set(wanted)
         if not isinstance(where, str):
-            return {field["name"] for field in self._fields}
+            return set(self._schema.names)
         text = where.replace("``", "`").lower()
-        return {*wanted, *(field["name"] for field in self._fields if field["name"].lower() in text)}
+        return {*wanted, *(name for name in self._schema.names if name.lower() in text)}
 
     def finished(self, df: DataFrame, wanted: Sequence[str]) -> DataFrame:
         """The columns wanted, with the metadata that expressions have lost."""
-        metadata = {f["name"]: kept_metadata(f) for f in self._fields if f["name"] in self._with_metadata}
+        metadata = {f.name: kept_metadata(f) for f in self._fields if f.name in self._with_metadata}
         names = [*wanted, *self._rows.names]
         if not metadata and names == df.columns:
             return df
@@ -192,8 +192,8 @@ class _Scan:
         if strange:
             frames.append(self._through_arrow(strange, needed))
         if not frames:
-            nothing = [Output(f["name"], missing(f["type"]), kept_metadata(f) or None) for f in self._fields]
-            nothing += [Output(name, missing("long")) for name in self._rows.names]
+            nothing = [Output(f.name, missing(f.type), kept_metadata(f) or None) for f in self._fields]
+            nothing += [Output(name, missing(_LONG)) for name in self._rows.names]
             frames = [self._spark.range(0).selectExpr(*self._items(nothing))]
         return reduce(lambda above, below: above.unionAll(below), frames)
 
@@ -223,24 +223,24 @@ class _Scan:
         hidden = [f"{source.mark} AS {NUMBER}"] if marked else []
         hidden += [f"{source.row} AS {ROW}"] if positioned else []
         hidden += [f"{quoted(name)} AS {alias}" for alias, name in rows.stored.items()]
-        df = df.selectExpr(*self._items([by_name[field["name"]] for field in self._fields]), *hidden)
+        df = df.selectExpr(*self._items([by_name[name] for name in self._schema.names]), *hidden)
         if joined:
             df = df.join(self._side(branch).hint("broadcast"), NUMBER)
             df = deleted_rows.living(df, ROW) if branch.dirty else df
         return self._shown(df) if hidden else df
 
-    def _read_schema(self, branch: Branch) -> list[dict[str, Any]]:
+    def _read_schema(self, branch: Branch) -> list[Field]:
         fields = read_fields(self._data, branch.names)
-        fields += [{"name": name, "type": "long"} for name in self._rows.stored.values()]
+        fields += [Field(name, _LONG) for name in self._rows.stored.values()]
         types = {column.key: column.type for column in self._values.columns}
-        return fields + [{"name": name, "type": types.get(name, "string")} for name in branch.folders or ()]
+        return fields + [Field(name, types.get(name, Primitive("string"))) for name in branch.folders or ()]
 
     def _partition_outputs(self, branch: Branch, group_sql: str) -> list[Output]:
         found = []
         for number, (field, column) in enumerate(zip(self._partitions, self._values.columns, strict=True)):
             native = branch.folders is not None
             sql = quoted(column.key) if native else self._values.sql(number, branch.groups, group_sql)
-            found.append(Output(field["name"], sql, kept_metadata(field) or None))
+            found.append(Output(field.name, sql, kept_metadata(field) or None))
         return found
 
     def _side(self, branch: Branch) -> DataFrame:
@@ -254,8 +254,8 @@ class _Scan:
 
     def _through_arrow(self, numbers: Sequence[int], needed: set[str]) -> DataFrame:
         rows = self._rows
-        data = [field for field in self._data if field["name"] in needed]
-        partitions = {n: field for n, field in enumerate(self._partitions) if field["name"] in needed}
+        data = [field for field in self._data if field.name in needed]
+        partitions = {n: field for n, field in enumerate(self._partitions) if field.name in needed}
         reader = ArrowReader(
             store=self._store,
             mode=self._mode,
@@ -280,23 +280,18 @@ class _Scan:
             for number in numbers
         ]
         read = {output.name: output for output in outputs(data, Names())}
-        read |= {f["name"]: Output(f["name"], quoted(f["name"]), kept_metadata(f) or None) for f in partitions.values()}
+        read |= {f.name: Output(f.name, quoted(f.name), kept_metadata(f) or None) for f in partitions.values()}
         # The union wants all columns; nobody looks at those that are not needed.
-        unread = {f["name"]: Output(f["name"], missing(f["type"])) for f in self._fields}
-        columns = [read.get(field["name"], unread[field["name"]]) for field in self._fields]
+        unread = {f.name: Output(f.name, missing(f.type)) for f in self._fields}
+        columns = [read.get(name, unread[name]) for name in self._schema.names]
         df = arrow_frame(self._spark, reader, files).selectExpr(*self._items(columns), *reader.hidden)
         return self._shown(df) if rows.names else df
 
     # ------------------------------------------------------------------ small things
 
     def _shown(self, df: DataFrame) -> DataFrame:
-        return df.selectExpr(*(quoted(field["name"]) for field in self._fields), *self._rows.shown())
+        return df.selectExpr(*map(quoted, self._schema.names), *self._rows.shown())
 
     def _items(self, columns: Sequence[Output]) -> list[str]:
         self._with_metadata |= {output.name for output in columns if output.metadata}
         return [output.select() for output in columns]
-
-
-def _partition_column(field: Field, mode: str) -> PartitionColumn:
-    key = Names("none" if mode == "none" else "name").of(field)
-    return PartitionColumn(field["name"], str(key), field["type"])

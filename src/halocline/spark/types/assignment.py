@@ -11,12 +11,12 @@ says about ANSI.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from halocline.errors import ConstraintError, SchemaError
-from halocline.formats.delta.configuration.schema_edit import JsonType, decimal_of
-from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type, text_literal
+from halocline.schema.types import Array, DataType, Map, Primitive, Struct, decimal_of, is_void
+from halocline.spark.types.columns import missing, quoted, sql_type, text_literal
 
 _WHOLE: Final[Mapping[str, int]] = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _RANK: Final = tuple(_WHOLE)
@@ -29,53 +29,53 @@ _FOUND: Final = re.compile(f"{_MARK}<(?P<column>.*?)><(?P<type>.*?)>(?P<value>.*
 _MOST_SHOWN: Final = 5
 
 
-def is_number(type: JsonType) -> bool:
+def is_number(type: DataType) -> bool:
     """Whether a type holds numbers.
 
     Example:
-        >>> is_number("decimal(10,2)"), is_number("string")
+        >>> is_number(Primitive("decimal(10,2)")), is_number(Primitive("string"))
         (True, False)
     """
-    return isinstance(type, str) and (type in _WHOLE or type in _APPROXIMATE or decimal_of(type) is not None)
+    return type.name in _WHOLE or type.name in _APPROXIMATE or decimal_of(type) is not None
 
 
-def is_assignable(offered: JsonType, wanted: JsonType) -> bool:
+def is_assignable(offered: DataType, wanted: DataType) -> bool:
     """Whether values of one plain type may be stored in a column of another.
 
     Example:
-        >>> is_assignable("long", "integer"), is_assignable("string", "integer")
-        (True, False)
+        >>> [is_assignable(Primitive(offered), Primitive("integer")) for offered in ("long", "string")]
+        [True, False]
     """
-    if not isinstance(offered, str) or not isinstance(wanted, str):
+    if not isinstance(offered, Primitive) or not isinstance(wanted, Primitive):
         return False
     if offered == wanted or is_void(offered):
         return True
     if is_number(offered) and is_number(wanted):
         return True
-    if offered in _TIMES and wanted in _TIMES:
+    if offered.name in _TIMES and wanted.name in _TIMES:
         return True
-    return wanted == "string" and (offered in _PLAIN or decimal_of(offered) is not None)
+    return wanted.name == "string" and (offered.name in _PLAIN or decimal_of(offered) is not None)
 
 
-def always_fits(offered: str, wanted: str) -> bool:
+def always_fits(offered: DataType, wanted: DataType) -> bool:
     """Whether every value of the one type has its place in the other, so that no value has to be looked at.
 
     Example:
-        >>> always_fits("integer", "long"), always_fits("long", "integer"), always_fits("integer", "decimal(12,2)")
-        (True, False, True)
+        >>> [always_fits(Primitive("integer"), Primitive(wanted)) for wanted in ("long", "short", "decimal(12,2)")]
+        [True, False, True]
     """
     if not (is_number(offered) and is_number(wanted)):
         return True
-    if wanted in _APPROXIMATE:
+    if wanted.name in _APPROXIMATE:
         return True
-    if wanted in _WHOLE:
-        return offered in _WHOLE and _RANK.index(offered) <= _RANK.index(wanted)
+    if wanted.name in _WHOLE:
+        return offered.name in _WHOLE and _RANK.index(offered.name) <= _RANK.index(wanted.name)
     digits = decimal_of(wanted)
     assert digits is not None
     fixed = decimal_of(offered)
-    if fixed is None and offered not in _WHOLE:
+    if fixed is None and offered.name not in _WHOLE:
         return False
-    whole = _WHOLE[offered] if fixed is None else fixed[0] - fixed[1]
+    whole = _WHOLE[offered.name] if fixed is None else fixed[0] - fixed[1]
     return digits[0] - digits[1] >= whole and digits[1] >= (0 if fixed is None else fixed[1])
 
 
@@ -87,9 +87,9 @@ class Assignment:
 
     Example:
         >>> work = Assignment()
-        >>> work.value("`n`", "integer", "long", "n")
+        >>> work.value("`n`", Primitive("integer"), Primitive("long"), "n")
         'CAST(`n` AS bigint)'
-        >>> _ = work.value("`t`", "string", "date", "t")
+        >>> _ = work.value("`t`", Primitive("string"), Primitive("date"), "t")
         >>> work.problems
         [('t', 'date', 'string')]
     """
@@ -98,19 +98,18 @@ class Assignment:
         self.problems: list[tuple[str, str, str]] = []
         self._variables = 0
 
-    def value(self, sql: str, offered: JsonType, wanted: JsonType, path: str) -> str:
+    def value(self, sql: str, offered: DataType, wanted: DataType, path: str) -> str:
         """SQL for a value of the wanted type; the same SQL where nothing has to be done."""
-        if isinstance(offered, str) and is_void(offered):
-            return missing(wanted)
-        kinds = [type if isinstance(type, str) else type["type"] for type in (offered, wanted)]
-        if kinds[0] == kinds[1] and isinstance(offered, Mapping) and isinstance(wanted, Mapping):
-            if kinds[0] == "struct":
-                return self._struct(sql, offered["fields"], wanted["fields"], path)
-            if kinds[0] == "array":
+        match offered, wanted:
+            case Primitive(), _ if is_void(offered):
+                return missing(wanted)
+            case Struct(), Struct():
+                return self._struct(sql, offered, wanted, path)
+            case Array(), Array():
                 return self._array(sql, offered, wanted, path)
-            if kinds[0] == "map":
+            case Map(), Map():
                 return self._map(sql, offered, wanted, path)
-        if isinstance(offered, str) and isinstance(wanted, str) and is_assignable(offered, wanted):
+        if is_assignable(offered, wanted):
             return sql if offered == wanted else _cast(sql, offered, wanted, path)
         self.problems.append((path, sql_type(wanted), sql_type(offered)))
         return missing(wanted)
@@ -134,35 +133,36 @@ class Assignment:
             next_step="Change the rows, or let the table follow with schema_mode='merge' or 'overwrite'.",
         )
 
-    def _struct(self, sql: str, offered: Sequence[Field], wanted: Sequence[Field], path: str) -> str:
-        known = {str(field["name"]).lower(): field for field in offered}
-        parts, same = [], [field["name"] for field in offered] == [field["name"] for field in wanted]
-        for field in wanted:
-            name, here = field["name"], f"{path}.{field['name']}"
-            source = known.pop(name.lower(), None)
+    def _struct(self, sql: str, offered: Struct, wanted: Struct, path: str) -> str:
+        known = {field.name.lower(): field for field in offered.fields}
+        parts, same = [], offered.names == wanted.names
+        for field in wanted.fields:
+            here = f"{path}.{field.name}"
+            source = known.pop(field.name.lower(), None)
             if source is None:
-                if not field.get("nullable", True):
-                    self.problems.append((here, f"{sql_type(field['type'])} NOT NULL", "missing"))
-                parts.append(f"{missing(field['type'])} AS {quoted(name)}")
+                if not field.nullable:
+                    self.problems.append((here, f"{sql_type(field.type)} NOT NULL", "missing"))
+                parts.append(f"{missing(field.type)} AS {quoted(field.name)}")
                 same = False
                 continue
-            before = f"{sql}.{quoted(source['name'])}"
-            after = self.value(before, source["type"], field["type"], here)
-            parts.append(f"{after} AS {quoted(name)}")
+            before = f"{sql}.{quoted(source.name)}"
+            after = self.value(before, source.type, field.type, here)
+            parts.append(f"{after} AS {quoted(field.name)}")
             same = same and after == before
         for field in known.values():
-            self.problems.append((f"{path}.{field['name']}", "no such column", sql_type(field["type"])))
+            self.problems.append((f"{path}.{field.name}", "no such column", sql_type(field.type)))
         return sql if same else f"CASE WHEN {sql} IS NOT NULL THEN struct({', '.join(parts)}) END"
 
-    def _array(self, sql: str, offered: Mapping[str, Any], wanted: Mapping[str, Any], path: str) -> str:
+    def _array(self, sql: str, offered: Array, wanted: Array, path: str) -> str:
         element = self._variable()
-        inner = self.value(element, offered["elementType"], wanted["elementType"], f"{path}.element")
+        inner = self.value(element, offered.element, wanted.element, f"{path}.element")
         return sql if inner == element else f"transform({sql}, {element} -> {inner})"
 
-    def _map(self, sql: str, offered: Mapping[str, Any], wanted: Mapping[str, Any], path: str) -> str:
+    def _map(self, sql: str, offered: Map, wanted: Map, path: str) -> str:
         key, value = self._variable(), self._variable()
-        for function, variable, part in (("values", value, "valueType"), ("keys", key, "keyType")):
-            inner = self.value(variable, offered[part], wanted[part], f"{path}.{function[:-1]}")
+        both = (("values", value, offered.value, wanted.value), ("keys", key, offered.key, wanted.key))
+        for function, variable, before, after in both:
+            inner = self.value(variable, before, after, f"{path}.{function[:-1]}")
             if inner != variable:
                 sql = f"transform_{function}({sql}, ({key}, {value}) -> {inner})"
         return sql
@@ -184,7 +184,7 @@ def unfit_value(error: BaseException, table: str) -> ConstraintError | None:
     )
 
 
-def _cast(sql: str, offered: str, wanted: str, path: str) -> str:
+def _cast(sql: str, offered: DataType, wanted: DataType, path: str) -> str:
     if always_fits(offered, wanted):
         return f"CAST({sql} AS {sql_type(wanted)})"
     tried = f"try_cast({sql} AS {sql_type(wanted)})"

@@ -14,24 +14,30 @@ what a missing column means. Comments and the lengths of char and varchar are ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import UnsupportedError
-from halocline.formats.delta.configuration.schema_edit import FIELD_ID, PHYSICAL_NAME, JsonType
+from halocline.formats.delta.configuration.column_mapping import field_id, physical_name
+from halocline.schema import defaults
+from halocline.schema.json_edge import in_delta_order, struct_from_json, thawed, to_json
+from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, is_void
+from halocline.schema.visitor import Visitor, nullable, types, without_metadata
 
-Field: TypeAlias = Mapping[str, Any]
-"""A field of a struct as the log spells it."""
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-PARQUET_ID: Final = "parquet.field.id"
-"""The metadata by which Spark writes a field's id into a file."""
-
-_DROPPED: Final = ("delta.", "parquet.field.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
+_DROPPED: Final = ("delta.", "parquet.field.", *defaults.ANNOTATIONS)
 _FLOATS: Final = ("float", "double")
-_VOID: Final = ("void", "null")
-_INNER_TYPES: Final = ("elementType", "keyType", "valueType")
-_SQL_TYPES: Final[Mapping[str, str]] = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_SQL_TYPES: Final[Mapping[str, str]] = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "null": "void",
+}
 
 
 class Names:
@@ -42,7 +48,7 @@ class Names:
         by_id: For mode `id`, the names that the files give each field id.
 
     Example:
-        >>> Names("none").of({"name": "a", "metadata": {}})
+        >>> Names("none").of(Field("a", Primitive("long")))
         'a'
     """
 
@@ -52,10 +58,9 @@ class Names:
 
     def of(self, field: Field) -> str | None:
         """The name of a field in the files; None if they do not have it."""
-        metadata = field.get("metadata") or {}
         if self.by_id is not None:
-            return self.by_id.get(metadata[FIELD_ID])
-        return str(field["name"] if self.mode == "none" else metadata[PHYSICAL_NAME])
+            return self.by_id.get(field_id(field) or 0)
+        return physical_name(field, self.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,42 +82,42 @@ class Output:
         return f"{self.sql} AS {quoted(self.name)}"
 
 
-def read_fields(fields: Sequence[Field], names: Names) -> list[dict[str, Any]]:
+def read_fields(fields: Sequence[Field], names: Names) -> list[Field]:
     """The fields of the read schema; void columns, and those no file has, are left out.
 
     Example:
-        >>> field = {"name": "a", "type": "long", "nullable": False, "metadata": {"comment": "x", "delta.y": 1}}
-        >>> read_fields([field], Names())
-        [{'name': 'a', 'type': 'long', 'nullable': True, 'metadata': {'comment': 'x'}}]
+        >>> field = Field("a", Primitive("long"), nullable=False, metadata={"comment": "x", "delta.y": 1})
+        >>> read_fields([field], Names()) == [Field("a", Primitive("long"), metadata={"comment": "x"})]
+        True
     """
-    return list(_read_fields(fields, names))
+    return _Reading(names).fields(fields)
 
 
 def outputs(fields: Sequence[Field], names: Names) -> list[Output]:
     """The table's columns as expressions over the read schema.
 
     Example:
-        >>> [output.select() for output in outputs([{"name": "a b", "type": "double"}], Names())]
+        >>> [output.select() for output in outputs([Field("a b", Primitive("double"))], Names())]
         ['nanvl(`a b`, `a b`) AS `a b`']
     """
     return [_output(field, names) for field in fields]
 
 
 def _output(field: Field, names: Names) -> Output:
-    name, metadata = str(field["name"]), kept_metadata(field)
+    metadata = kept_metadata(field)
     physical = names.of(field)
-    if physical is None or _read_type(field["type"], names) is None:
-        return Output(name, missing(field["type"]), metadata or None)
+    if physical is None or _Reading(names).visit(field.type, None) is None:
+        return Output(field.name, missing(field.type), metadata or None)
     source = quoted(physical)
-    sql = _Rebuild(names).value(source, field["type"], shielded=True)
-    return Output(name, sql, metadata if metadata and sql != source else None)
+    sql = _Rebuild(names).visit(field.type, (source, True))
+    return Output(field.name, sql, metadata if metadata and sql != source else None)
 
 
-def missing(type: JsonType) -> str:
+def missing(type: DataType) -> str:
     """SQL for a null of the type.
 
     Example:
-        >>> missing("long")
+        >>> missing(Primitive("long"))
         'CAST(NULL AS bigint)'
     """
     return f"CAST(NULL AS {sql_type(type)})"
@@ -138,44 +143,29 @@ def text_literal(text: str) -> str:
     return f"CAST(X'{text.encode(errors='surrogatepass').hex().upper()}' AS string)"
 
 
-def sql_type(type: JsonType) -> str:
+def sql_type(type: DataType) -> str:
     """A type as Spark SQL reads it.
 
     Example:
-        >>> sql_type({"type": "array", "elementType": "long", "containsNull": True})
+        >>> sql_type(Array(Primitive("long")))
         'array<bigint>'
     """
-    if isinstance(type, str):
-        return _SQL_TYPES.get(type, "void" if type in _VOID else type)
-    if type["type"] == "struct":
-        return f"struct<{', '.join(quoted(f['name']) + ': ' + sql_type(f['type']) for f in type['fields'])}>"
-    if type["type"] == "array":
-        return f"array<{sql_type(type['elementType'])}>"
-    return f"map<{sql_type(type['keyType'])}, {sql_type(type['valueType'])}>"
+    return _SQL_TYPE.visit(type, None)
 
 
 def kept_metadata(field: Field) -> dict[str, Any]:
     """The metadata of a field that belongs to its readers rather than to the log."""
-    return {key: value for key, value in (field.get("metadata") or {}).items() if not key.startswith(_DROPPED)}
+    return {key: thawed(value) for key, value in field.metadata.items() if not key.startswith(_DROPPED)}
 
 
-def is_void(type: JsonType) -> bool:
-    """Whether a column of this type is in no file."""
-    return type in _VOID
-
-
-def holds(type: JsonType, wanted: Collection[str]) -> bool:
+def holds(type: DataType, wanted: Collection[str]) -> bool:
     """Whether a type is, or has anywhere inside, one of the primitives wanted.
 
     Example:
-        >>> holds({"type": "array", "elementType": "variant"}, ("variant",))
+        >>> holds(Array(Primitive("variant")), ("variant",))
         True
     """
-    if isinstance(type, str):
-        return type in wanted
-    if type["type"] == "struct":
-        return any(holds(field["type"], wanted) for field in type["fields"])
-    return any(holds(type[key], wanted) for key in _INNER_TYPES if key in type)
+    return any(isinstance(each, Primitive) and each.name in wanted for _, each in types(type))
 
 
 def spark_schema(fields: Sequence[Field]) -> Any:
@@ -186,101 +176,132 @@ def spark_schema(fields: Sequence[Field]) -> Any:
     """
     from pyspark.sql.types import StructType
 
-    full = [{"nullable": True, "metadata": {}, **field} for field in fields]
     try:
-        return StructType.fromJson({"type": "struct", "fields": full})
+        return StructType.fromJson(to_json(Struct(fields)))
     except Exception as error:  # PySpark raises its own error here in some releases, a KeyError in others
         raise UnsupportedError(
             "this PySpark does not know a type of the table",
-            sides={"PySpark": str(error)[:200], "columns": ", ".join(f"{f['name']} {f['type']}"[:60] for f in fields)},
+            sides={"PySpark": str(error)[:200], "columns": ", ".join(str(field)[:60] for field in fields)},
             next_step="Upgrade PySpark, or leave the column out with columns=.",
         ) from error
 
 
-def without_void(fields: Sequence[Field]) -> list[dict[str, Any]]:
+def struct_of(schema: StructType) -> Struct:
+    """A schema that Spark has."""
+    return in_delta_order(struct_from_json(schema.jsonValue()))
+
+
+def blank_frame(spark: SparkSession, schema: Struct) -> DataFrame:
+    """A DataFrame without rows that has the columns of a table, for expressions to be analysed over."""
+    plain = nullable(without_metadata(Struct(written_fields(schema))))
+    return spark.createDataFrame([], spark_schema(plain.fields))
+
+
+def written_fields(schema: Struct) -> list[Field]:
+    """The columns of a table that rows have: all but those of type void."""
+    return [field for field in schema.fields if not is_void(field.type)]
+
+
+def without_void(fields: Sequence[Field]) -> list[Field]:
     """The same fields, with their logical names and all of their metadata, without what no file holds."""
-    return list(_without_void(fields))
+    return _InFiles().fields(fields)
 
 
-def _without_void(fields: Sequence[Field]) -> Iterator[dict[str, Any]]:
-    logical = Names()
-    for field in fields:
-        type = field["type"]
-        if _read_type(type, logical) is None:
-            continue
-        yield {**field, "type": _void_stripped(type)}
+class _SqlType(Visitor[None, str]):
+    def primitive(self, type: Primitive, context: None) -> str:
+        return _SQL_TYPES.get(type.name, type.text)
+
+    def struct(self, type: Struct, context: None) -> str:
+        return f"struct<{', '.join(f'{quoted(each.name)}: {self.visit(each.type, None)}' for each in type.fields)}>"
+
+    def array(self, type: Array, context: None) -> str:
+        return f"array<{self.visit(type.element, None)}>"
+
+    def map(self, type: Map, context: None) -> str:
+        return f"map<{self.visit(type.key, None)}, {self.visit(type.value, None)}>"
 
 
-def _void_stripped(type: JsonType) -> JsonType:
-    if isinstance(type, str):
-        return type
-    if type["type"] == "struct":
-        return {"type": "struct", "fields": without_void(type["fields"])}
-    inner = {key: _void_stripped(type[key]) for key in _INNER_TYPES if key in type}
-    return {"type": type["type"], **inner, _nullability(inner): True}
+_SQL_TYPE: Final = _SqlType()
 
 
-def _nullability(inner: Collection[str]) -> str:
-    return "containsNull" if "elementType" in inner else "valueContainsNull"
+class _InFiles(Visitor[None, DataType | None]):
+    """A type without what no file holds, nulls allowed inside of it; None if nothing is left."""
 
+    def fields(self, fields: Sequence[Field]) -> list[Field]:
+        """What is left of some fields."""
+        return [left for each in fields if (left := self.field(each)) is not None]
 
-def _read_fields(fields: Sequence[Field], names: Names) -> Iterator[dict[str, Any]]:
-    for field in fields:
-        name, type = names.of(field), _read_type(field["type"], names)
-        if name is not None and type is not None:
-            yield {"name": name, "type": type, "nullable": True, "metadata": kept_metadata(field)}
+    def field(self, field: Field) -> Field | None:
+        """What is left of one field."""
+        type = self.visit(field.type, None)
+        return None if type is None else replace(field, type=type)
 
-
-def _read_type(type: JsonType, names: Names) -> JsonType | None:
-    """The type to read; None if there is nothing of it in a file."""
-    if isinstance(type, str):
+    def primitive(self, type: Primitive, context: None) -> DataType | None:
         return None if is_void(type) else type
-    if type["type"] == "struct":
-        fields = read_fields(type["fields"], names)
-        return {"type": "struct", "fields": fields} if fields else None
-    inner = {key: _read_type(type[key], names) for key in _INNER_TYPES if key in type}
-    if any(part is None for part in inner.values()):
-        return None
-    return {"type": type["type"], **inner, _nullability(inner): True}
+
+    def struct(self, type: Struct, context: None) -> DataType | None:
+        fields = self.fields(type.fields)
+        return Struct(fields) if fields else None
+
+    def array(self, type: Array, context: None) -> DataType | None:
+        element = self.visit(type.element, None)
+        return None if element is None else Array(element)
+
+    def map(self, type: Map, context: None) -> DataType | None:
+        key, value = self.visit(type.key, None), self.visit(type.value, None)
+        return None if key is None or value is None else Map(key, value)
 
 
-class _Rebuild:
-    """Writes the SQL that gives a value its logical names; the value itself where nothing changes."""
+class _Reading(_InFiles):
+    """The same, as the files of one scan name it."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
+
+    def field(self, field: Field) -> Field | None:
+        name, type = self._names.of(field), self.visit(field.type, None)
+        return None if name is None or type is None else Field(name, type, metadata=kept_metadata(field))
+
+
+class _Rebuild(Visitor[tuple[str, bool], str]):
+    """Writes the SQL that gives a value its logical names; the value itself where nothing changes.
+
+    The context is SQL for the value, and whether Spark would push a filter on it down into files.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._reading = _Reading(names)
         self._variables = 0
 
-    def value(self, sql: str, type: JsonType, *, shielded: bool) -> str:
-        """SQL for one value; `shielded` where Spark would push a filter on it down into files."""
-        if isinstance(type, str):
-            return f"nanvl({sql}, {sql})" if shielded and type in _FLOATS else sql
-        if type["type"] == "struct":
-            return self._struct(sql, type["fields"], shielded)
-        if type["type"] == "array":
-            element = self._variable()
-            inner = self.value(element, type["elementType"], shielded=False)
-            return sql if inner == element else f"transform({sql}, {element} -> {inner})"
-        return self._map(sql, type)
+    def primitive(self, type: Primitive, context: tuple[str, bool]) -> str:
+        sql, shielded = context
+        return f"nanvl({sql}, {sql})" if shielded and type.name in _FLOATS else sql
 
-    def _struct(self, sql: str, fields: Sequence[Field], shielded: bool) -> str:
+    def struct(self, type: Struct, context: tuple[str, bool]) -> str:
+        sql, shielded = context
         parts, same = [], True
-        for field in fields:
+        for field in type.fields:
             name = self._names.of(field)
-            if name is None or _read_type(field["type"], self._names) is None:
-                parts.append(f"{missing(field['type'])} AS {quoted(field['name'])}")
+            if name is None or self._reading.visit(field.type, None) is None:
+                parts.append(f"{missing(field.type)} AS {quoted(field.name)}")
                 same = False
                 continue
             source = f"{sql}.{quoted(name)}"
-            inner = self.value(source, field["type"], shielded=shielded)
-            parts.append(f"{inner} AS {quoted(field['name'])}")
-            same = same and inner == source and name == field["name"]
+            inner = self.visit(field.type, (source, shielded))
+            parts.append(f"{inner} AS {quoted(field.name)}")
+            same = same and inner == source and name == field.name
         return sql if same else f"CASE WHEN {sql} IS NOT NULL THEN struct({', '.join(parts)}) END"
 
-    def _map(self, sql: str, type: Mapping[str, Any]) -> str:
-        key, value = self._variable(), self._variable()
-        for function, variable, part in (("values", value, "valueType"), ("keys", key, "keyType")):
-            inner = self.value(variable, type[part], shielded=False)
+    def array(self, type: Array, context: tuple[str, bool]) -> str:
+        sql, element = context[0], self._variable()
+        inner = self.visit(type.element, (element, False))
+        return sql if inner == element else f"transform({sql}, {element} -> {inner})"
+
+    def map(self, type: Map, context: tuple[str, bool]) -> str:
+        sql, key, value = context[0], self._variable(), self._variable()
+        for function, variable, part in (("values", value, type.value), ("keys", key, type.key)):
+            inner = self.visit(part, (variable, False))
             if inner != variable:
                 sql = f"transform_{function}({sql}, ({key}, {value}) -> {inner})"
         return sql

@@ -9,34 +9,24 @@ The columns of a DataFrame say nothing about nulls that a table could rely on, s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, SchemaError, UnsupportedError
-from halocline.formats.delta.configuration import column_mapping, schema_edit
+from halocline.formats.delta.configuration import column_mapping, identity, type_widening
 from halocline.formats.delta.configuration.metadata_rules import check_schema
-from halocline.schema import Field, Struct
-from halocline.schema.json_edge import struct_from_json, to_json
+from halocline.schema import Field, Struct, defaults
+from halocline.schema.char_types import DECLARED
+from halocline.schema.collations import collation_of
+from halocline.schema.json_edge import field_from_json, in_delta_order, parse, struct_from_json
+from halocline.schema.visitor import map_fields, walk
 from halocline.spark.types import char_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-DEFAULT: Final = "CURRENT_DEFAULT"
-"""The metadata key of a column's default."""
-
-_OF_TABLES: Final = ("__", "delta.", "parquet.", "identity.", DEFAULT, "EXISTS_DEFAULT")
-_COLLATIONS: Final = "__COLLATIONS"
-_OF_ANOTHER_TABLE: Final = frozenset(
-    {
-        "EXISTS_DEFAULT",
-        *column_mapping.ANNOTATIONS,
-        "parquet.field.nested.ids",
-        "delta.typeChanges",
-        "delta.identity.highWaterMark",
-    }
-)
+_OF_TABLES: Final = ("__", "delta.", "parquet.", "identity.", *defaults.ANNOTATIONS)
 
 
 def is_frame(what: Any) -> bool:
@@ -65,32 +55,22 @@ def checked_frame(df: DataFrame) -> DataFrame:
     return df
 
 
-def columns_of(df: DataFrame) -> dict[str, Any]:
-    """The columns of a DataFrame.
+def columns_of(df: DataFrame) -> Struct:
+    """The columns of a DataFrame, with comments and declared lengths, and nothing that belongs to a table.
 
     Raises:
         SchemaError: Two columns have the same name, or a column has a type that no table can hold.
     """
-    schema = json.loads(df.schema.json())
+    schema = in_delta_order(parse(df.schema.json()))
     _check(schema)
-    return dict(schema_edit.map_fields(schema, lambda _, field: {**field, "metadata": _plain(field)}))
+    return map_fields(schema, lambda _, field: field.without(filter(_is_of_tables, field.metadata)))
 
 
-def nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same columns with nulls allowed everywhere.
-
-    Example:
-        >>> nullable({"type": "struct", "fields": [schema_edit.field("id", "long", nullable=False)]})["fields"]
-        [{'name': 'id', 'type': 'long', 'nullable': True, 'metadata': {}}]
-    """
-    return {"type": "struct", "fields": [{**field, **_loosened(field)} for field in schema["fields"]]}
-
-
-def declared(schema: Any, *, keep_lengths: bool = False) -> dict[str, Any]:
+def declared(schema: Any, *, keep_lengths: bool = False) -> Struct:
     """The columns that a user declares for a new table.
 
     Args:
-        schema: A Spark schema, its JSON, columns as the log spells them, or Spark DDL.
+        schema: A schema or columns of `halocline.schema`, their JSON, a Spark schema, or Spark DDL.
         keep_lengths: Leave char and varchar as they are, rather than as a table stores them.
 
     Raises:
@@ -98,35 +78,59 @@ def declared(schema: Any, *, keep_lengths: bool = False) -> dict[str, Any]:
         SchemaError: A name is given twice, or a type is none.
 
     Example:
-        >>> declared([schema_edit.field("id", "long")])["fields"][0]["name"]
-        'id'
+        >>> from halocline.schema import Primitive
+        >>> print(declared([Field("id", Primitive("long"))]))
+        struct<id: long>
     """
-    found = _json_of(schema)
+    found = _struct_of(schema)
+    _check_keys(found)
     _check(found)
-    kept = schema_edit.map_fields(found, lambda _, field: {"nullable": True, **field, "metadata": _own(field)})
-    return dict(kept) if keep_lengths else char_types.stored(kept)
+    kept = map_fields(in_delta_order(found), lambda _, field: _on_its_own(field))
+    return kept if keep_lengths else char_types.stored(kept)
 
 
-def _json_of(schema: Any) -> dict[str, Any]:
+def _on_its_own(field: Field) -> Field:
+    """The field without what is only meaningful in the table that it came from."""
+    plain = type_widening.unrecorded(identity.unmarked(column_mapping.unmapped_field(field)))
+    return defaults.without_existing(plain)
+
+
+def _is_of_tables(key: str) -> bool:
+    return key.startswith(_OF_TABLES) and key != DECLARED
+
+
+def _struct_of(schema: Any) -> Struct:
     if isinstance(schema, str):
         return _parsed_ddl(schema)
-    if isinstance(schema, Sequence) and schema and all(isinstance(each, Field) for each in schema):
-        schema = Struct(schema)
     if isinstance(schema, Struct):
-        return dict(to_json(schema))
+        return schema
     if isinstance(schema, Mapping) and schema.get("type") == "struct":
-        return dict(schema)
+        return struct_from_json(schema)
     if callable(getattr(schema, "jsonValue", None)):
-        return dict(schema.jsonValue())
-    if isinstance(schema, Sequence) and all(isinstance(each, Mapping) for each in schema):
-        return {"type": "struct", "fields": [dict(each) for each in schema]}
-    raise InputError(
-        f"a {type(schema).__name__} is no schema",
-        sides={"given": repr(schema)[:80], "expected": "a StructType, columns, or text such as 'id BIGINT, day DATE'"},
+        return struct_from_json(schema.jsonValue())
+    if isinstance(schema, Sequence):
+        return Struct([_field_of(each) for each in schema])
+    raise _no_schema(schema)
+
+
+def _field_of(column: Any) -> Field:
+    if isinstance(column, Field):
+        return column
+    if callable(getattr(column, "jsonValue", None)):
+        return field_from_json(column.jsonValue())
+    if isinstance(column, Mapping):
+        return field_from_json(column)
+    raise _no_schema(column)
+
+
+def _no_schema(given: Any) -> InputError:
+    return InputError(
+        f"a {type(given).__name__} is no schema",
+        sides={"given": repr(given)[:80], "expected": "a StructType, columns, or text such as 'id BIGINT, day DATE'"},
     )
 
 
-def _parsed_ddl(text: str) -> dict[str, Any]:
+def _parsed_ddl(text: str) -> Struct:
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -146,7 +150,7 @@ def _parsed_ddl(text: str) -> dict[str, Any]:
         ) from None
     if not isinstance(parsed, StructType):
         raise SchemaError(f"{text!r} is a single type", sides={"given": text, "expected": "'id BIGINT, day DATE'"})
-    return dict(parsed.jsonValue())
+    return struct_from_json(parsed.jsonValue())
 
 
 def first_line(error: BaseException) -> str:
@@ -154,44 +158,28 @@ def first_line(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "")[:200]
 
 
-def _check(schema: Mapping[str, Any]) -> None:
-    for path, field in schema_edit.fields(schema):
-        if _COLLATIONS in (field.get("metadata") or {}):
+def _check_keys(schema: Struct) -> None:
+    for path, field in walk(schema):
+        for key in field.extra:
+            near = get_close_matches(key, ("nullable", "metadata"), 1)
+            raise InputError(
+                f"a column has no {key!r}",
+                sides={"column": ".".join(path), "known": "name, type, nullable, metadata"},
+                next_step=f"Did you mean {near[0]}?" if near else "Leave it out.",
+            )
+
+
+def _check(schema: Struct) -> None:
+    for path, field in walk(schema):
+        if (collation := collation_of(field)) is not None:
             raise UnsupportedError(
                 f"column {'.'.join(path)} has a collation, which tables written here do not keep",
-                sides={"column": str(field["metadata"][_COLLATIONS]), "possible": "string without a collation"},
+                sides={"column": collation, "possible": "string without a collation"},
                 next_step="Cast the column to plain STRING first.",
             )
-        if isinstance(field.get("type"), str) and field["type"].startswith("interval"):
+        if field.type.name.startswith("interval"):
             raise SchemaError(
                 f"column {'.'.join(path)} is an interval, which no table can hold",
-                sides={"found": field["type"], "possible": "a number of seconds or months, or text"},
+                sides={"found": str(field.type), "possible": "a number of seconds or months, or text"},
             )
-    check_schema(struct_from_json(schema), mapped=True)
-
-
-def _plain(field: schema_edit.Node) -> dict[str, Any]:
-    """What a DataFrame's column brings along: comments and declared lengths, nothing that belongs to a table."""
-    metadata = field.get("metadata") or {}
-    return {
-        key: value for key, value in metadata.items() if key == char_types.DECLARED or not key.startswith(_OF_TABLES)
-    }
-
-
-def _own(field: schema_edit.Node) -> dict[str, Any]:
-    metadata = field.get("metadata") or {}
-    return {key: value for key, value in metadata.items() if key not in _OF_ANOTHER_TABLE}
-
-
-def _loosened(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a field or a type that say whether nulls are allowed, all of them saying yes."""
-    changed: dict[str, Any] = {}
-    for key in ("nullable", "containsNull", "valueContainsNull"):
-        if key in node:
-            changed[key] = True
-    for key in ("type", "elementType", "keyType", "valueType"):
-        if isinstance(node.get(key), Mapping):
-            changed[key] = {**node[key], **_loosened(node[key])}
-    if "fields" in node:
-        changed["fields"] = [{**each, **_loosened(each)} for each in node["fields"]]
-    return changed
+    check_schema(schema, mapped=True)

@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import MalformedError
-from halocline.formats.delta.configuration.schema_edit import decimal_of
+from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.formats.delta.stats.timestamps_text import zone_named
+from halocline.schema.types import DataType, Field, decimal_of
 from halocline.spark.types.columns import missing, sql_type, text_literal
 
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -41,17 +42,18 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|N
 _DIGITS: Final = Context(prec=80)
 
 
-def kept_sql(sql: str, field: Mapping[str, Any], partition_columns: Sequence[str]) -> str:
+def kept_sql(sql: str, field: Field, partition_columns: Sequence[str]) -> str:
     """SQL for a value as the table is going to keep it: in a partition column, empty text is null.
 
     Whatever is worked out from the value, or demanded of it, must see it like that.
 
     Example:
-        >>> kept_sql("p", {"name": "p", "type": "string"}, ["p"])
+        >>> from halocline.schema import Primitive
+        >>> kept_sql("p", Field("p", Primitive("string")), ["p"])
         "nullif(p, '')"
     """
-    empty = {"string": "''", "binary": "X''"}.get(str(field["type"]))
-    return f"nullif({sql}, {empty})" if empty and field["name"] in partition_columns else sql
+    empty = {"string": "''", "binary": "X''"}.get(field.type.name)
+    return f"nullif({sql}, {empty})" if empty and field.name in partition_columns else sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,12 @@ class PartitionColumn:
 
     name: str
     key: str
-    type: str
+    type: DataType
+
+    @staticmethod
+    def of(field: Field, mode: str) -> PartitionColumn:
+        """The partition column that a field of a table is."""
+        return PartitionColumn(field.name, physical_name(field, mode), field.type)
 
 
 class PartitionValues:
@@ -80,7 +87,8 @@ class PartitionValues:
 
     Example:
         >>> files = pa.table({"partition_values": pa.array([[("n", "07")]], pa.map_(pa.string(), pa.string()))})
-        >>> PartitionValues(files, [PartitionColumn("n", "n", "integer")]).values
+        >>> from halocline.schema import Primitive
+        >>> PartitionValues(files, [PartitionColumn("n", "n", Primitive("integer"))]).values
         [('7',)]
     """
 
@@ -115,7 +123,7 @@ class PartitionValues:
         texts = [row[number] or "" for row in self.values]
         separator = _unused(texts)
         array = f"split({text_literal(separator.join(texts))}, {text_literal(separator)})"
-        if type in ("string", "binary"):
+        if type.name in ("string", "binary"):
             return _cast(f"nullif(get({array}, {group_sql}), '')", type)
         return f"get(try_cast({array} AS array<{sql_type(type)}>), {group_sql})"
 
@@ -161,12 +169,12 @@ def _grouped(files: pa.Table, keys: Sequence[str]) -> tuple[npt.NDArray[np.int64
     return group_of.astype(np.int64).reshape(-1), texts_of
 
 
-def _constant(text: str | None, type: str) -> str:
+def _constant(text: str | None, type: DataType) -> str:
     return missing(type) if text is None else _cast(text_literal(text), type)
 
 
-def _cast(sql: str, type: str) -> str:
-    return sql if type == "string" else f"CAST({sql} AS {sql_type(type)})"
+def _cast(sql: str, type: DataType) -> str:
+    return sql if type.name == "string" else f"CAST({sql} AS {sql_type(type)})"
 
 
 def _unused(texts: Sequence[str]) -> str:
@@ -176,8 +184,7 @@ def _unused(texts: Sequence[str]) -> str:
 
 
 def _spelling(column: PartitionColumn, zone: str) -> Callable[[str], str]:
-    type = column.type
-    digits = decimal_of(type)
+    type, digits = column.type.name, decimal_of(column.type)
     spell: Callable[[str], str]
     if type in ("string", "binary"):
         return str
@@ -198,7 +205,7 @@ def _spelling(column: PartitionColumn, zone: str) -> Callable[[str], str]:
         spell = _fixed(*digits)
     else:
         raise MalformedError(
-            f"column {column.name} of type {type} cannot be a partition column", condition="MALFORMED_METADATA"
+            f"column {column.name} of type {column.type} cannot be a partition column", condition="MALFORMED_METADATA"
         )
 
     def checked(text: str) -> str:
@@ -208,7 +215,7 @@ def _spelling(column: PartitionColumn, zone: str) -> Callable[[str], str]:
             raise MalformedError(
                 f"the log has {text!r} as the value of partition column {column.name}",
                 condition="MALFORMED_LOG",
-                sides={"value": repr(text), "column": f"{column.name} {type}"},
+                sides={"value": repr(text), "column": f"{column.name} {column.type}"},
                 next_step="Find the commit that added such a file, and rewrite the file.",
             ) from None
 

@@ -17,9 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, InputError, SchemaError
-from halocline.formats.delta.configuration.schema_edit import JsonType
-from halocline.spark.scan.arrow_scan import arrow_type, unnested
-from halocline.spark.types.columns import Field, Names, is_void
+from halocline.formats.delta.configuration.column_mapping import physical_name
+from halocline.schema.arrow import ArrowTypes, arrow_type
+from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, is_void
+from halocline.schema.visitor import Visitor, paired
+from halocline.spark.scan.arrow_scan import unnested
 from halocline.spark.types.partition_values import NULL_FOLDER
 from halocline.spark.write.physical import Physical
 
@@ -29,15 +31,14 @@ _GROWS: Final[Mapping[str, Sequence[str]]] = {
     "integer": ("long",),
     "float": ("double",),
 }
-_INNER: Final = ("elementType", "keyType", "valueType")
 
 
 class ArrowFit:
     """Turns batches of a DataFrame into batches of physical rows.
 
     Args:
-        offered: The columns of the rows, parsed.
-        schema: The columns of the table, parsed.
+        offered: The columns of the rows.
+        schema: The columns of the table.
         physical: How the table lays out rows.
         mode: The table's column mapping.
         table: The table's name, for messages.
@@ -46,28 +47,26 @@ class ArrowFit:
         SchemaError: The columns do not fit.
     """
 
-    def __init__(
-        self, offered: Mapping[str, Any], schema: Mapping[str, Any], physical: Physical, mode: str, table: str
-    ) -> None:
+    def __init__(self, offered: Struct, schema: Struct, physical: Physical, mode: str, table: str) -> None:
         self._physical = physical
-        self._types = {each["name"]: each["type"] for each in schema["fields"]}
-        self._names = Names("none" if mode == "none" else "name")
+        self._schema = schema
+        self._fitted = _Fitted(mode)
         self._table = table
-        given = {each["name"].lower(): (number, each) for number, each in enumerate(offered["fields"])}
+        given = {each.name.lower(): (number, each) for number, each in enumerate(offered.fields)}
         wanted = [*physical.data, *physical.partitions]
-        self._sources: list[tuple[Field, int | None, JsonType]] = []
+        self._sources: list[tuple[Field, int | None]] = []
         for field in wanted:
-            number, found = given.pop(field["name"].lower(), (None, None))
-            if found is not None and not _fits(found["type"], field["type"]):
-                raise self._misfit(f"column {field['name']} has another type", field["type"], found["type"])
-            if found is None and not field.get("nullable", True):
-                raise self._misfit(f"column {field['name']} must not be null", "NOT NULL", "no such column")
-            self._sources.append((field, number, found["type"] if found else "void"))
-        if extra := [name for name, (_, each) in given.items() if not is_void(each["type"])]:
+            number, found = given.pop(field.name.lower(), (None, None))
+            if found is not None and not _fits(found.type, field.type):
+                raise self._misfit(f"column {field.name} has another type", field.type, found.type)
+            if found is None and not field.nullable:
+                raise self._misfit(f"column {field.name} must not be null", "NOT NULL", "no such column")
+            self._sources.append((field, number))
+        if extra := [name for name, (_, each) in given.items() if not is_void(each.type)]:
             raise self._misfit(
                 f"the table has no column {extra[0]}",
-                ", ".join(field["name"] for field in wanted),
-                ", ".join(each["name"] for each in offered["fields"]),
+                ", ".join(field.name for field in wanted),
+                ", ".join(offered.names),
             )
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -77,65 +76,27 @@ class ArrowFit:
             ConstraintError: A value is null and must not be.
         """
         columns = []
-        for field, number, _ in self._sources:
+        for field, number in self._sources:
             if number is None:
-                columns.append(pa.nulls(batch.num_rows, self._type(field["type"])))
+                columns.append(pa.nulls(batch.num_rows, self._fitted.types.visit(field.type, None)))
                 continue
             array = batch.column(number)
-            if field in self._physical.partitions and field["type"] in ("string", "binary"):
+            if field in self._physical.partitions and field.type.name in ("string", "binary"):
                 # Empty text is null there, and must be judged as such.
                 array = pc.if_else(pc.equal(pc.binary_length(array), 0), pa.scalar(None, array.type), array)
             self._check_nulls(array, field)
-            columns.append(self._value(array, field["type"]))
+            columns.append(self._fitted.visit(field.type, array))
         count = len(self._physical.data)
         folders = zip(columns[count:], self._physical.partitions, strict=True)
         texts = [_folder_text(array, field) for array, field in folders]
-        names = [*(str(self._names.of(field)) for field in self._physical.data), *self._physical.keys]
+        names = [*(field.name for field in self._physical.fields), *self._physical.keys]
         return pa.RecordBatch.from_arrays([*columns[:count], *texts], names=names)
 
-    # ------------------------------------------------------------------ values
-
-    def _value(self, array: pa.Array, type: JsonType) -> pa.Array:
-        if pa.types.is_null(array.type):
-            return pa.nulls(len(array), self._type(type))
-        if isinstance(type, str):
-            return array if array.type == arrow_type(type) else array.cast(arrow_type(type))
-        if type["type"] == "struct":
-            children = {child.name.lower(): part for child, part in zip(array.type, array.flatten(), strict=True)}
-            parts = [
-                self._value(children[each["name"].lower()], each["type"])
-                if each["name"].lower() in children
-                else pa.nulls(len(array), self._type(each["type"]))
-                for each in type["fields"]
-            ]
-            kinds = list(self._type(type))
-            return pa.StructArray.from_arrays(parts, fields=kinds, mask=pc.is_null(array))
-        offsets, inner = unnested(array)
-        if type["type"] == "array":
-            values = self._value(inner, type["elementType"])
-            return pa.ListArray.from_arrays(offsets, values, type=self._type(type))
-        keys, items = inner.flatten()
-        return pa.MapArray.from_arrays(
-            offsets, self._value(keys, type["keyType"]), self._value(items, type["valueType"])
-        )
-
-    def _type(self, type: JsonType) -> pa.DataType:
-        """The Arrow type with physical names."""
-        if isinstance(type, str):
-            return arrow_type(type)
-        if type["type"] == "struct":
-            return pa.struct([pa.field(str(self._names.of(each)), self._type(each["type"])) for each in type["fields"]])
-        if type["type"] == "array":
-            return pa.list_(pa.field("element", self._type(type["elementType"])))
-        return pa.map_(self._type(type["keyType"]), self._type(type["valueType"]))
-
-    # ------------------------------------------------------------------ rules
-
     def _check_nulls(self, array: pa.Array, field: Field) -> None:
-        if not field.get("nullable", True) and array.null_count:
-            raise self._null(field["name"])
-        if not _complete(array, self._types[field["name"]]):
-            raise self._null(f"inside {field['name']}")
+        if not field.nullable and array.null_count:
+            raise self._null(field.name)
+        if not _COMPLETE.visit(self._schema.find([field.name])[1].type, array):
+            raise self._null(f"inside {field.name}")
 
     def _null(self, where: str) -> ConstraintError:
         return ConstraintError(
@@ -152,56 +113,105 @@ class ArrowFit:
         )
 
 
-def _fits(found: JsonType, wanted: JsonType) -> bool:
+class _PhysicalTypes(ArrowTypes):
+    """Arrow types with physical names."""
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+
+    def field(self, field: Field) -> pa.Field:
+        return pa.field(physical_name(field, self._mode), self.visit(field.type, None))
+
+
+class _Fitted(Visitor[pa.Array, pa.Array]):
+    """Values of a type of the table, out of those that rows bring."""
+
+    def __init__(self, mode: str) -> None:
+        self.types: Final = _PhysicalTypes(mode)
+
+    def visit(self, type: DataType, context: pa.Array) -> pa.Array:
+        if pa.types.is_null(context.type):
+            return pa.nulls(len(context), self.types.visit(type, None))
+        return super().visit(type, context)
+
+    def primitive(self, type: Primitive, context: pa.Array) -> pa.Array:
+        wanted = arrow_type(type)
+        return context if context.type == wanted else context.cast(wanted)
+
+    def struct(self, type: Struct, context: pa.Array) -> pa.Array:
+        children = {child.name.lower(): part for child, part in zip(context.type, context.flatten(), strict=True)}
+        nothing = pa.nulls(len(context))
+        parts = [self.visit(each.type, children.get(each.name.lower(), nothing)) for each in type.fields]
+        return pa.StructArray.from_arrays(parts, fields=list(self.types.visit(type, None)), mask=pc.is_null(context))
+
+    def array(self, type: Array, context: pa.Array) -> pa.Array:
+        offsets, inner = unnested(context)
+        return pa.ListArray.from_arrays(offsets, self.visit(type.element, inner), type=self.types.visit(type, None))
+
+    def map(self, type: Map, context: pa.Array) -> pa.Array:
+        offsets, inner = unnested(context)
+        keys, items = inner.flatten()
+        return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, items))
+
+
+def _fits(found: DataType, wanted: DataType) -> bool:
     """Whether every value of one type is one of the other as well."""
-    if isinstance(found, str) or isinstance(wanted, str):
-        if found == wanted or (isinstance(found, str) and is_void(found)):
-            return True
-        return isinstance(found, str) and isinstance(wanted, str) and wanted in _GROWS.get(found, ())
-    if found["type"] != wanted["type"]:
+    if is_void(found) or found == wanted:
+        return True
+    if (inner := paired(found, wanted)) is not None:
+        return all(_fits(one, other) for _, one, other in inner)
+    if isinstance(found, Primitive) and isinstance(wanted, Primitive):
+        return wanted.name in _GROWS.get(found.name, ())
+    if not isinstance(found, Struct) or not isinstance(wanted, Struct):
         return False
-    if found["type"] == "struct":
-        given = {each["name"].lower(): each for each in found["fields"]}
-        for each in wanted["fields"]:
-            match = given.pop(each["name"].lower(), None)
-            fitting = each.get("nullable", True) if match is None else _fits(match["type"], each["type"])
-            if not fitting:
-                return False
-        return not given
-    return all(_fits(found[key], wanted[key]) for key in _INNER if key in wanted)
+    matches = [(found.get(each.name), each) for each in wanted.fields]
+    fitting = all(each.nullable if match is None else _fits(match.type, each.type) for match, each in matches)
+    return fitting and all(wanted.get(name) is not None for name in found.names)
 
 
-def _complete(array: pa.Array, type: JsonType) -> bool:
+class _Complete(Visitor[pa.Array, bool]):
     """Whether nothing below a value is null that must not be; it holds where the parent is there at all."""
-    if isinstance(type, str) or pa.types.is_null(array.type):
+
+    def primitive(self, type: Primitive, context: pa.Array) -> bool:
         return True
-    present = array.drop_null()
-    if type["type"] == "struct":
-        children = {child.name.lower(): part for child, part in zip(array.type, present.flatten(), strict=True)}
-        for each in type["fields"]:
-            part = children.get(each["name"].lower())
-            if part is None:
-                continue
-            if (not each.get("nullable", True) and part.null_count) or not _complete(part, each["type"]):
+
+    def struct(self, type: Struct, context: pa.Array) -> bool:
+        if pa.types.is_null(context.type):
+            return True
+        present = context.drop_null()
+        children = {child.name.lower(): part for child, part in zip(context.type, present.flatten(), strict=True)}
+        for each in type.fields:
+            part = children.get(each.name.lower())
+            if part is not None and not self._part(part, each.type, each.nullable):
                 return False
         return True
-    _, inner = unnested(present)
-    if type["type"] == "array":
-        return (type.get("containsNull", True) or not inner.null_count) and _complete(inner, type["elementType"])
-    keys, items = inner.flatten()
-    if not type.get("valueContainsNull", True) and items.null_count:
-        return False
-    return _complete(keys, type["keyType"]) and _complete(items, type["valueType"])
+
+    def array(self, type: Array, context: pa.Array) -> bool:
+        if pa.types.is_null(context.type):
+            return True
+        return self._part(unnested(context.drop_null())[1], type.element, type.contains_null)
+
+    def map(self, type: Map, context: pa.Array) -> bool:
+        if pa.types.is_null(context.type):
+            return True
+        keys, items = unnested(context.drop_null())[1].flatten()
+        return self.visit(type.key, keys) and self._part(items, type.value, type.value_contains_null)
+
+    def _part(self, array: pa.Array, type: DataType, nullable: bool) -> bool:
+        return (nullable or not array.null_count) and self.visit(type, array)
+
+
+_COMPLETE: Final = _Complete()
 
 
 def _folder_text(array: pa.Array, field: Field) -> pa.Array:
     """Partition values as the text of folders: timestamps in UTC, bytes in hexadecimal."""
-    type = field["type"]
+    type = field.type.name
     if type == "string":
         if pc.any(pc.equal(array, NULL_FOLDER)).as_py():
             raise InputError(
                 f"{NULL_FOLDER} stands for null in partition columns",
-                sides={"column": field["name"], "value": NULL_FOLDER},
+                sides={"column": field.name, "value": NULL_FOLDER},
             )
         return array
     if type == "timestamp":

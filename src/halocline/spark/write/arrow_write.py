@@ -22,11 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from halocline.errors import UnsupportedError
-from halocline.formats.delta.configuration.schema_edit import JsonType
-from halocline.spark.scan.arrow_scan import arrow_type
+from halocline.formats.delta.configuration.column_mapping import parquet_id
+from halocline.schema.arrow import ArrowTypes
+from halocline.schema.types import Field, Path
 from halocline.spark.scan.folders import folder_name
-from halocline.spark.types.columns import PARQUET_ID, Field, holds, quoted
-from halocline.spark.write.file_stats import Path, Wanted, stats_text
+from halocline.spark.types.columns import holds, quoted
+from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.spark.write.physical import Physical
 from halocline.storage.base import Store
 from halocline.storage.memory import MemoryStore
@@ -105,8 +106,10 @@ class _OpenFile:
         self.texts = texts
         self._writer = writer
         self._number = number
-        self._schema = pa.schema([_arrow_field(field) for field in writer.physical.fields])
-        self._floats = {path: _Floats() for path, type in writer.wanted.bounds.items() if type in ("float", "double")}
+        self._schema = _WithIds().schema(writer.physical.fields)
+        self._floats = {
+            path: _Floats() for path, type in writer.wanted.bounds.items() if type.name in ("float", "double")
+        }
         self._sink = pa.BufferOutputStream()
         codec = _CODECS.get(writer.codec, writer.codec)
         self._file = pq.ParquetWriter(
@@ -183,10 +186,10 @@ def write_through_workers(rows: DataFrame, writer: ArrowWriter) -> list[WrittenF
         UnsupportedError: A column has a type that Spark does not hand over.
     """
     for field in writer.physical.data:
-        if holds(field["type"], ("variant",)):
+        if holds(field.type, ("variant",)):
             raise UnsupportedError(
-                f"column {field['name']} is a variant, which only Spark itself can write",
-                sides={"column": field["name"], "table": writer.store.root},
+                f"column {field.name} is a variant, which only Spark itself can write",
+                sides={"column": field.name, "table": writer.store.root},
                 next_step="Use a Spark that has a file system for the table.",
             )
     if isinstance(writer.store, MemoryStore):
@@ -234,20 +237,13 @@ def _texts(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
-def _arrow_field(field: Field) -> pa.Field:
-    identity = (field.get("metadata") or {}).get(PARQUET_ID)
-    metadata = None if identity is None else {"PARQUET:field_id": str(identity)}
-    return pa.field(field["name"], _with_ids(field["type"]), metadata=metadata)
+class _WithIds(ArrowTypes):
+    """Arrow types whose fields carry the ids that files are to have."""
 
-
-def _with_ids(type: JsonType) -> pa.DataType:
-    if isinstance(type, str):
-        return arrow_type(type)
-    if type["type"] == "struct":
-        return pa.struct([_arrow_field(field) for field in type["fields"]])
-    if type["type"] == "array":
-        return pa.list_(pa.field("element", _with_ids(type["elementType"])))
-    return pa.map_(_with_ids(type["keyType"]), _with_ids(type["valueType"]))
+    def field(self, field: Field) -> pa.Field:
+        identity = parquet_id(field)
+        metadata = None if identity is None else {"PARQUET:field_id": str(identity)}
+        return pa.field(field.name, self.visit(field.type, None), metadata=metadata)
 
 
 def _leaves_with_bounds(fields: Any, above: Path) -> Iterator[str]:

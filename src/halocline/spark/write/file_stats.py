@@ -25,12 +25,9 @@ import pyarrow as pa
 
 from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.formats.delta.configuration.schema_edit import decimal_of
 from halocline.formats.delta.stats.typed_columns import stats_type
-from halocline.schema.json_edge import struct_from_json, to_json
+from halocline.schema.types import DataType, Path, Struct, decimal_of
 from halocline.spark.scan.footers import leaves
-
-Path = tuple[str, ...]
 
 _WHOLE: Final = ("byte", "short", "integer", "long")
 _EPOCH_DAY: Final = date(1970, 1, 1)
@@ -49,19 +46,19 @@ class Wanted:
         prefix: The number of characters kept of text.
     """
 
-    bounds: Mapping[Path, str]
+    bounds: Mapping[Path, DataType]
     counts: Sequence[Path]
     prefix: int
 
     @staticmethod
-    def of(schema: Mapping[str, Any], mode: str, partitions: Sequence[str], configuration: Mapping[str, str]) -> Wanted:
+    def of(schema: Struct, mode: str, partitions: Sequence[str], configuration: Mapping[str, str]) -> Wanted:
         """What a table's schema and properties ask for."""
-        columns = Schema.of(struct_from_json(schema), mode)
-        types = {column.physical: to_json(column.type) for column in columns.walk()}
+        columns = Schema.of(schema, mode)
+        types = {column.physical: column.type for column in columns.walk()}
         asked = stats_type(columns, configuration, partitions, vectors=False)
         prefix = properties.count(configuration, "delta.dataSkippingStringPrefixLength")
         return Wanted(
-            bounds={path: str(types[path]) for path in _paths(asked, "minValues")},
+            bounds={path: types[path] for path in _paths(asked, "minValues")},
             counts=list(_paths(asked, "nullCount")),
             prefix=32 if prefix is None else prefix,
         )
@@ -126,7 +123,7 @@ def _leaf_paths(struct: Any, above: Path) -> Iterator[Path]:
             yield path
 
 
-def _summary(footer: Any, column: int, type: str | None) -> tuple[Any, Any, int | None]:
+def _summary(footer: Any, column: int, type: DataType | None) -> tuple[Any, Any, int | None]:
     """Least value, greatest value and nulls over all row groups."""
     lows: list[Any] = []
     highs: list[Any] = []
@@ -151,12 +148,12 @@ def _summary(footer: Any, column: int, type: str | None) -> tuple[Any, Any, int 
     return least, greatest, nulls
 
 
-def _bounds(found: Any, type: str) -> tuple[Any, Any]:
+def _bounds(found: Any, type: DataType) -> tuple[Any, Any]:
     """The bounds of one row group, as values that compare; None for one that says nothing."""
-    if type in ("float", "double"):
+    if type.name in ("float", "double"):
         low, high = found.min, found.max
         return None if math.isnan(low) else low, None if math.isnan(high) else high
-    if type in ("date", "timestamp", "timestamp_ntz", *_WHOLE):
+    if type.name in ("date", "timestamp", "timestamp_ntz", *_WHOLE):
         return found.min_raw, found.max_raw
     try:
         return found.min, found.max
@@ -164,16 +161,16 @@ def _bounds(found: Any, type: str) -> tuple[Any, Any]:
         return None, None
 
 
-def _json(value: Any, type: str, prefix: int, *, up: bool) -> Any:
+def _json(value: Any, type: DataType, prefix: int, *, up: bool) -> Any:
     """A bound as JSON has it; None if it has no such value."""
-    if type in _WHOLE:
+    if type.name in _WHOLE:
         return int(value)
-    if type in ("float", "double"):
+    if type.name in ("float", "double"):
         return value if math.isfinite(value) else None
-    if type == "date":
+    if type.name == "date":
         return _day(value)
-    if type in ("timestamp", "timestamp_ntz"):
-        return _moment(value, "Z" if type == "timestamp" else "", up=up)
+    if type.name in ("timestamp", "timestamp_ntz"):
+        return _moment(value, "Z" if type.name == "timestamp" else "", up=up)
     if decimal_of(type) is not None:
         return Decimal(value)
     if not isinstance(value, str):

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from halocline.errors import ConstraintError, InternalError
 from halocline.formats.delta.configuration.identity import IdentityColumn
-from halocline.formats.delta.configuration.schema_edit import JsonType
+from halocline.schema.types import DataType
 from halocline.spark.scan.footers import footers, leaves
 from halocline.spark.types.columns import holds, quoted
 from halocline.storage.base import Store
@@ -39,7 +39,7 @@ _MARK: Final = "HALOCLINE_IDENTITY_USED_UP"
 _NOT_THROUGH_ARROW: Final = ("variant", "void", "null")
 
 
-def numbered(df: DataFrame, types: Sequence[JsonType]) -> DataFrame:
+def numbered(df: DataFrame, types: Sequence[DataType]) -> DataFrame:
     """The rows with a column `NUMBER`, different for each of them.
 
     Args:

@@ -9,19 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from halocline.errors import InputError, SchemaError
-from halocline.formats.delta.configuration.schema_edit import FIELD_ID, JsonType
-from halocline.spark.types.columns import (
-    PARQUET_ID,
-    Field,
-    Names,
-    is_void,
-    quoted,
-    spark_schema,
-    without_void,
-)
+from halocline.formats.delta.configuration.column_mapping import physical_field, physical_name
+from halocline.schema.types import Array, Field, Map, Primitive, Struct
+from halocline.schema.visitor import Visitor, map_fields
+from halocline.spark.types.columns import holds, quoted, spark_schema, without_void
 from halocline.spark.types.partition_values import NULL_FOLDER
 
 if TYPE_CHECKING:
@@ -54,7 +48,7 @@ class Physical:
     """How rows of a table are laid out in files.
 
     Args:
-        schema: The table's schema as the log spells it.
+        schema: The table's schema.
         partition_columns: Logical names of the partition columns.
         mode: The table's column mapping.
 
@@ -62,31 +56,28 @@ class Physical:
         SchemaError: There would be no column left to write.
     """
 
-    def __init__(self, schema: Mapping[str, Any], partition_columns: Sequence[str], mode: str) -> None:
-        fields: Sequence[Field] = schema["fields"]
-        by_name = {field["name"].lower(): field for field in fields}
-        self._names = Names("none" if mode == "none" else "name")
-        self._mapped = mode != "none"
-        self.partitions: Final = [by_name[name.lower()] for name in partition_columns]
-        taken = {field["name"] for field in self.partitions}
-        self.data: Final = without_void([field for field in fields if field["name"] not in taken])
-        self._with_void = {field["name"] for field in fields if _has_void(field["type"])}
+    def __init__(self, schema: Struct, partition_columns: Sequence[str], mode: str) -> None:
+        self._mode = mode
+        self.partitions: Final = [schema.find([name])[1] for name in partition_columns]
+        taken = {field.name for field in self.partitions}
+        self.data: Final = without_void([field for field in schema.fields if field.name not in taken])
+        self._with_void = {field.name for field in schema.fields if holds(field.type, ("void", "null"))}
         if not self.data:
             raise SchemaError(
                 "there is no column to write",
-                sides={"columns": ", ".join(f"{field['name']} {field['type']}" for field in fields) or "none"},
+                sides={"columns": ", ".join(map(str, schema.fields)) or "none"},
                 next_step="Add a column that is neither void nor a partition column.",
             )
 
     @property
     def keys(self) -> list[str]:
         """The names of the partition columns in the log and in folders."""
-        return [str(self._names.of(field)) for field in self.partitions]
+        return [physical_name(field, self._mode) for field in self.partitions]
 
     @property
-    def fields(self) -> list[dict[str, Any]]:
+    def fields(self) -> Sequence[Field]:
         """The columns in files, with their field ids."""
-        return [self._field(field) for field in self.data]
+        return map_fields(Struct(self.data), lambda _, each: physical_field(each, self._mode)).fields
 
     def frame(self, df: DataFrame) -> DataFrame:
         """The rows with physical columns, those for folders last.
@@ -96,28 +87,28 @@ class Physical:
         """
         found = {name.lower(): name for name in df.columns}
         wanted = [*self.data, *self.partitions]
-        lacking = [field["name"] for field in wanted if field["name"].lower() not in found]
-        extra = set(found) - {field["name"].lower() for field in wanted}
+        lacking = [field.name for field in wanted if field.name.lower() not in found]
+        extra = set(found) - {field.name.lower() for field in wanted}
         if lacking or extra:
             raise SchemaError(
                 "the rows do not have the table's columns",
                 sides={
-                    "table has": ", ".join(field["name"] for field in wanted),
+                    "table has": ", ".join(field.name for field in wanted),
                     "rows have": ", ".join(df.columns),
                 },
                 next_step="Select the table's columns by name.",
             )
         cleaned = df.selectExpr(
-            *(self._cleaned(field, quoted(found[field["name"].lower()])) for field in self.data),
+            *(self._cleaned(field, quoted(found[field.name.lower()])) for field in self.data),
             *(_folder_item(field, key) for field, key in zip(self.partitions, self.keys, strict=True)),
         )
-        plain = not self._mapped and all(isinstance(field["type"], str) for field in self.data)
+        plain = self._mode == "none" and all(isinstance(field.type, Primitive) for field in self.data)
         if plain and not any(field.metadata for field in cleaned.schema):
             return cleaned
         items = []
         for field, target in zip(self.data, spark_schema(self.fields), strict=True):
-            column = cleaned[quoted(field["name"])]
-            if not isinstance(field["type"], str):
+            column = cleaned[quoted(field.name)]
+            if not isinstance(field.type, Primitive):
                 column = column.cast(target.dataType)
             items.append(column.alias(target.name, metadata=target.metadata))
         return cleaned.select(*items, *(cleaned[quoted(key)] for key in self.keys))
@@ -128,33 +119,16 @@ class Physical:
         Raises:
             InputError: Bytes that are no text, which the log cannot hold.
         """
-        types = dict(zip(self.keys, (field["type"] for field in self.partitions), strict=True))
+        types = dict(zip(self.keys, (field.type.name for field in self.partitions), strict=True))
         return {key: text and _logged(text, types[key], key) for key, text in texts.items()}
 
     def _cleaned(self, field: Field, source: str) -> str:
-        sql = _picked(source, field["type"]) if field["name"] in self._with_void else source
-        return f"{sql} AS {quoted(field['name'])}"
-
-    def _field(self, field: Field) -> dict[str, Any]:
-        metadata = {PARQUET_ID: (field.get("metadata") or {})[FIELD_ID]} if self._mapped else {}
-        return {
-            "name": self._names.of(field),
-            "type": self._type(field["type"]),
-            "nullable": True,
-            "metadata": metadata,
-        }
-
-    def _type(self, type: JsonType) -> JsonType:
-        if isinstance(type, str):
-            return type
-        if type["type"] == "struct":
-            return {"type": "struct", "fields": [self._field(field) for field in type["fields"]]}
-        return {key: self._type(part) if key.endswith("Type") else part for key, part in type.items()}
+        sql = _PICKED.visit(field.type, (source, 0)) if field.name in self._with_void else source
+        return f"{sql} AS {quoted(field.name)}"
 
 
 def _folder_item(field: Field, key: str) -> str:
-    source = quoted(field["name"])
-    return f"{_FOLDER_TEXT.get(field['type'], '{0}').format(source)} AS {quoted(key)}"
+    return f"{_FOLDER_TEXT.get(field.type.name, '{0}').format(quoted(field.name))} AS {quoted(key)}"
 
 
 def _logged(text: str, type: str, key: str) -> str:
@@ -172,27 +146,30 @@ def _logged(text: str, type: str, key: str) -> str:
     return text
 
 
-def _has_void(type: JsonType) -> bool:
-    if isinstance(type, str):
-        return is_void(type)
-    if type["type"] == "struct":
-        return any(_has_void(field["type"]) for field in type["fields"])
-    return any(_has_void(part) for key, part in type.items() if key.endswith("Type"))
+class _Picked(Visitor[tuple[str, int], str]):
+    """SQL for only those fields of a value that the type has, given SQL for the value and how deep it stands."""
+
+    def primitive(self, type: Primitive, context: tuple[str, int]) -> str:
+        return context[0]
+
+    def struct(self, type: Struct, context: tuple[str, int]) -> str:
+        sql, depth = context
+        parts = []
+        for field in type.fields:
+            name = quoted(field.name)
+            parts.append(f"{self.visit(field.type, (f'{sql}.{name}', depth))} AS {name}")
+        return f"CASE WHEN {sql} IS NOT NULL THEN struct({', '.join(parts)}) END"
+
+    def array(self, type: Array, context: tuple[str, int]) -> str:
+        sql, depth = context
+        variable = f"halocline_{depth}"
+        return f"transform({sql}, {variable} -> {self.visit(type.element, (variable, depth + 1))})"
+
+    def map(self, type: Map, context: tuple[str, int]) -> str:
+        sql, depth = context
+        variable = f"halocline_{depth}"
+        inner = self.visit(type.value, (variable, depth + 1))
+        return f"transform_values({sql}, (halocline_key, {variable}) -> {inner})"
 
 
-def _picked(sql: str, type: JsonType, depth: int = 0) -> str:
-    """SQL for only those fields of a value that the type has."""
-    if isinstance(type, str):
-        return sql
-    variable = f"halocline_{depth}"
-    if type["type"] == "array":
-        return f"transform({sql}, {variable} -> {_picked(variable, type['elementType'], depth + 1)})"
-    if type["type"] == "map":
-        return (
-            f"transform_values({sql}, (halocline_key, {variable}) -> {_picked(variable, type['valueType'], depth + 1)})"
-        )
-    parts = []
-    for field in type["fields"]:
-        name = quoted(field["name"])
-        parts.append(f"{_picked(f'{sql}.{name}', field['type'], depth)} AS {name}")
-    return f"CASE WHEN {sql} IS NOT NULL THEN struct({', '.join(parts)}) END"
+_PICKED: Final = _Picked()

@@ -16,14 +16,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from halocline.errors import ConstraintError, HaloclineError, InputError, SchemaError
+from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.identity import IdentityColumn, identity_columns
-from halocline.schema.json_edge import struct_from_json
+from halocline.schema.defaults import default_of
+from halocline.schema.types import Field, Struct, is_void
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.types.assignment import Assignment, unfit_value
-from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type
+from halocline.spark.types.columns import missing, quoted, sql_type
 from halocline.spark.types.partition_values import kept_sql
 from halocline.spark.write import identity_values
-from halocline.spark.write.rules import GENERATION, RowRule, guarded, rules_of, violation
+from halocline.spark.write.rules import RowRule, guarded, rules_of, violation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,14 +73,15 @@ def incoming(
         SchemaError: Columns are missing, are too many, or have types that do not fit.
         InputError: An expression of the table, or one given, cannot be evaluated.
     """
-    columns, schema, metadata = input_schema.columns_of(df)["fields"], state.schema, state.metadata
-    plan = _Plan(columns, schema["fields"], metadata.partition_columns, table)
+    columns, metadata = input_schema.columns_of(df), state.metadata
+    schema = metadata.schema
+    plan = _Plan(columns, schema, metadata.partition_columns, table)
     rules = (
         *(rule for rule in rules_of(schema, metadata.configuration) if rule.name not in plan.kept_rules),
         *further,
     )
-    rows = identity_values.numbered(df, [field["type"] for field in columns]) if plan.numbered else df
-    expressions = _expressions(schema["fields"], rules)
+    rows = identity_values.numbered(df, [field.type for field in columns.fields]) if plan.numbered else df
+    expressions = _expressions(schema, rules)
     try:
         rows = rows.selectExpr(*plan.first)
         if plan.generated:
@@ -101,9 +104,7 @@ class _Plan:
         kept_rules: Names of rules that hold by construction.
     """
 
-    def __init__(
-        self, columns: Sequence[Field], fields: Sequence[Field], partition_columns: Sequence[str], table: str
-    ) -> None:
+    def __init__(self, columns: Struct, schema: Struct, partition_columns: Sequence[str], table: str) -> None:
         self._partition_columns = partition_columns
         self.first: list[str] = []
         self.generated: list[str] = []
@@ -111,19 +112,19 @@ class _Plan:
         self.numbered: list[IdentityColumn] = []
         self.kept_rules: set[str] = set()
         self._work = Assignment()
-        self._identity = {column.name: column for column in identity_columns(struct_from_json({"fields": fields}))}
-        given = {str(column["name"]).lower(): column for column in columns}
-        for field in fields:
-            self._add(field, given.pop(field["name"].lower(), None), table)
+        self._identity = {column.name: column for column in identity_columns(schema)}
+        given = {column.name.lower(): column for column in columns.fields}
+        for field in schema.fields:
+            self._add(field, given.pop(field.name.lower(), None), table)
         for column in given.values():
-            self._work.problems.append((str(column["name"]), "no such column", sql_type(column["type"])))
+            self._work.problems.append((column.name, "no such column", sql_type(column.type)))
         self._work.check(table)
 
     def _add(self, field: Field, column: Field | None, table: str) -> None:
-        name, type = str(field["name"]), field["type"]
+        name, type = field.name, field.type
         if is_void(type):
-            if column is not None and not is_void(column["type"]):
-                self._work.problems.append((name, "void", sql_type(column["type"])))
+            if column is not None and not is_void(column.type):
+                self._work.problems.append((name, "void", sql_type(column.type)))
             return
         self.order.append(name)
         if column is None:
@@ -136,39 +137,38 @@ class _Plan:
                 sides={"table": f"{name} from {identity.start} by {identity.step}", "rows": f"bring {name} themselves"},
                 next_step=f"Leave {name} out of the rows.",
             )
-        sql = self._work.value(quoted(str(column["name"])), column["type"], type, name)
+        sql = self._work.value(quoted(column.name), column.type, type, name)
         self.first.append(self._item(sql, field))
 
     def _item(self, sql: str, field: Field) -> str:
-        return f"{kept_sql(char_types.fitted(sql, field), field, self._partition_columns)} AS {quoted(field['name'])}"
+        return f"{kept_sql(char_types.fitted(sql, field), field, self._partition_columns)} AS {quoted(field.name)}"
 
     def _fill(self, field: Field) -> None:
         """A column that is not offered."""
-        name, type, metadata = str(field["name"]), field["type"], field.get("metadata") or {}
+        name, type = field.name, field.type
         if name in self._identity:
             self.numbered.append(self._identity[name])
             self.first.append(f"{identity_values.value_sql(self._identity[name])} AS {quoted(name)}")
-        elif GENERATION in metadata:
+        elif (expression := generation_of(field)) is not None:
             self.kept_rules.add(_GENERATED_RULE + name)
-            sql = f"CAST(({metadata[GENERATION]}) AS {sql_type(type)})"
+            sql = f"CAST(({expression}) AS {sql_type(type)})"
             self.generated.append(f"{kept_sql(sql, field, self._partition_columns)} AS {quoted(name)}")
-        elif input_schema.DEFAULT in metadata:
-            sql = f"CAST(({metadata[input_schema.DEFAULT]}) AS {sql_type(type)})"
+        elif (default := default_of(field)) is not None:
+            sql = f"CAST(({default}) AS {sql_type(type)})"
             self.first.append(self._item(sql, field))
         else:
-            if not field.get("nullable", True):
+            if not field.nullable:
                 self._work.problems.append((name, f"{sql_type(type)} NOT NULL", "missing"))
             self.first.append(f"{missing(type)} AS {quoted(name)}")
 
 
-def _expressions(fields: Sequence[Field], rules: Sequence[RowRule]) -> dict[str, str]:
+def _expressions(schema: Struct, rules: Sequence[RowRule]) -> dict[str, str]:
     """Every expression that users have written into the table, by what it is."""
     found = {rule.name: rule.condition for rule in rules}
-    for field in fields:
-        metadata = field.get("metadata") or {}
-        for key, what in ((GENERATION, "generated column"), (input_schema.DEFAULT, "default of")):
-            if key in metadata:
-                found[f"{what} {field['name']}"] = str(metadata[key])
+    for field in schema.fields:
+        for what, expression in (("generated column", generation_of(field)), ("default of", default_of(field))):
+            if expression is not None:
+                found[f"{what} {field.name}"] = expression
     return found
 
 

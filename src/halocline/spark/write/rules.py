@@ -12,13 +12,17 @@ task met its own first.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from halocline.errors import ConstraintError, MalformedError
+from halocline.errors import ConstraintError
+from halocline.formats.delta.configuration.constraints import checks, invariant_of
+from halocline.formats.delta.configuration.generated import generation_of
+from halocline.schema.char_types import declared_type
+from halocline.schema.types import Array, DataType, Map, Primitive, Struct
+from halocline.schema.visitor import Visitor
 from halocline.spark.types.columns import quoted
 
 if TYPE_CHECKING:
@@ -26,12 +30,6 @@ if TYPE_CHECKING:
 
 _MARK: Final = "HALOCLINE_RULE_BROKEN"
 _FOUND = re.compile(re.escape(_MARK) + r"<(?P<number>\d+)>(?P<row>.*?)</" + re.escape(_MARK) + ">", re.DOTALL)
-_CHAR = re.compile(r"(?:var)?char\s*\(\s*(?P<length>\d+)\s*\)", re.IGNORECASE)
-
-INVARIANTS: Final = "delta.invariants"
-GENERATION: Final = "delta.generationExpression"
-CONSTRAINTS: Final = "delta.constraints."
-_CHAR_VARCHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +45,21 @@ class RowRule:
     condition: str
 
 
-def rules_of(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> tuple[RowRule, ...]:
+def rules_of(schema: Struct, configuration: Mapping[str, str]) -> tuple[RowRule, ...]:
     """The rules of a table, those of the schema first.
 
     Args:
-        schema: The parsed schema with logical names.
+        schema: The schema.
         configuration: The table's properties.
 
     Example:
-        >>> schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": False, "metadata": {}}]}
+        >>> from halocline.schema import Field
+        >>> schema = Struct([Field("id", Primitive("long"), nullable=False)])
         >>> [rule.name for rule in rules_of(schema, {"delta.constraints.small": "id < 10"})]
         ['NOT NULL id', 'CHECK small']
     """
-    checks = (
-        RowRule(f"CHECK {key.removeprefix(CONSTRAINTS)}", condition)
-        for key, condition in sorted(configuration.items())
-        if key.startswith(CONSTRAINTS)
-    )
-    return (*_schema_rules(schema), *checks)
+    checked = (RowRule(f"CHECK {name}", condition) for name, condition in sorted(checks(configuration).items()))
+    return (*_schema_rules(schema), *checked)
 
 
 def guarded(df: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
@@ -100,69 +95,62 @@ def violation(error: BaseException, rules: Sequence[RowRule], table: str) -> Con
     )
 
 
-def _schema_rules(schema: Mapping[str, Any]) -> Iterator[RowRule]:
-    for field in schema["fields"]:
-        name, path = field["name"], quoted(field["name"])
-        metadata = field.get("metadata") or {}
-        if not field.get("nullable", True):
+def _schema_rules(schema: Struct) -> Iterator[RowRule]:
+    for field in schema.fields:
+        name, path = field.name, quoted(field.name)
+        if not field.nullable:
             yield RowRule(f"NOT NULL {name}", f"{path} IS NOT NULL")
-        yield from _nested_not_null(field["type"], path, name)
-        if INVARIANTS in metadata:
-            yield RowRule(f"invariant of {name}", _invariant(metadata[INVARIANTS], name))
-        if GENERATION in metadata:
-            yield RowRule(f"generated column {name}", f"{path} <=> ({metadata[GENERATION]})")
-        if limit := _CHAR.fullmatch(str(metadata.get(_CHAR_VARCHAR, ""))):
-            yield RowRule(f"length of {name}", f"{path} IS NULL OR length({path}) <= {limit['length']}")
+        if inside := _COMPLETE.visit(field.type, (path, 0)):
+            yield RowRule(f"NOT NULL inside {name}", inside)
+        if (condition := invariant_of(field)) is not None:
+            yield RowRule(f"invariant of {name}", condition)
+        if (expression := generation_of(field)) is not None:
+            yield RowRule(f"generated column {name}", f"{path} <=> ({expression})")
+        if (declared := declared_type(field)) is not None:
+            yield RowRule(f"length of {name}", f"{path} IS NULL OR length({path}) <= {declared.parameters[0]}")
 
 
-def _nested_not_null(kind: Any, path: str, name: str) -> Iterator[RowRule]:
-    """NOT NULL below the top level: it holds where the parent is there at all."""
-    condition = _complete(kind, path, 0)
-    if condition is not None:
-        yield RowRule(f"NOT NULL inside {name}", condition)
+class _Complete(Visitor[tuple[str, int], str]):
+    """A condition that is true if nothing below a value is null that must not be; empty if nothing must.
+
+    It holds where the parent is there at all. The context is SQL for the value, and how deep it stands.
+    """
+
+    def primitive(self, type: Primitive, context: tuple[str, int]) -> str:
+        return ""
+
+    def struct(self, type: Struct, context: tuple[str, int]) -> str:
+        path, depth = context
+        parts: list[str] = []
+        for field in type.fields:
+            inner = f"{path}.{quoted(field.name)}"
+            parts += [] if field.nullable else [f"{inner} IS NOT NULL"]
+            parts.append(self.visit(field.type, (inner, depth)))
+        return _where_present(path, parts)
+
+    def array(self, type: Array, context: tuple[str, int]) -> str:
+        path, depth = context
+        return _where_present(path, [self._elements(type.element, type.contains_null, path, depth)])
+
+    def map(self, type: Map, context: tuple[str, int]) -> str:
+        path, depth = context
+        values = self._elements(type.value, type.value_contains_null, f"map_values({path})", depth)
+        return _where_present(path, [values, self._elements(type.key, True, f"map_keys({path})", depth)])
+
+    def _elements(self, type: DataType, nullable: bool, path: str, depth: int) -> str:
+        each = f"x{depth}"
+        conditions = [] if nullable else [f"{each} IS NOT NULL"]
+        if below := self.visit(type, (each, depth + 1)):
+            conditions.append(below)
+        return f"forall({path}, {each} -> {' AND '.join(conditions)})" if conditions else ""
 
 
-def _complete(kind: Any, path: str, depth: int) -> str | None:
-    """A condition that is true if nothing below `path` is null that must not be; None if nothing must."""
-    if not isinstance(kind, Mapping):
-        return None
-    each = f"x{depth}"
-    parts: list[str] = []
-    if kind["type"] == "struct":
-        for field in kind["fields"]:
-            inner = f"{path}.{quoted(field['name'])}"
-            if not field.get("nullable", True):
-                parts.append(f"{inner} IS NOT NULL")
-            if below := _complete(field["type"], inner, depth):
-                parts.append(below)
-    elif kind["type"] == "array":
-        parts = _elements(kind["elementType"], kind.get("containsNull", True), path, each, depth)
-    elif kind["type"] == "map":
-        values = f"map_values({path})"
-        parts = _elements(kind["valueType"], kind.get("valueContainsNull", True), values, each, depth)
-        parts += _elements(kind["keyType"], True, f"map_keys({path})", each, depth)
-    return f"({path} IS NULL OR ({' AND '.join(parts)}))" if parts else None
+_COMPLETE: Final = _Complete()
 
 
-def _elements(kind: Any, nullable: bool, path: str, each: str, depth: int) -> list[str]:
-    conditions = [] if nullable else [f"{each} IS NOT NULL"]
-    if below := _complete(kind, each, depth + 1):
-        conditions.append(below)
-    return [f"forall({path}, {each} -> {' AND '.join(conditions)})"] if conditions else []
-
-
-def _invariant(text: str, name: str) -> str:
-    try:
-        condition = json.loads(text)["expression"]["expression"]
-    except (ValueError, TypeError, KeyError):
-        condition = None
-    if not isinstance(condition, str):
-        raise MalformedError(
-            f"the invariant of column {name} cannot be read",
-            condition="MALFORMED_METADATA",
-            sides={"expected": '{"expression": {"expression": "<SQL>"}}', "found": text[:200]},
-        )
-    return condition
+def _where_present(path: str, parts: Iterable[str]) -> str:
+    conditions = " AND ".join(filter(None, parts))
+    return f"({path} IS NULL OR ({conditions}))" if conditions else ""
 
 
 def _shortened(row: str, longest: int = 500) -> str:

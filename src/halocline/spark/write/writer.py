@@ -18,9 +18,10 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from halocline.errors import HaloclineError, InputError
+from halocline.schema.types import Struct
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.session.file_system import spark_address
@@ -65,7 +66,7 @@ def write_files(
     df: DataFrame,
     *,
     table_url: str,
-    schema: Mapping[str, Any],
+    schema: Struct,
     partition_columns: Sequence[str] = (),
     mapping_mode: str = "none",
     configuration: Mapping[str, str] | None = None,
@@ -78,7 +79,7 @@ def write_files(
     Args:
         df: The rows, with the table's logical columns.
         table_url: The table's root: a URL or a local path.
-        schema: The table's schema as the log spells it.
+        schema: The table's schema.
         partition_columns: Logical names of the partition columns.
         mapping_mode: The table's column mapping: `none`, `name` or `id`.
         configuration: The table's properties, which say what statistics to keep and how to compress.
@@ -107,7 +108,7 @@ def write_files(
     rows = physical.frame(df)
     address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))
     writer = ArrowWriter(store, folder, physical, wanted, codec or "snappy")
-    variant = any(holds(field["type"], ("variant",)) for field in physical.data)
+    variant = any(holds(field.type, ("variant",)) for field in physical.data)
     with _all_or_nothing(store, folder), tagged(spark, TAG):
         if address is None:
             return write_through_workers(rows, writer)

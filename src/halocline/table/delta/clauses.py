@@ -14,8 +14,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError
+from halocline.schema.types import Struct
 from halocline.spark.session.analysis import Expression, check_deterministic, column_of, text_of, type_of
-from halocline.spark.types.columns import is_void, quoted
+from halocline.spark.types.columns import quoted, written_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -73,11 +74,11 @@ def chosen(clauses: Sequence[Clause], first: int = 0) -> Column:
     return F.lit(None).cast("int") if found is F else found
 
 
-def with_old(df: DataFrame, fields: Sequence[Mapping[str, Any]], alias: str) -> DataFrame:
+def with_old(df: DataFrame, schema: Struct, alias: str) -> DataFrame:
     """Rows of a table under an alias, with the struct `OLD`."""
     from pyspark.sql import functions as F
 
-    names = [quoted(field["name"]) for field in fields if not is_void(field["type"])]
+    names = [quoted(field.name) for field in written_fields(schema)]
     return df.alias(alias).select("*", F.struct(*map(F.col, names)).alias(OLD))
 
 

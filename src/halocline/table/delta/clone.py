@@ -24,7 +24,7 @@ from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import absolute_path, is_absolute, locate
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration import alter, properties
+from halocline.formats.delta.configuration import alter, clustering, properties
 from halocline.formats.delta.configuration.constraints import checks
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
@@ -33,7 +33,6 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.storage.base import Store
 from halocline.table.delta.admission import approved
-from halocline.table.delta.new_table import CLUSTERING
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import Moment, as_operation
 
@@ -127,8 +126,8 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableState:
 
 
 def _domains(source: Snapshot) -> Iterator[Action]:
-    if CLUSTERING in source.domains:
-        yield source.domains[CLUSTERING]
+    if clustering.DOMAIN in source.domains:
+        yield source.domains[clustering.DOMAIN]
 
 
 def _adds(source: Snapshot, files: pa.Table) -> Iterator[Add]:

@@ -8,29 +8,29 @@ from typing import Any
 from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import support
-from halocline.schema import Path, Struct
-from halocline.schema.json_edge import struct_from_json, type_from_json
+from halocline.schema import DataType, Field, Path, Struct
+from halocline.schema.json_edge import field_from_json, to_json, type_from_json
 from halocline.schema.visitor import map_fields
 from halocline.table.delta.alter import Altered, ColumnPath, alter, path_of
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import as_operation
 
 
-def add_columns(table: Opened, columns: Sequence[Mapping[str, Any]], parent: ColumnPath = ()) -> Altered:
+def add_columns(table: Opened, columns: Sequence[Field | Mapping[str, Any]], parent: ColumnPath = ()) -> Altered:
     """Adds nullable columns at the end of the table or of a struct.
 
     A column whose type needs a feature that the table lacks is refused: add the feature first, or allow writes to
     raise the protocol with `halocline.protocol.autoUpgrade`.
     """
     where = path_of(parent)
+    new = [each if isinstance(each, Field) else field_from_json(each) for each in columns]
 
     def grown(state: TableState) -> TableState:
-        new = struct_from_json({"fields": columns}).fields
         future = state.metadata.schema.with_fields([*state.metadata.schema.fields, *new])
         ready = support.prepared_for(state, future, auto_upgrade=table.settings.auto_upgrade, table=table.url)
         return change.add_columns(ready, new, where)
 
-    added = [{"column": dict(each)} for each in columns]
+    added = [{"column": field} for field in to_json(Struct(new))["fields"]]
     asked = None if table.settings.auto_upgrade else frozenset[str]()
     return alter(table, grown, "ADD COLUMNS", lambda _: {"columns": added}, asked=asked)
 
@@ -61,13 +61,13 @@ def drop_column(table: Opened, *columns: ColumnPath) -> Altered:
 @as_operation
 def widen_column(table: Opened, column: ColumnPath, type: Any) -> Altered:
     """Gives a column a wider type, as the log spells types; needs type widening."""
-    path = path_of(column)
+    path, wide = path_of(column), type if isinstance(type, DataType) else type_from_json(type)
     snapshot = table.snapshot("write")
     return alter(
         table,
-        lambda state: change.change_type(state, path, type_from_json(type), version=snapshot.version + 1),
+        lambda state: change.change_type(state, path, wide, version=snapshot.version + 1),
         "CHANGE COLUMN",
-        lambda _: {"column": {"name": ".".join(path), "type": type}},
+        lambda _: {"column": {"name": ".".join(path), "type": to_json(wide)}},
         snapshot,
     )
 

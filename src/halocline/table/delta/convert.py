@@ -29,9 +29,9 @@ from halocline.formats.base import formats_at
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.column_mapping import MODE
+from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.log.live_files import TEXT_MAP
+from halocline.schema.types import Field, Struct
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import footers
 from halocline.spark.types import input_schema
@@ -98,7 +98,7 @@ def convert_folder(
 
 
 def _converted(
-    store: Store, partitions: Sequence[Mapping[str, Any]], asked: Mapping[str, str], collect_stats: bool
+    store: Store, partitions: Sequence[Field], asked: Mapping[str, str], collect_stats: bool
 ) -> tuple[list[Add], Declaration]:
     _check_free(store)
     found = list(_data_files(store))
@@ -110,12 +110,12 @@ def _converted(
     values = [_values(meta.path, partitions) for meta in found]
     _check_values(found, values, partitions)
     opened = _footers(store, found)
-    names = {field["name"].lower() for field in partitions}
+    names = {field.name.lower() for field in partitions}
     inside = merged((meta.path, columns_in(footer, meta.path)) for meta, footer in zip(found, opened, strict=True))
-    data = [field for field in inside["fields"] if field["name"].lower() not in names]
-    schema = with_names_as_physical({"type": "struct", "fields": [*data, *partitions]}, asked)
-    keys = [str(field["name"]) for field in partitions]
-    wanted = Wanted.of(schema, properties.choice(asked, MODE), keys, asked)
+    data = [field for field in inside.fields if field.name.lower() not in names]
+    schema = with_names_as_physical(Struct([*data, *partitions]), asked)
+    keys = [field.name for field in partitions]
+    wanted = Wanted.of(schema, mode_of(asked), keys, asked)
     if not collect_stats:
         wanted = Wanted({}, [], wanted.prefix)
     adds = [
@@ -197,16 +197,14 @@ def _footers(store: Store, found: Sequence[ObjectMeta]) -> list[Any]:
         ) from error
 
 
-def _partition_fields(partition_by: Any) -> list[dict[str, Any]]:
-    if not partition_by:
-        return []
-    return list(input_schema.declared(partition_by)["fields"])
+def _partition_fields(partition_by: Any) -> Sequence[Field]:
+    return input_schema.declared(partition_by).fields if partition_by else ()
 
 
-def _values(path: str, partitions: Sequence[Mapping[str, Any]]) -> dict[str, str | None]:
+def _values(path: str, partitions: Sequence[Field]) -> dict[str, str | None]:
     """The partition values that the folders above a file stand for."""
     pairs = [parse_folder(folder) for folder in path.split("/")[:-1] if "=" in folder]
-    expected = [str(field["name"]) for field in partitions]
+    expected = [field.name for field in partitions]
     if [name.lower() for name, _ in pairs] != [name.lower() for name in expected]:
         raise SchemaError(
             f"the folders of {path} do not fit the partition columns",
@@ -217,10 +215,10 @@ def _values(path: str, partitions: Sequence[Mapping[str, Any]]) -> dict[str, str
 
 
 def _check_values(
-    found: Sequence[ObjectMeta], values: Sequence[Mapping[str, str | None]], partitions: Sequence[Mapping[str, Any]]
+    found: Sequence[ObjectMeta], values: Sequence[Mapping[str, str | None]], partitions: Sequence[Field]
 ) -> None:
     """Makes sure that every value can be read as its column's type."""
-    columns = [PartitionColumn(str(field["name"]), str(field["name"]), str(field["type"])) for field in partitions]
+    columns = [PartitionColumn.of(field, "none") for field in partitions]
     texts = pa.array([list(each.items()) for each in values], TEXT_MAP)
     try:
         PartitionValues(pa.table({"partition_values": texts}), columns)

@@ -17,18 +17,19 @@ from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Action, DomainMetadata
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
-from halocline.formats.delta.configuration import column_mapping
+from halocline.formats.delta.configuration import clustering, column_mapping
 from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.schema.json_edge import struct_from_json
+from halocline.schema.types import Struct
+from halocline.schema.visitor import nullable
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.storage.base import Store
 from halocline.table.delta.admission import approved, state_of
-from halocline.table.delta.new_table import CLUSTERING, Declaration
+from halocline.table.delta.new_table import Declaration
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_files import RowFiles
 
@@ -172,9 +173,9 @@ def _session(what: Any, spark: SparkSession | None) -> SparkSession | None:
     return what.sparkSession if input_schema.is_frame(what) else spark
 
 
-def _columns(what: Any) -> dict[str, Any]:
+def _columns(what: Any) -> Struct:
     if input_schema.is_frame(what):
-        return char_types.stored(input_schema.nullable(input_schema.columns_of(what)))
+        return char_types.stored(nullable(input_schema.columns_of(what)))
     return input_schema.declared(what)
 
 
@@ -206,8 +207,8 @@ def _commit(
 
 def _domains(declaration: Declaration, state: TableState, before: Snapshot | None) -> list[DomainMetadata]:
     own = list(declaration.domains(state))
-    if before is not None and not own and CLUSTERING in before.domains:
-        own = [DomainMetadata(CLUSTERING, before.domains[CLUSTERING].configuration, removed=True)]
+    if before is not None and not own and clustering.DOMAIN in before.domains:
+        own = [DomainMetadata(clustering.DOMAIN, before.domains[clustering.DOMAIN].configuration, removed=True)]
     return own
 
 
@@ -220,7 +221,7 @@ def _replacing(before: Snapshot, new: TableState) -> TableState:
         del configuration["delta.rowTrackingSuspended"]
     schema = new.metadata.schema
     if configuration.get(MODE, "none").lower() != "none":
-        bare = struct_from_json(input_schema.declared(new.schema))
+        bare = input_schema.declared(new.schema)
         schema, configuration = column_mapping.mapped(bare, configuration, column_mapping.random_name)
     metadata = replace(new.metadata.with_schema(schema), id=before.metadata.id, configuration=configuration)
     protocol = before.protocol.merged(new.protocol)

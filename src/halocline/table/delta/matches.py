@@ -125,7 +125,7 @@ def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, wher
 def partition_columns(snapshot: Snapshot) -> list[PartitionColumn]:
     """The columns by which a table is partitioned, in order."""
     return [
-        PartitionColumn(column.path[0], column.physical[0], str(column.type))
+        PartitionColumn(column.path[0], column.physical[0], column.type)
         for column in snapshot.columns.partition_columns(snapshot.partition_columns)
     ]
 

@@ -20,17 +20,19 @@ import pyarrow as pa
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.actions.action import Action, Add
 from halocline.formats.delta.commit.provenance import CommitDescription
+from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.identity import identity_columns
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.defaults import default_of
+from halocline.schema.types import Primitive, Struct
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.session.analysis import Expression, column_of, text_of
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types import input_schema
-from halocline.spark.types.columns import is_void, quoted, spark_schema
+from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.write.row_plan import incoming
-from halocline.spark.write.rules import GENERATION
 from halocline.table.delta import schema_merge
 from halocline.table.delta.admission import approved, state_of
 from halocline.table.delta.clauses import CLAUSE, FILE, ROW, TARGET_ALIAS, Clause, ClauseKind, check_analysed, chosen
@@ -103,15 +105,14 @@ class Merge:
         clauses = (*asked.matched, *asked.not_matched, *asked.not_matched_by_source)
         values = [value for clause in clauses for value in (clause.values or {}).values()]
         used = qualifiers([asked.condition, *(clause.condition for clause in clauses), *values])
-        fields = (*self.source_schema["fields"], *self.snapshot.schema["fields"])
-        nested = {field["name"].lower() for field in fields if not isinstance(field["type"], str)}
+        fields = (*self.source_schema.fields, *self.snapshot.schema.fields)
+        nested = {field.name.lower() for field in fields if not isinstance(field.type, Primitive)}
         own = used - {asked.target_alias.lower(), *nested}
         return replace(asked, source=asked.source.alias(SOURCE_ALIAS)) if own == {SOURCE_ALIAS} else asked
 
     def _check_expressions(self, asked: MergeRequest) -> None:
         """Makes sure that Spark understands everything that is asked for."""
-        fields = [{**f, "metadata": {}} for f in self.snapshot.schema["fields"] if not is_void(f["type"])]
-        target = self.spark.createDataFrame([], spark_schema(fields)).alias(asked.target_alias)
+        target = blank_frame(self.spark, self.snapshot.schema).alias(asked.target_alias)
         both = target.crossJoin(asked.source)
         check_analysed(both, [Clause(ClauseKind.UPDATE, asked.condition), *asked.matched], f"the merge into {self.url}")
         check_analysed(asked.source, asked.not_matched, f"an insert of the merge into {self.url}")
@@ -123,11 +124,11 @@ class Merge:
         if not self.asked.evolves:
             return state
         clauses = (*self.asked.matched, *self.asked.not_matched)
-        fields = self.source_schema["fields"]
+        fields = self.source_schema.fields
         if all(clause.values is not None or clause.kind is ClauseKind.DELETE for clause in clauses):
             named = {name.split(".")[-1].strip("`").lower() for clause in clauses for name in clause.values or ()}
-            fields = [field for field in fields if field["name"].lower() in named]
-        rows = {"type": "struct", "fields": fields}
+            fields = [field for field in fields if field.name.lower() in named]
+        rows = Struct(fields)
         settings = self.asked.table.settings
         state = schema_merge.grown(
             state, rows, version=self.snapshot.version + 1, auto_upgrade=settings.auto_upgrade, table=self.url
@@ -147,24 +148,20 @@ class Merge:
     def _all_values(self, kind: ClauseKind) -> dict[str, Any]:
         from pyspark.sql import functions as F
 
-        source = {field["name"].lower(): field["name"] for field in self.source_schema["fields"]}
-        own = {column.name for column in identity_columns(self.state.metadata.schema)}
+        own = {column.name for column in identity_columns(self.state.schema)}
         values: dict[str, Any] = {}
         lacking = []
-        for field in self.state.schema["fields"]:
-            name, metadata = field["name"], field.get("metadata") or {}
-            if name.lower() in source:
-                values[quoted(name)] = F.col(f"{_SOURCE}.{quoted(source[name.lower()])}")
-            elif not (
-                GENERATION in metadata
-                or name in own
-                or (kind is ClauseKind.INSERT and input_schema.DEFAULT in metadata)
-            ):
+        for field in self.state.schema.fields:
+            name, source = field.name, self.source_schema.get(field.name)
+            filled = kind is ClauseKind.INSERT and default_of(field) is not None
+            if source is not None:
+                values[quoted(name)] = F.col(f"{_SOURCE}.{quoted(source.name)}")
+            elif not (generation_of(field) is not None or name in own or filled):
                 lacking.append(name)
         if lacking and not self.asked.evolves:
             raise SchemaError(
                 f"the source lacks columns of {self.url}: {', '.join(lacking)}",
-                sides={"table": ", ".join(lacking), "source": ", ".join(source.values())},
+                sides={"table": ", ".join(lacking), "source": ", ".join(self.source_schema.names)},
                 next_step="Name the values with set= or values=, or allow it with_schema_evolution().",
             )
         return values
@@ -178,7 +175,7 @@ class Merge:
         asked = self.asked
         numbered = asked.source.select("*", F.monotonically_increasing_id().alias(SOURCE_ID))
         rows = computed_once(numbered)
-        names = [quoted(field["name"]) for field in self.source_schema["fields"]]
+        names = [quoted(name) for name in self.source_schema.names]
         self.rows = rows.select("*", F.struct(*map(F.col, names)).alias(_SOURCE))
         parts = parts_of(asked.condition, self.snapshot.schema, self.source_schema, asked.target_alias)
         where, self.count = pruning(parts, rows, self.snapshot.schema, self.source_schema)
@@ -202,7 +199,7 @@ class Merge:
 
     @property
     def _is_small(self) -> bool:
-        return self.count * (len(self.source_schema["fields"]) + 1) * _BYTES_PER_VALUE <= _BROADCAST_BYTES
+        return self.count * (len(self.source_schema.fields) + 1) * _BYTES_PER_VALUE <= _BROADCAST_BYTES
 
     def _source(self) -> DataFrame:
         from pyspark.sql import functions as F
@@ -288,7 +285,7 @@ class Merge:
         twice = found.groupBy(FILE, ROW).count().where("count > 1").first()
         assert twice is not None
         here = (F.col(FILE) == F.lit(twice[0])) & (F.col(ROW) == F.lit(twice[1]))
-        names = [quoted(field["name"]) for field in self.snapshot.schema["fields"] if not is_void(field["type"])]
+        names = [quoted(field.name) for field in written_fields(self.snapshot.schema)]
         row = self._target(candidates.slice(twice[0], 1)).where(F.col(ROW) == F.lit(twice[1]))
         mine = row.select(F.to_json(F.struct(*names))).first()
         claims = found.where(here).select(F.col(SOURCE_ID).alias(HIT_SOURCE)).orderBy(HIT_SOURCE).limit(2)

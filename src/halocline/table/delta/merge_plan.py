@@ -9,13 +9,13 @@ apart; a condition given as a Spark column prunes nothing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.formats.delta.configuration.schema_edit import decimal_of
+from halocline.schema.types import DataType, Primitive, Struct, decimal_of
 from halocline.spark.session.analysis import text_of
 from halocline.spark.types.columns import quoted
 
@@ -90,7 +90,7 @@ def _qualifiers(tokens: Sequence[Any]) -> set[str]:
     }
 
 
-def parts_of(condition: Any, target: Mapping[str, Any], source: Mapping[str, Any], alias: str) -> Parts:
+def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Parts:
     """Takes a condition apart.
 
     Args:
@@ -100,7 +100,8 @@ def parts_of(condition: Any, target: Mapping[str, Any], source: Mapping[str, Any
         alias: The table's alias.
 
     Example:
-        >>> columns = lambda *names: {"fields": [{"name": name, "type": "long"} for name in names]}
+        >>> from halocline.schema import Field
+        >>> columns = lambda *names: Struct([Field(name, Primitive("long")) for name in names])
         >>> parts_of("t.id = s.id AND t.day > 3", columns("id", "day"), columns("id"), "t")
         Parts(keys=(Key(target='id', source='id'),), tests=('`day` > 3',))
     """
@@ -123,9 +124,7 @@ def parts_of(condition: Any, target: Mapping[str, Any], source: Mapping[str, Any
     return Parts(tuple(keys), tuple(tests))
 
 
-def pruning(
-    parts: Parts, rows: DataFrame, target: Mapping[str, Any], source: Mapping[str, Any]
-) -> tuple[str | None, int]:
+def pruning(parts: Parts, rows: DataFrame, target: Struct, source: Struct) -> tuple[str | None, int]:
     """A condition that every row of the table meets which may match, if one is known, and the number of source rows.
 
     Args:
@@ -136,7 +135,11 @@ def pruning(
     """
     from pyspark.sql import functions as F
 
-    keys = [key for key in parts.keys if _is_comparable(_type(target, key.target), _type(source, key.source))]
+    keys = [
+        key
+        for key in parts.keys
+        if _is_comparable(target.find([key.target])[1].type, source.find([key.source])[1].type)
+    ]
     asked = [F.count(F.lit(1))]
     for key in keys:
         column = F.col(quoted(key.source))
@@ -156,13 +159,13 @@ def pruning(
 class _Sides:
     """Tells columns of the table from columns of the source."""
 
-    def __init__(self, target: Mapping[str, Any], source: Mapping[str, Any], alias: str) -> None:
-        self._target = {field["name"].lower(): field["name"] for field in target["fields"]}
-        self._source = {field["name"].lower(): field["name"] for field in source["fields"]}
+    def __init__(self, target: Struct, source: Struct, alias: str) -> None:
+        self._target = {name.lower(): name for name in target.names}
+        self._source = {name.lower(): name for name in source.names}
         self._alias = alias.lower()
         # A qualifier may be a column instead, with the name after it inside.
-        fields = (*target["fields"], *source["fields"])
-        self._nested = {field["name"].lower() for field in fields if not isinstance(field["type"], str)}
+        fields = (*target.fields, *source.fields)
+        self._nested = {field.name.lower() for field in fields if not isinstance(field.type, Primitive)}
 
     def key(self, part: exp.EQ) -> Key | None:
         """The key that an equation is, if it is one."""
@@ -223,17 +226,11 @@ def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
         yield tree
 
 
-def _type(schema: Mapping[str, Any], name: str) -> Any:
-    return next(field["type"] for field in schema["fields"] if field["name"] == name)
-
-
-def _is_comparable(target: Any, source: Any) -> bool:
+def _is_comparable(target: DataType, source: DataType) -> bool:
     """Whether the order of values is the same on both sides, and the same as in the log's statistics."""
-    if not isinstance(target, str) or not isinstance(source, str):
-        return False
-    if target in _WHOLE or decimal_of(target):
-        return source in _WHOLE or decimal_of(source) is not None
-    return target == source and target in ("string", "date")
+    if target.name in _WHOLE or decimal_of(target):
+        return source.name in _WHOLE or decimal_of(source) is not None
+    return target == source and target.name in ("string", "date")
 
 
 def _range_test(name: str, lowest: Any, highest: Any) -> str | None:

@@ -7,7 +7,6 @@ its feature.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,21 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.actions.action import DomainMetadata
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration import column_mapping, identity, properties, schema_edit
-from halocline.formats.delta.configuration.schema_edit import PHYSICAL_NAME
+from halocline.formats.delta.configuration import clustering, column_mapping, properties
+from halocline.formats.delta.configuration.generated import generation_of, with_generation
+from halocline.formats.delta.configuration.identity import identity_columns, identity_of, with_identity
 from halocline.formats.delta.configuration.table_state import TableState, new_table
 from halocline.formats.delta.features import row_ids
-from halocline.schema.json_edge import struct_from_json, to_json
+from halocline.schema import DataType, Field, Primitive, Struct, defaults
+from halocline.schema.json_edge import type_from_json
+from halocline.schema.visitor import walk
 from halocline.spark.types import input_schema
-from halocline.spark.types.columns import holds
 from halocline.spark.write.expressions import check_expressions
-from halocline.spark.write.rules import GENERATION, INVARIANTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-CLUSTERING: Final = "delta.clustering"
-"""The domain that holds the clustering columns."""
 
 _MOST_CLUSTERING: Final = 4
 _FEEDS: Final = ("delta.enableChangeDataFeed", "delta.enableChangeDataCapture")
@@ -77,7 +74,7 @@ def column(
     default: str | None = None,
     generated: str | None = None,
     identity: Identity | None = None,
-) -> dict[str, Any]:
+) -> Field:
     """A column of a table to be created.
 
     Args:
@@ -93,19 +90,17 @@ def column(
         SchemaError: The type is none.
 
     Example:
-        >>> column("id", "bigint", identity=Identity())["metadata"]["delta.identity.start"]
-        1
+        >>> print(column("id", "bigint", nullable=False))
+        id: long not null
     """
-    metadata: dict[str, Any] = {}
-    if comment is not None:
-        metadata["comment"] = comment
+    field = Field(name, _type(type), nullable, {} if comment is None else {"comment": comment})
     if default is not None:
-        metadata[input_schema.DEFAULT] = default
+        field = defaults.with_default(field, default)
     if generated is not None:
-        metadata[GENERATION] = generated
+        field = with_generation(field, generated)
     if identity is not None:
-        metadata |= _sequence(identity)
-    return schema_edit.field(name, _json_type(type), nullable, metadata)
+        field = with_identity(field, identity.start, identity.step, allows_explicit=not identity.always)
+    return field
 
 
 @dataclass(frozen=True)
@@ -113,7 +108,7 @@ class Declaration:
     """A table as somebody wants it.
 
     Attributes:
-        schema: Its columns, in the spelling of the log.
+        schema: Its columns.
         partition_by: The names of its partition columns.
         cluster_by: The names of its clustering columns.
         properties: Its properties.
@@ -121,7 +116,7 @@ class Declaration:
         name: A name for people.
     """
 
-    schema: Mapping[str, Any]
+    schema: Struct
     partition_by: Sequence[str] = ()
     cluster_by: Sequence[str] = ()
     properties: Mapping[str, str] | None = None
@@ -143,13 +138,14 @@ class Declaration:
         asked = {key: str(value) for key, value in (self.properties or {}).items()}
         if properties.flag(asked, row_ids.ENABLED):
             asked = {**row_ids.materialised_columns(), **asked}
-        named = ["allowColumnDefaults"] if _has(self.schema, input_schema.DEFAULT) else []
-        named += ["clustering"] if self.cluster_by else []
+        has_default = any(defaults.default_of(field) is not None for _, field in walk(self.schema))
+        named = [defaults.FEATURE] if has_default else []
+        named += [clustering.FEATURE] if self.cluster_by else []
         check_expressions(spark, self.schema, asked, table)
         check_reserved(self.schema, asked)
         _check_roles(self.schema, partitions)
         state = new_table(
-            struct_from_json(self.schema),
+            self.schema,
             partitions,
             asked,
             name=self.name,
@@ -165,10 +161,8 @@ class Declaration:
         """The domains that come with it, given the state that it became."""
         if not self.cluster_by:
             return ()
-        fields = {field["name"]: field for field in state.schema["fields"]}
-        paths = [[_physical(fields[name])] for name in spelt(self.schema, self.cluster_by, "clustering")]
-        text = schema_edit.dump({"clusteringColumns": paths, "domainName": CLUSTERING})
-        return (DomainMetadata(CLUSTERING, text),)
+        names = spelt(self.schema, self.cluster_by, "clustering")
+        return (clustering.clustered_by([state.schema.find([name])[1] for name in names]),)
 
     def parameters(self, state: TableState) -> dict[str, Any]:
         """The details that its first commit records."""
@@ -181,54 +175,48 @@ class Declaration:
         }
 
 
-def with_names_as_physical(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> Mapping[str, Any]:
+def with_names_as_physical(schema: Struct, configuration: Mapping[str, str]) -> Struct:
     """The schema for files that exist: under column mapping they know columns by their names."""
-    return dict(to_json(column_mapping.mapped(struct_from_json(schema), configuration, column_mapping.same_name)[0]))
+    return column_mapping.mapped(schema, configuration, column_mapping.same_name)[0]
 
 
-def _sequence(sequence: Identity) -> dict[str, Any]:
-    return {
-        "delta.identity.start": sequence.start,
-        "delta.identity.step": sequence.step,
-        "delta.identity.allowExplicitInsert": not sequence.always,
-    }
-
-
-def _json_type(type: Any) -> Any:
+def _type(type: Any) -> DataType:
     if isinstance(type, str):
         word = "".join(type.lower().split())
         if word in _TYPES:
-            return _TYPES[word]
+            return Primitive(_TYPES[word])
         if _PARAMETRISED.fullmatch(word):
-            return word.replace("numeric", "decimal")
-        return input_schema.declared(f"`x` {type}", keep_lengths=True)["fields"][0]["type"]
+            return Primitive(word.replace("numeric", "decimal"))
+        return input_schema.declared(f"`x` {type}", keep_lengths=True).fields[0].type
+    if isinstance(type, DataType):
+        return type
     value = getattr(type, "jsonValue", None)
-    return value() if callable(value) else type
+    return type_from_json(value() if callable(value) else type)
 
 
-def spelt(schema: Mapping[str, Any], names: str | Sequence[str], what: str) -> tuple[str, ...]:
+def spelt(schema: Struct, names: str | Sequence[str], what: str) -> tuple[str, ...]:
     """Names of columns as the schema spells them.
 
     Raises:
         SchemaError: There is no such column.
 
     Example:
-        >>> spelt({"fields": [{"name": "Day"}]}, ["day"], "partition")
+        >>> spelt(Struct([Field("Day", Primitive("date"))]), ["day"], "partition")
         ('Day',)
     """
     if isinstance(names, str):
         names = (names,)
-    known = {field["name"].lower(): field["name"] for field in schema["fields"]}
-    for name in names:
-        if name.lower() not in known:
+    found = [schema.get(name) for name in names]
+    for name, field in zip(names, found, strict=True):
+        if field is None:
             raise SchemaError(
                 f"{what} column {name!r} is not a column",
-                sides={"asked for": ", ".join(names), "columns": ", ".join(known.values())},
+                sides={"asked for": ", ".join(names), "columns": ", ".join(schema.names)},
             )
-    return tuple(known[name.lower()] for name in names)
+    return tuple(field.name for field in found if field is not None)
 
 
-def check_reserved(schema: Mapping[str, Any], configuration: Mapping[str, str]) -> None:
+def check_reserved(schema: Struct, configuration: Mapping[str, str]) -> None:
     """Makes sure that no column has a name that the change feed needs for itself.
 
     Raises:
@@ -236,57 +224,39 @@ def check_reserved(schema: Mapping[str, Any], configuration: Mapping[str, str]) 
     """
     if not any(properties.flag(configuration, key) for key in _FEEDS):
         return
-    for each in schema["fields"]:
-        if each["name"].lower() in _OF_THE_FEED:
+    for name in schema.names:
+        if name.lower() in _OF_THE_FEED:
             raise SchemaError(
-                f"column {each['name']} has a name that the change feed needs",
-                sides={"column": each["name"], "change feed": ", ".join(_OF_THE_FEED)},
+                f"column {name} has a name that the change feed needs",
+                sides={"column": name, "change feed": ", ".join(_OF_THE_FEED)},
                 next_step="Rename the column, or leave the change feed off.",
             )
 
 
-def check_clustering_kept(schema: Mapping[str, Any], clustering: DomainMetadata | None, table: str) -> None:
-    """Makes sure that a table still has the columns by which it is clustered.
-
-    Raises:
-        SchemaError: One of them would be gone.
-    """
-    if clustering is None:
-        return
-    kept = {_physical(each) for each in schema["fields"]}
-    for path in json.loads(clustering.configuration).get("clusteringColumns") or ():
-        first = path[0] if isinstance(path, list) else path
-        if first not in kept:
-            raise SchemaError(
-                f"{table} is clustered by a column that the rows lack",
-                sides={"clustered by": str(path), "rows": ", ".join(each["name"] for each in schema["fields"])},
-                next_step="Keep the column, or replace the table.",
-            )
-
-
-def _has(schema: Mapping[str, Any], key: str) -> bool:
-    return any(key in (field.get("metadata") or {}) for _, field in schema_edit.fields(schema))
-
-
-def _check_roles(schema: Mapping[str, Any], partitions: Sequence[str]) -> None:
+def _check_roles(schema: Struct, partitions: Sequence[str]) -> None:
     """An identity column must be in the files, where its values are counted; expressions stand at the top."""
-    for each in identity.identity_columns(struct_from_json(schema)):
+    for each in identity_columns(schema):
         if each.name in partitions:
             raise SchemaError(
                 f"identity column {each.name} cannot be a partition column",
                 sides={"partitions": ", ".join(partitions), "identity": each.name},
             )
-    for path, field in schema_edit.fields(schema):
-        keys = {GENERATION, INVARIANTS, input_schema.DEFAULT, "delta.identity.start"} & set(field.get("metadata") or {})
-        if len(path) > 1 and keys - {INVARIANTS}:
-            raise SchemaError(
-                f"only columns at the top of the schema can have {sorted(keys)[0]}", sides={"column": ".".join(path)}
-            )
+    for path, field in walk(schema):
+        roles = {
+            "a generation expression": generation_of(field),
+            "a default": defaults.default_of(field),
+            "an identity": identity_of(field),
+        }
+        for role, found in roles.items():
+            if len(path) > 1 and found is not None:
+                raise SchemaError(
+                    f"only columns at the top of the schema can have {role}", sides={"column": ".".join(path)}
+                )
 
 
-def _check_clustering(schema: Mapping[str, Any], names: Sequence[str]) -> None:
-    types = {field["name"]: field["type"] for field in schema["fields"]}
-    unfit = [name for name in names if not isinstance(types[name], str) or holds(types[name], _WITHOUT_BOUNDS)]
+def _check_clustering(schema: Struct, names: Sequence[str]) -> None:
+    types = {name: schema.find([name])[1].type for name in names}
+    unfit = [name for name, type in types.items() if not isinstance(type, Primitive) or type.name in _WITHOUT_BOUNDS]
     if unfit or len(names) > _MOST_CLUSTERING or len(set(names)) < len(names):
         raise InputError(
             f"the table cannot be clustered by {', '.join(names)}",
@@ -296,7 +266,3 @@ def _check_clustering(schema: Mapping[str, Any], names: Sequence[str]) -> None:
             },
             next_step="Choose up to four columns of numbers, texts, dates or times.",
         )
-
-
-def _physical(field: Mapping[str, Any]) -> str:
-    return str((field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]))

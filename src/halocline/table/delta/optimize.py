@@ -21,8 +21,10 @@ from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Action, Add
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
+from halocline.formats.delta.configuration import clustering
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.types import Primitive
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.types.columns import quoted
 from halocline.table.delta.admission import state_of
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
 TARGET_SIZE: Final = "delta.targetFileSize"
 _DEFAULT_SIZE: Final = 1024 * 1024 * 1024
-_CLUSTERING: Final = "delta.clustering"
 _KEY: Final = "__halocline_bin"
 _UNORDERED: Final = ("binary", "variant", "void", "boolean")
 _UNITS: Final = {"b": 1, "kb": 1024, "k": 1024, "mb": 1024**2, "m": 1024**2, "gb": 1024**3, "g": 1024**3}
@@ -154,32 +155,25 @@ class _Rearranging:
 
     def sortable(self, names: Sequence[str]) -> list[str]:
         """The columns in the table's spelling, if rows can be sorted by them."""
-        if _CLUSTERING in self.snapshot.domains:
+        domain = self.snapshot.domains.get(clustering.DOMAIN)
+        if domain is not None:
+            columns = clustering.clustering_columns(domain, self.snapshot.columns)
             raise InputError(
                 f"{self.table.url} has clustering columns, and rows can only be in one order",
-                sides={"table": self.snapshot.domains[_CLUSTERING].configuration, "asked for": ", ".join(names)},
+                sides={"table": ", ".join(columns), "asked for": ", ".join(names)},
                 next_step="Compact it instead, or drop the clustering feature first.",
             )
-        fields = {field["name"].lower(): field for field in self.snapshot.schema["fields"]}
         found = []
         for name in names:
-            field = fields.get(name.lower())
-            if field is None:
+            field = self.snapshot.schema.find([name])[1]
+            ordered = isinstance(field.type, Primitive) and field.type.name not in _UNORDERED
+            if field.name in self.snapshot.partition_columns or not ordered:
                 raise InputError(
-                    f"there is no column {name!r} to sort by",
-                    condition="COLUMN_NOT_FOUND",
-                    sides={
-                        "asked for": ", ".join(names),
-                        "table has": ", ".join(map(str, (f["name"] for f in fields.values()))),
-                    },
-                )
-            if field["name"] in self.snapshot.partition_columns or not _has_order(field["type"]):
-                raise InputError(
-                    f"rows cannot be sorted by column {field['name']}",
-                    sides={"column": f"{field['name']} {field['type']}", "needed": "an ordered type, no partition"},
+                    f"rows cannot be sorted by column {field.name}",
+                    sides={"column": str(field), "needed": "an ordered type, no partition"},
                     next_step="Choose another column.",
                 )
-            found.append(str(field["name"]))
+            found.append(field.name)
         if not found or len(set(found)) < len(found):
             raise InputError("columns to sort by must be named, each once", sides={"given": ", ".join(names) or "none"})
         return found
@@ -263,10 +257,6 @@ class _Rearranging:
             "numDeletionVectorsRemoved": len(old) - old["deletion_vector"].null_count,
         }
         return {**found, "executionTimeMs": int((time.monotonic() - self.began) * 1000)}
-
-
-def _has_order(type: Any) -> bool:
-    return isinstance(type, str) and type not in _UNORDERED
 
 
 def _bytes_in(text: str | None) -> int | None:

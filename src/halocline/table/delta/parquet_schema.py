@@ -15,7 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from halocline.errors import SchemaError, UnsupportedError
-from halocline.formats.delta.configuration import schema_edit
+from halocline.schema.json_edge import struct_from_json
+from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct
+from halocline.schema.visitor import nullable, paired, with_parts, with_type
 from halocline.spark.scan.footers import plain
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import sql_type
@@ -42,7 +44,7 @@ _TYPES: Final[Mapping[pa.DataType, str]] = {
 }
 
 
-def columns_in(footer: Any, file: str) -> dict[str, Any]:
+def columns_in(footer: Any, file: str) -> Struct:
     """The columns of one file.
 
     Args:
@@ -54,16 +56,13 @@ def columns_in(footer: Any, file: str) -> dict[str, Any]:
     """
     written = (footer.metadata or {}).get(_SPARK_SCHEMA)
     if written is not None:
-        return input_schema.nullable(input_schema.declared(json.loads(written)))
+        return nullable(input_schema.declared(struct_from_json(json.loads(written))))
     leaves = iter(range(footer.num_columns))
-    fields = [
-        schema_edit.field(field.name, _type(field.type, leaves, footer, f"{file}: {field.name}"))
-        for field in footer.schema.to_arrow_schema()
-    ]
-    return {"type": "struct", "fields": fields}
+    found = footer.schema.to_arrow_schema()
+    return Struct([Field(each.name, _type(each.type, leaves, footer, f"{file}: {each.name}")) for each in found])
 
 
-def merged(schemas: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+def merged(schemas: Iterable[tuple[str, Struct]]) -> Struct:
     """One schema for many files.
 
     Args:
@@ -73,41 +72,37 @@ def merged(schemas: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
         SchemaError: Two files disagree about the type of a column.
 
     Example:
-        >>> one = {"type": "struct", "fields": [schema_edit.field("a", "long")]}
-        >>> two = {"type": "struct", "fields": [schema_edit.field("A", "long"), schema_edit.field("b", "date")]}
-        >>> [field["name"] for field in merged([("x", one), ("y", two)])["fields"]]
-        ['a', 'b']
+        >>> one = Struct([Field("a", Primitive("long"))])
+        >>> two = Struct([Field("A", Primitive("long")), Field("b", Primitive("date"))])
+        >>> print(merged([("x", one), ("y", two)]))
+        struct<a: long, b: date>
     """
-    whole: dict[str, Any] = {"type": "struct", "fields": []}
-    origin: dict[tuple[str, ...], str] = {}
-    seen: set[str] = set()
+    whole = Struct()
+    origin: dict[Path, str] = {}
+    seen: set[Struct] = set()
     for file, schema in schemas:
-        text = schema_edit.dump(schema)
-        if text not in seen:  # most files of a folder are alike
-            seen.add(text)
-            whole = _joined(whole, schema, (), file, origin)
+        if schema not in seen:  # most files of a folder are alike
+            seen.add(schema)
+            whole = _joined_structs(whole, schema, (), file, origin)
     return whole
 
 
-def _joined(left: Any, right: Any, path: schema_edit.Path, file: str, origin: dict[tuple[str, ...], str]) -> Any:
-    if schema_edit.is_struct(left) and schema_edit.is_struct(right):
-        theirs = {field["name"].lower(): field for field in right["fields"]}
-        fields = []
-        for field in left["fields"]:
-            other = theirs.pop(field["name"].lower(), None)
-            here = (*path, field["name"])
-            type = field["type"] if other is None else _joined(field["type"], other["type"], here, file, origin)
-            fields.append({**field, "type": type})
-        for field in theirs.values():
-            origin[(*path, field["name"])] = file
-        return {**left, "fields": [*fields, *theirs.values()]}
-    inner = dict(schema_edit.children(right))
-    if isinstance(left, Mapping) and isinstance(right, Mapping) and left["type"] == right["type"]:
-        keys = {"elementType": "element", "keyType": "key", "valueType": "value"}
-        return {
-            key: _joined(value, inner[keys[key]], (*path, keys[key]), file, origin) if key in keys else value
-            for key, value in left.items()
-        }
+def _joined_structs(left: Struct, right: Struct, path: Path, file: str, origin: dict[Path, str]) -> Struct:
+    fields = []
+    for field in left.fields:
+        other, here = right.get(field.name), (*path, field.name)
+        type = field.type if other is None else _joined(field.type, other.type, here, file, origin)
+        fields.append(with_type(field, type))
+    new = [field for field in right.fields if left.get(field.name) is None]
+    origin |= {(*path, field.name): file for field in new}
+    return left.with_fields([*fields, *new])
+
+
+def _joined(left: DataType, right: DataType, path: Path, file: str, origin: dict[Path, str]) -> DataType:
+    if isinstance(left, Struct) and isinstance(right, Struct):
+        return _joined_structs(left, right, path, file, origin)
+    if (inner := paired(left, right)) is not None:
+        return with_parts(left, *(_joined(one, other, (*path, step), file, origin) for step, one, other in inner))
     if left != right:
         first = next((origin[path[:end]] for end in range(len(path), 0, -1) if path[:end] in origin), "another file")
         raise SchemaError(
@@ -118,21 +113,17 @@ def _joined(left: Any, right: Any, path: schema_edit.Path, file: str, origin: di
     return left
 
 
-def _type(type: pa.DataType, leaves: Iterator[int], footer: Any, name: str) -> Any:
+def _type(type: pa.DataType, leaves: Iterator[int], footer: Any, name: str) -> DataType:
     """A type in the log's words; leaves are counted along, since only the file itself knows twelve-byte timestamps."""
     type = plain(type)
     if pa.types.is_struct(type):
-        fields = [
-            schema_edit.field(each.name, _type(each.type, leaves, footer, f"{name}.{each.name}")) for each in type
-        ]
-        return {"type": "struct", "fields": fields}
+        return Struct([Field(each.name, _type(each.type, leaves, footer, f"{name}.{each.name}")) for each in type])
     if pa.types.is_map(type):
         key = _type(type.key_type, leaves, footer, f"{name}.key")
         value = _type(type.item_type, leaves, footer, f"{name}.value")
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        return Map(key, value)
     if pa.types.is_nested(type):
-        element = _type(type.value_type, leaves, footer, f"{name}.element")
-        return {"type": "array", "elementType": element, "containsNull": True}
+        return Array(_type(type.value_type, leaves, footer, f"{name}.element"))
     stored = footer.schema.column(next(leaves)).physical_type
     found = _plain_type(type, stored)
     if found is None:
@@ -141,7 +132,7 @@ def _type(type: pa.DataType, leaves: Iterator[int], footer: Any, name: str) -> A
             sides={"found": f"{type} as {stored}", "possible": "the types that Spark reads from Parquet"},
             next_step="Rewrite the file with another type.",
         )
-    return found
+    return Primitive(found)
 
 
 def _plain_type(type: pa.DataType, stored: str) -> str | None:

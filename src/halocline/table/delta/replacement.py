@@ -19,7 +19,7 @@ from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import session_zone
-from halocline.spark.types.columns import is_void, quoted, spark_schema
+from halocline.spark.types.columns import blank_frame, quoted
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.spark.write.expressions import checked_condition
 from halocline.spark.write.rules import RowRule
@@ -77,9 +77,7 @@ class Replacement:
             InputError: It is no condition over the table's columns.
         """
         assert self.where is not None
-        fields = [each for each in snapshot.schema["fields"] if not is_void(each["type"])]
-        plain = [{"name": each["name"], "type": each["type"]} for each in fields]
-        checked_condition(spark.createDataFrame([], spark_schema(plain)), self.where, snapshot.store.root)
+        checked_condition(blank_frame(spark, snapshot.schema), self.where, snapshot.store.root)
         return RowRule("the condition of the overwrite", self.where)
 
     def removal(
@@ -138,7 +136,7 @@ def _same_partitions(
     wanted = set(new.values)
     if len(wanted) <= _MOST_PARTITIONS:
         texts = (dict(zip([each.name for each in columns], row, strict=True)) for row in sorted(wanted, key=str))
-        where = _predicate(texts, {each.name: each.type for each in columns})
+        where = _predicate(texts, {each.name: each.type.name for each in columns})
     else:
         where = None
     if not wanted:

@@ -31,7 +31,7 @@ from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import scan
 from halocline.spark.session.pinning import computed_once
-from halocline.spark.types.columns import is_void, quoted
+from halocline.spark.types.columns import quoted, written_fields
 from halocline.storage.base import Store
 from halocline.table.delta.clauses import CLAUSE, FILE, OLD, ROW, Clause, ClauseKind, with_old
 from halocline.table.delta.removal import feeds_changes
@@ -236,7 +236,7 @@ class _Work:
     def rows(self, *, only_hits: bool, old: bool) -> Edited:
         """The rows of the touched files after the clauses, deleted ones included."""
         identities = self.row_files.identities()
-        df = with_old(self._located(identities, only_hits), self.snapshot.schema["fields"], self.alias)
+        df = with_old(self._located(identities, only_hits), self.snapshot.schema, self.alias)
         df = with_values(df, {n: c for n, c in self.clauses.items() if n >= self.split}, self.snapshot.schema)
         if self.joined is not None:
             both = {n: c for n, c in self.clauses.items() if n < self.split}
@@ -291,8 +291,8 @@ class _Work:
         deletes = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.DELETE]
         before, after = self.snapshot.schema, self.state.schema
         changes: list[Cdc] = []
-        old = [f"{OLD}.{quoted(f['name'])} AS {quoted(f['name'])}" for f in before["fields"] if not is_void(f["type"])]
-        new = [quoted(f["name"]) for f in after["fields"] if not is_void(f["type"])]
+        old = [f"{OLD}.{quoted(field.name)} AS {quoted(field.name)}" for field in written_fields(before)]
+        new = [quoted(field.name) for field in written_fields(after)]
         gone = f"CASE WHEN {CLAUSE} IN ({', '.join(deletes)}) THEN 'delete' ELSE 'update_preimage' END"
         kind = f"{gone if deletes else repr('update_preimage')} AS {CHANGE_TYPE}"
         touched = rows.where(f"{CLAUSE} IS NOT NULL").selectExpr(*old, kind)

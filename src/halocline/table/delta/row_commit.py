@@ -24,8 +24,15 @@ from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.session.analysis import Expression, column_of, text_of
 from halocline.spark.session.pinning import computed_once
-from halocline.spark.types.columns import is_void, spark_schema
-from halocline.table.delta.clauses import CLAUSE, FILE, ROW, Clause, check_analysed, is_steady
+from halocline.spark.types.columns import blank_frame
+from halocline.table.delta.clauses import (
+    CLAUSE,
+    FILE,
+    ROW,
+    Clause,
+    check_analysed,
+    is_steady,
+)
 from halocline.table.delta.matches import is_about_partitions, matches
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import SOURCE_ID, Changed, Hits, hits_in
@@ -65,8 +72,7 @@ class RowChange:
     @property
     def columns(self) -> DataFrame:
         """No rows, but all columns."""
-        fields = [{**f, "metadata": {}} for f in self.snapshot.schema["fields"] if not is_void(f["type"])]
-        return self.spark.createDataFrame([], spark_schema(fields))
+        return blank_frame(self.spark, self.snapshot.schema)
 
     def check(self, clause: Clause) -> None:
         """Makes sure that what a clause says makes sense for the table's columns.

@@ -17,14 +17,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import HaloclineError, InputError
+from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.identity import identity_columns
-from halocline.schema.json_edge import struct_from_json
+from halocline.schema.json_edge import type_from_json
+from halocline.schema.types import DataType, Field, Struct, is_void
 from halocline.spark.session.analysis import column_of
 from halocline.spark.types import char_types
 from halocline.spark.types.assignment import Assignment, unfit_value
-from halocline.spark.types.columns import Field, is_void, missing, quoted, sql_type
+from halocline.spark.types.columns import missing, quoted, sql_type, written_fields
 from halocline.spark.types.partition_values import kept_sql
-from halocline.spark.write.rules import GENERATION, RowRule, guarded, rules_of, violation
+from halocline.spark.write.rules import RowRule, guarded, rules_of, violation
 from halocline.table.delta.clauses import CLAUSE, OLD, Clause, ClauseKind
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class Edited:
         return violation(error, self.rules, table) or unfit_value(error, table)
 
 
-def checked_values(values: Mapping[str, Any], schema: Mapping[str, Any], alias: str, table: str) -> dict[str, Any]:
+def checked_values(values: Mapping[str, Any], schema: Struct, alias: str, table: str) -> dict[str, Any]:
     """Values to be assigned, by column or by the path of a nested field, in the table's spelling.
 
     Args:
@@ -63,16 +65,15 @@ def checked_values(values: Mapping[str, Any], schema: Mapping[str, Any], alias: 
     Raises:
         InputError: There is no such column, it is given twice, or the table makes its values itself.
     """
-    fields = {field["name"].lower(): field for field in schema["fields"]}
-    own = {column.name for column in identity_columns(struct_from_json(schema))}
+    own = {column.name for column in identity_columns(schema)}
     found: dict[str, Any] = {}
     for given, value in values.items():
-        path = _path(given, fields, alias)
+        path = _path(given, schema, alias)
         if path is None:
             raise InputError(
                 f"there is no column {given!r} to set",
                 condition="COLUMN_NOT_FOUND",
-                sides={"given": given, "table has": ", ".join(field["name"] for field in schema["fields"])},
+                sides={"given": given, "table has": ", ".join(schema.names)},
                 next_step="Use one of the table's columns.",
             )
         if path[0] in own:
@@ -88,7 +89,7 @@ def checked_values(values: Mapping[str, Any], schema: Mapping[str, Any], alias: 
     return found
 
 
-def with_values(df: DataFrame, clauses: Mapping[int, Clause], schema: Mapping[str, Any]) -> DataFrame:
+def with_values(df: DataFrame, clauses: Mapping[int, Clause], schema: Struct) -> DataFrame:
     """The rows with what their clauses assign, in columns of their own.
 
     Args:
@@ -110,8 +111,8 @@ def with_values(df: DataFrame, clauses: Mapping[int, Clause], schema: Mapping[st
 def edited(
     df: DataFrame,
     clauses: Mapping[int, Clause],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Struct,
+    after: Struct,
     configuration: Mapping[str, str],
     *,
     keep: Sequence[str],
@@ -133,12 +134,13 @@ def edited(
     Raises:
         SchemaError: A value does not fit its column.
     """
-    given = {field.name: field.dataType.jsonValue() for field in df.schema if field.name.startswith(_SET)}
-    old = {field["name"].lower(): field for field in before["fields"]}
-    fields = [field for field in after["fields"] if not is_void(field["type"])]
+    given = {
+        field.name: type_from_json(field.dataType.jsonValue()) for field in df.schema if field.name.startswith(_SET)
+    }
+    fields = written_fields(after)
     work = Assignment()
-    values = [(field, _value(field, old, given, clauses, work)) for field in fields]
-    items = [f"{kept_sql(sql, field, partition_columns)} AS {quoted(field['name'])}" for field, sql in values]
+    values = [(field, _value(field, before, given, clauses, work)) for field in fields]
+    items = [f"{kept_sql(sql, field, partition_columns)} AS {quoted(field.name)}" for field, sql in values]
     work.check(table)
     kept = list(map(quoted, (CLAUSE, *keep)))
     rows = df.selectExpr(*items, *kept)
@@ -150,44 +152,43 @@ def edited(
 
 def _value(
     field: Field,
-    old: Mapping[str, Field],
-    given: Mapping[str, Any],
+    before: Struct,
+    given: Mapping[str, DataType],
     clauses: Mapping[int, Clause],
     work: Assignment,
 ) -> str:
     """SQL for one column: what its clause assigns, else what it was."""
-    name, known = field["name"], old.get(field["name"].lower())
-    stays = missing(field["type"])
-    if known is not None and not is_void(known["type"]):
-        stays = work.value(f"{OLD}.{quoted(known['name'])}", known["type"], field["type"], name)
+    name, known = field.name, before.get(field.name)
+    stays = missing(field.type)
+    if known is not None and not is_void(known.type):
+        stays = work.value(f"{OLD}.{quoted(known.name)}", known.type, field.type, name)
     branches = ""
     for number in clauses:
         source = _name(number, name)
         if source in given:
-            sql = work.value(quoted(source), given[source], field["type"], name)
+            sql = work.value(quoted(source), given[source], field.type, name)
             branches += f" WHEN {number} THEN {char_types.fitted(sql, field)}"
     return f"CASE {CLAUSE}{branches} ELSE {stays} END" if branches else stays
 
 
-def _generated(fields: Sequence[Field], given: Mapping[str, Any], clauses: Mapping[int, Clause]) -> Iterator[str]:
+def _generated(fields: Sequence[Field], given: Mapping[str, DataType], clauses: Mapping[int, Clause]) -> Iterator[str]:
     """The columns, generated ones computed anew where a clause changes the row and does not set them."""
     for field in fields:
-        name, metadata = quoted(field["name"]), field.get("metadata") or {}
+        name, expression = quoted(field.name), generation_of(field)
         numbers = [
             str(number)
             for number, clause in clauses.items()
-            if clause.kind is ClauseKind.UPDATE and _name(number, field["name"]) not in given
+            if clause.kind is ClauseKind.UPDATE and _name(number, field.name) not in given
         ]
-        if GENERATION not in metadata or not numbers:
+        if expression is None or not numbers:
             yield name
             continue
-        anew = f"CAST(({metadata[GENERATION]}) AS {sql_type(field['type'])})"
+        anew = f"CAST(({expression}) AS {sql_type(field.type)})"
         yield f"CASE WHEN {CLAUSE} IN ({', '.join(numbers)}) THEN {anew} ELSE {name} END AS {name}"
 
 
-def _by_column(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, Column]]:
+def _by_column(values: Mapping[str, Any], schema: Struct) -> Iterator[tuple[str, Column]]:
     """What is assigned to each column of the top level; nested fields become part of their struct."""
-    types = {field["name"]: field["type"] for field in schema["fields"]}
     nested: dict[str, dict[tuple[str, ...], Any]] = {}
     for name, value in values.items():
         top, *below = map(_unquoted, _STEP.findall(name))
@@ -196,50 +197,49 @@ def _by_column(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator
         else:
             yield top, column_of(value)
     for top, inner in nested.items():
-        yield top, _with_fields(f"{OLD}.{quoted(top)}", types[top], inner)
+        yield top, _with_fields(f"{OLD}.{quoted(top)}", schema.find([top])[1].struct or Struct(), inner)
 
 
-def _with_fields(sql: str, type: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> Column:
+def _with_fields(sql: str, struct: Struct, values: Mapping[tuple[str, ...], Any]) -> Column:
     """A struct with other values in some of its fields, at any depth; it is there even if it was not."""
     from pyspark.sql import functions as F
 
     parts = []
-    for field in type["fields"]:
-        name = field["name"]
+    for field in struct.fields:
+        name = field.name
         here, inner = f"{sql}.{quoted(name)}", {path[1:]: value for path, value in values.items() if path[0] == name}
         if () in inner:
             part = column_of(inner[()])
         elif inner:
-            part = _with_fields(here, field["type"], inner)
+            part = _with_fields(here, field.struct or Struct(), inner)
         else:
             part = F.expr(here)
         parts.append(part.alias(name))
-    known = {field["name"] for field in type["fields"]}
+    known = set(struct.names)
     parts += [column_of(value).alias(path[0]) for path, value in values.items() if path[0] not in known]
     return F.struct(*parts)
 
 
-def _path(given: str, fields: Mapping[str, Field], alias: str) -> list[str] | None:
+def _path(given: str, schema: Struct, alias: str) -> list[str] | None:
     """The column, and the steps below it, that a name stands for; None if there is none."""
     text = given.strip()
     for candidate in (text, text.removeprefix(f"{alias}."), text.removeprefix(f"`{alias}`.")):
-        if candidate.lower() in fields:
-            return [str(fields[candidate.lower()]["name"])]
-        if found := _steps(candidate, fields):
+        if (field := schema.get(candidate)) is not None:
+            return [field.name]
+        if found := _steps(candidate, schema):
             return found
     return None
 
 
-def _steps(text: str, fields: Mapping[str, Field]) -> list[str] | None:
+def _steps(text: str, schema: Struct) -> list[str] | None:
     found: list[str] = []
+    inner: Struct | None = schema
     for part in _STEP.findall(text):
-        field = fields.get((_unquoted(part) if part[:1] == "`" else part).lower())
+        field = None if inner is None else inner.get(_unquoted(part) if part[:1] == "`" else part)
         if field is None:
             return None
-        found.append(str(field["name"]))
-        inner = field["type"]
-        is_struct = isinstance(inner, Mapping) and inner["type"] == "struct"
-        fields = {each["name"].lower(): each for each in inner["fields"]} if is_struct else {}
+        found.append(field.name)
+        inner = field.struct
     return found or None
 
 

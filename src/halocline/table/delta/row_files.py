@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 from pyroaring import BitMap64
@@ -28,16 +28,15 @@ from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import identity, properties
-from halocline.formats.delta.configuration.column_mapping import MODE
+from halocline.formats.delta.configuration.column_mapping import mapped_field, mode_of, physical_name
 from halocline.formats.delta.configuration.identity import IdentityColumn
 from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
-from halocline.formats.delta.configuration.schema_edit import FIELD_ID as ID
-from halocline.formats.delta.configuration.schema_edit import PHYSICAL_NAME, field
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import row_ids
+from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.types.assignment import Assignment
-from halocline.spark.types.columns import is_void, missing, quoted
+from halocline.spark.types.columns import missing, quoted, written_fields
 from halocline.spark.write.identity_values import marks_in
 from halocline.spark.write.row_plan import Incoming
 from halocline.spark.write.writer import WrittenFile, write_files
@@ -71,7 +70,7 @@ class RowFiles:
         self._store = store
         self._state = state
         self._schema = state.schema
-        self._mode = properties.choice(state.metadata.configuration, MODE)
+        self._mode = mode_of(state.metadata.configuration)
         self._written: list[WrittenFile] = []
         self._others: list[str] = []
         self._marks: dict[str, int] = {}
@@ -104,7 +103,7 @@ class RowFiles:
             self._marks |= marks_in(self._store, [(file.path, file.size) for file in files], physical)
         return [_add(file, data_change=True) for file in files]
 
-    def rewrite(self, rows: DataFrame, schema: Mapping[str, Any], *, data_change: bool) -> list[Add]:
+    def rewrite(self, rows: DataFrame, schema: Struct, *, data_change: bool) -> list[Add]:
         """Writes rows of the table again, which keep the ids that `identities` asked the scan for.
 
         Args:
@@ -119,7 +118,7 @@ class RowFiles:
         self._rewritten = self._rewritten or bool(files)
         return [_add(_without_stats(file, names), data_change=data_change) for file in files]
 
-    def write_changes(self, rows: DataFrame, schema: Mapping[str, Any]) -> list[Cdc]:
+    def write_changes(self, rows: DataFrame, schema: Struct) -> list[Cdc]:
         """Writes rows of the change feed: the columns of a version and `_change_type`."""
         added = [_hidden(CHANGE_TYPE, "string", _CHANGE_TYPE_FIELD)]
         rows = self._grown(rows, schema, [CHANGE_TYPE])
@@ -182,7 +181,7 @@ class RowFiles:
 
     # ------------------------------------------------------------------ small things
 
-    def _save(self, rows: DataFrame, schema: Mapping[str, Any], under: str = "") -> list[WrittenFile]:
+    def _save(self, rows: DataFrame, schema: Struct, under: str = "") -> list[WrittenFile]:
         files = write_files(
             rows,
             table_url=self._store.root,
@@ -196,16 +195,15 @@ class RowFiles:
         self._written += files
         return files
 
-    def _grown(self, rows: DataFrame, schema: Mapping[str, Any], hidden: Sequence[str]) -> DataFrame:
+    def _grown(self, rows: DataFrame, schema: Struct, hidden: Sequence[str]) -> DataFrame:
         """Rows of an older schema with the columns and types that the table is going to have."""
-        known = {each["name"].lower(): each for each in schema["fields"]}
         work, items = Assignment(), []
-        for each in self._schema["fields"]:
-            before = known.get(each["name"].lower())
-            if not is_void(each["type"]):
-                source = quoted(each["name"] if before is None else before["name"])
-                sql = missing(each["type"]) if before is None else work.value(source, before["type"], each["type"], "")
-                items.append(f"{sql} AS {quoted(each['name'])}")
+        for field in written_fields(self._schema):
+            before = schema.get(field.name)
+            sql = missing(field.type)
+            if before is not None:
+                sql = work.value(quoted(before.name), before.type, field.type, "")
+            items.append(f"{sql} AS {quoted(field.name)}")
         work.check(self._store.root)
         return rows.selectExpr(*items, *map(quoted, hidden))
 
@@ -215,8 +213,7 @@ class RowFiles:
         return [(name, number) for name, number in named if name is not None]
 
     def _physical(self, column: IdentityColumn) -> str:
-        found = next(each for each in self._schema["fields"] if each["name"] == column.name)
-        return str(column.name if self._mode == "none" else found["metadata"][PHYSICAL_NAME])
+        return physical_name(self._schema.find([column.name])[1], self._mode)
 
     def _discard(self) -> None:
         """Deletes what was written; what cannot be deleted now is left to vacuum."""
@@ -228,12 +225,12 @@ class RowFiles:
                 shutil.rmtree(local, ignore_errors=True)
 
 
-def _hidden(name: str, type: str, number: int) -> dict[str, Any]:
-    return field(name, type, metadata={PHYSICAL_NAME: name, ID: number})
+def _hidden(name: str, type: str, number: int) -> Field:
+    return mapped_field(Field(name, Primitive(type)), number, name)
 
 
-def _with_fields(schema: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {**schema, "fields": [*schema["fields"], *added]}
+def _with_fields(schema: Struct, added: Sequence[Field]) -> Struct:
+    return schema.with_fields([*schema.fields, *added])
 
 
 def _folder(path: str) -> str:

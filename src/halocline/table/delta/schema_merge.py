@@ -12,21 +12,17 @@ a change of the column's type by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from halocline.errors import SchemaError
-from halocline.formats.delta.configuration import alter, column_mapping, properties, schema_edit
-from halocline.formats.delta.configuration.schema_edit import Path, decimal_of
+from halocline.formats.delta.configuration import alter, column_mapping, properties, type_widening
 from halocline.formats.delta.configuration.table_state import TableState
-from halocline.formats.delta.configuration.type_widening import can_widen
 from halocline.formats.delta.features import support
-from halocline.schema.json_edge import struct_from_json, type_from_json
-from halocline.spark.types import input_schema
-from halocline.spark.types.columns import is_void
+from halocline.schema.types import DataType, Field, Path, Struct, decimal_of, is_void
+from halocline.schema.visitor import nullable, paired, with_parts, with_type
 
 
-def grown(state: TableState, rows: Mapping[str, Any], *, version: int, auto_upgrade: bool, table: str) -> TableState:
+def grown(state: TableState, rows: Struct, *, version: int, auto_upgrade: bool, table: str) -> TableState:
     """The state with a schema that takes the rows.
 
     Args:
@@ -40,98 +36,80 @@ def grown(state: TableState, rows: Mapping[str, Any], *, version: int, auto_upgr
         InputError: A new column needs a feature that the table lacks.
         SchemaError: The new columns do not fit the table.
     """
-    if properties.flag(state.metadata.configuration, "delta.enableTypeWidening"):
+    if properties.flag(state.metadata.configuration, type_widening.ENABLED):
         for path, type in _wider(state.schema, rows, ()):
             state = _widened(state, path, type, version)
     before = state.schema
-    after = _with_new_fields(before, rows)
+    after = _grown(before, rows)
     return state if after == before else changed(state, after, auto_upgrade=auto_upgrade, table=table)
 
 
-def changed(state: TableState, schema: Mapping[str, Any], *, auto_upgrade: bool, table: str) -> TableState:
+def changed(state: TableState, schema: Struct, *, auto_upgrade: bool, table: str) -> TableState:
     """The state with this schema; new columns get ids where the table maps columns.
 
     Raises:
         InputError: A column needs a feature that the table lacks.
     """
-    struct = struct_from_json(schema)
-    state = support.prepared_for(state, struct, auto_upgrade=auto_upgrade, table=table)
-    mapped, configuration = column_mapping.mapped(struct, state.metadata.configuration, column_mapping.random_name)
+    state = support.prepared_for(state, schema, auto_upgrade=auto_upgrade, table=table)
+    mapped, configuration = column_mapping.mapped(schema, state.metadata.configuration, column_mapping.random_name)
     return state.evolved(schema=mapped, configuration=configuration, operation="WRITE")
 
 
-def _with_new_fields(known: Any, rows: Any) -> Any:
-    """One type grown by the fields of another; the same object in content where nothing is new."""
-    if isinstance(known, str) and is_void(known) and not (isinstance(rows, str) and is_void(rows)):
-        return _loose(rows)
-    if not (isinstance(known, Mapping) and isinstance(rows, Mapping) and known["type"] == rows["type"]):
-        return known
-    if known["type"] != "struct":
-        inner = {key: _with_new_fields(known[key], rows[key]) for key in _inner_keys(known)}
-        return {**known, **inner}
-    offered_fields = {str(field["name"]).lower(): field for field in rows["fields"]}
+def _grown(known: Struct, rows: Struct) -> Struct:
+    """A struct grown by the fields of another; the same object where nothing is new."""
     fields = []
-    for field in known["fields"]:
-        found = offered_fields.pop(field["name"].lower(), None)
-        fields.append(field if found is None else {**field, "type": _with_new_fields(field["type"], found["type"])})
-    new = input_schema.nullable({"type": "struct", "fields": list(offered_fields.values())})["fields"]
-    return {**known, "fields": [*fields, *new]}
+    for field in known.fields:
+        found = rows.get(field.name)
+        fields.append(field if found is None else with_type(field, _with_new_fields(field.type, found.type)))
+    new = nullable(Struct([field for field in rows.fields if known.get(field.name) is None]))
+    same = not new.fields and all(after is before for after, before in zip(fields, known.fields, strict=True))
+    return known if same else known.with_fields([*fields, *new.fields])
 
 
-def _wider(known: Any, rows: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _with_new_fields(known: DataType, rows: DataType) -> DataType:
+    """One type grown by the fields of another; the same object where nothing is new."""
+    if is_void(known) and not is_void(rows):
+        return nullable(Struct([Field("x", rows)])).fields[0].type
+    if isinstance(known, Struct) and isinstance(rows, Struct):
+        return _grown(known, rows)
+    inner = paired(known, rows)
+    return known if inner is None else with_parts(known, *(_with_new_fields(one, other) for _, one, other in inner))
+
+
+def _wider(known: DataType, rows: DataType, path: Path) -> Iterator[tuple[Path, DataType]]:
     """The fields whose offered type is wider, each with the type it would get."""
-    if not (isinstance(known, Mapping) and isinstance(rows, Mapping) and known["type"] == rows["type"]):
+    for step, one, other in paired(known, rows) or ():
+        yield from _wider(one, other, (*path, step))
+    if not isinstance(known, Struct) or not isinstance(rows, Struct):
         return
-    if known["type"] != "struct":
-        steps = dict(schema_edit.children(known))
-        for step, inner in schema_edit.children(rows):
-            yield from _wider(steps[step], inner, (*path, step))
-        return
-    offered_types = {str(field["name"]).lower(): field["type"] for field in rows["fields"]}
-    for field in known["fields"]:
-        here, type = (*path, field["name"]), offered_types.get(field["name"].lower())
-        wide = field["type"] if type is None else _widest(field["type"], type)
-        if wide != field["type"]:
+    for field in known.fields:
+        here, found = (*path, field.name), rows.get(field.name)
+        wide = field.type if found is None else _widest(field.type, found.type)
+        if wide != field.type:
             yield here, wide
-        elif type is not None:
-            yield from _wider(field["type"], type, here)
+        elif found is not None:
+            yield from _wider(field.type, found.type, here)
 
 
-def _widest(known: Any, rows: Any) -> Any:
+def _widest(known: DataType, rows: DataType) -> DataType:
     """The type with every plain type in it, down to the next struct, as wide as the offered one."""
-    if isinstance(known, str):
-        return (
-            rows
-            if isinstance(rows, str)
-            and _same_kind(known, rows)
-            and can_widen(type_from_json(known), type_from_json(rows))
-            else known
-        )
-    if not isinstance(rows, Mapping) or known["type"] != rows["type"] or known["type"] == "struct":
-        return known
-    return {**known, **{key: _widest(known[key], rows[key]) for key in _inner_keys(known)}}
+    inner = paired(known, rows)
+    if inner is not None:
+        return with_parts(known, *(_widest(one, other) for _, one, other in inner))
+    return rows if _same_kind(known, rows) and type_widening.can_widen(known, rows) else known
 
 
-def _same_kind(known: str, rows: str) -> bool:
-    kinds: tuple[Callable[[str], bool], ...] = (
-        lambda type: type in ("byte", "short", "integer", "long"),
-        lambda type: type in ("float", "double"),
+def _same_kind(known: DataType, rows: DataType) -> bool:
+    kinds: tuple[Callable[[DataType], bool], ...] = (
+        lambda type: type.name in ("byte", "short", "integer", "long"),
+        lambda type: type.name in ("float", "double"),
         lambda type: decimal_of(type) is not None,
     )
     return any(kind(known) and kind(rows) for kind in kinds)
 
 
-def _widened(state: TableState, path: Path, type: Any, version: int) -> TableState:
+def _widened(state: TableState, path: Path, type: DataType, version: int) -> TableState:
     try:
-        return alter.change_type(state, path, type_from_json(type), version=version)
+        return alter.change_type(state, path, type, version=version)
     except SchemaError:  # a rule speaks of the column: it keeps its type, and values are cast to it
         return state
-
-
-def _inner_keys(type: Mapping[str, Any]) -> list[str]:
-    return [key for key in ("elementType", "keyType", "valueType") if key in type]
-
-
-def _loose(type: Any) -> Any:
-    field = input_schema.nullable({"type": "struct", "fields": [schema_edit.field("x", type)]})["fields"][0]
-    return field["type"]

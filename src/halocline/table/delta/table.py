@@ -12,6 +12,7 @@ from halocline.formats.delta.log.header import TableHeader, read_header
 from halocline.formats.delta.snapshot.detail import detail_of
 from halocline.formats.delta.snapshot.history import HistoryEntry, history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.json_edge import to_json
 from halocline.table.delta import append as adding
 from halocline.table.delta import clone, columns, constraints, properties, read
 from halocline.table.delta import features as requirements
@@ -72,7 +73,7 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
     @property
     def schema(self) -> dict[str, Any]:
         """The newest schema, as parsed JSON; `pyspark.sql.types.StructType.fromJson` takes it."""
-        return dict(self.snapshot().schema)
+        return dict(to_json(self.snapshot().schema))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Who did what, newest version first."""

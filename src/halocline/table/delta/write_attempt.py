@@ -20,15 +20,15 @@ from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Action
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration import alter
+from halocline.formats.delta.configuration import alter, clustering
 from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.features import support
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.schema.json_edge import struct_from_json
+from halocline.schema.visitor import nullable
 from halocline.spark.types import input_schema
 from halocline.table.delta import schema_merge
 from halocline.table.delta.admission import approved, state_of
-from halocline.table.delta.new_table import CLUSTERING, check_clustering_kept, check_reserved, spelt
+from halocline.table.delta.new_table import check_reserved, spelt
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import SchemaMode
 from halocline.table.delta.row_files import RowFiles
@@ -57,12 +57,11 @@ def target_state(
     if schema_mode == "merge":
         state = schema_merge.grown(state, rows, version=snapshot.version + 1, auto_upgrade=upgrade, table=table.url)
     elif schema_mode == "overwrite":
-        schema = input_schema.nullable(rows)
-        struct = struct_from_json(schema)
-        ready = support.prepared_for(state, struct, auto_upgrade=upgrade, table=table.url)
+        schema = nullable(rows)
+        ready = support.prepared_for(state, schema, auto_upgrade=upgrade, table=table.url)
         partitions = None if partition_by is None else spelt(schema, partition_by, "partition")
-        state = alter.replace_schema(ready, struct, partitions)
-        check_clustering_kept(state.schema, snapshot.domains.get(CLUSTERING), table.url)
+        state = alter.replace_schema(ready, schema, partitions)
+        clustering.check_clustering_kept(state.schema, snapshot.domains.get(clustering.DOMAIN), table.url)
     if schema_mode is not None:
         check_reserved(state.schema, state.metadata.configuration)
     approved(table, snapshot, state, asked=None if upgrade else frozenset())

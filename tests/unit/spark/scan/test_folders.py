@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from halocline.schema import Primitive
 from halocline.spark.scan import folders
 from halocline.spark.scan.folders import folder_name, layouts, parse_folder
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
@@ -12,7 +13,8 @@ from halocline.spark.types.partition_values import PartitionColumn, PartitionVal
 
 def values(*rows: dict[str, str | None], **types: str) -> PartitionValues:
     maps = pa.array([list(row.items()) for row in rows], pa.map_(pa.string(), pa.string()))
-    return PartitionValues(pa.table({"partition_values": maps}), [PartitionColumn(n, n, t) for n, t in types.items()])
+    columns = [PartitionColumn(name, name, Primitive(type)) for name, type in types.items()]
+    return PartitionValues(pa.table({"partition_values": maps}), columns)
 
 
 def divided(known: PartitionValues, *paths: str, reserved: tuple[str, ...] = ("id",)) -> tuple[list, list[int]]:

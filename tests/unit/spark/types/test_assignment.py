@@ -1,19 +1,9 @@
 import pytest
+from tests.support.columns import array, field, of_type
+from tests.support.columns import schema as struct
 
 from halocline.errors import ConstraintError, SchemaError
 from halocline.spark.types.assignment import Assignment, always_fits, is_assignable, unfit_value
-
-
-def field(name, type, nullable=True):
-    return {"name": name, "type": type, "nullable": nullable, "metadata": {}}
-
-
-def struct(*fields):
-    return {"type": "struct", "fields": list(fields)}
-
-
-def array(element):
-    return {"type": "array", "elementType": element, "containsNull": True}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +29,7 @@ def array(element):
     ],
 )
 def test_assigning_follows_ansi_rules(offered, wanted, allowed):
-    assert is_assignable(offered, wanted) is allowed
+    assert is_assignable(of_type(offered), of_type(wanted)) is allowed
 
 
 @pytest.mark.parametrize(
@@ -64,7 +54,7 @@ def test_assigning_follows_ansi_rules(offered, wanted, allowed):
     ],
 )
 def test_values_are_only_looked_at_where_one_may_not_fit(offered, wanted, fits):
-    assert always_fits(offered, wanted) is fits
+    assert always_fits(of_type(offered), of_type(wanted)) is fits
 
 
 @pytest.mark.parametrize(
@@ -94,13 +84,13 @@ def test_values_are_only_looked_at_where_one_may_not_fit(offered, wanted, fits):
 )
 def test_nested_values_are_rebuilt_only_where_something_differs(offered, wanted, sql):
     work = Assignment()
-    assert work.value("`c`", offered, wanted, "c") == sql
+    assert work.value("`c`", of_type(offered), of_type(wanted), "c") == sql
     assert work.problems == []
 
 
 def test_everything_that_does_not_fit_is_named_at_once_with_both_sides():
     work = Assignment()
-    work.value("`a`", "string", "long", "a")
+    work.value("`a`", of_type("string"), of_type("long"), "a")
     work.value("`s`", struct(field("x", "long")), struct(field("y", "date", nullable=False)), "s")
     with pytest.raises(SchemaError) as caught:
         work.check("lake/orders")

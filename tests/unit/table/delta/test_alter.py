@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+from tests.support.columns import field, schema
 
 from halocline.errors import (
     ConstraintError,
@@ -19,12 +20,11 @@ from halocline.errors import (
 )
 from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction, encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import dump, field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.header import LegacyProtocolWarning, read_header
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
-from halocline.schema.json_edge import struct_from_json
+from halocline.schema.json_edge import dump
 from halocline.spark.session.settings import Settings
 from halocline.storage.memory import MemoryStore
 from halocline.table import gatekeeper
@@ -58,8 +58,7 @@ def keeper():
 
 def created(configuration=None, columns=("id", "amount"), files=0, **settings) -> DeltaLakeTable:
     store = MemoryStore()
-    schema = {"type": "struct", "fields": [field(name, "long") for name in columns]}
-    Transaction.create(store).commit(new_table(struct_from_json(schema), (), configuration).actions, "CREATE TABLE")
+    Transaction.create(store).commit(new_table(schema(*columns), (), configuration).actions, "CREATE TABLE")
     for number in range(files):
         stats = json.dumps({"numRecords": 10})
         Transaction(Snapshot.load(store)).commit([Add(f"{number}", {}, 9, 1, True, stats=stats)], "WRITE")
@@ -118,8 +117,7 @@ def test_an_objection_stops_every_change_of_protocol_before_it_is_written(change
 )
 def test_a_table_beyond_this_release_is_refused_before_anybody_is_asked(change, protocol, keeper):
     store = MemoryStore()
-    schema = {"type": "struct", "fields": [field("id", "long")]}
-    store.put(DELTA.commit_path(0), encode_commit([protocol, Metadata("1", dump(schema))]))
+    store.put(DELTA.commit_path(0), encode_commit([protocol, Metadata("1", dump(schema("id")))]))
     with pytest.raises(IncompatibleError):
         CHANGES[change](DeltaLakeTable(Opened(store)))
     assert (keeper.asked, [meta.path for meta in store.list()]) == ([], [DELTA.commit_path(0)])
@@ -287,7 +285,7 @@ def test_rows_that_come_in_while_a_constraint_is_checked_are_a_conflict():
 
 def test_columns_come_go_and_change_their_names():
     table = created({"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"})
-    table.add_columns([field("note", "string"), field("place", {"type": "struct", "fields": [field("x", "integer")]})])
+    table.add_columns([field("note", "string"), field("place", schema(field("x", "integer")))])
     table.add_columns([field("y", "integer")], parent="place")
     table.rename_column("amount", "total")
     table.rename_column(["place", "y"], "z")
@@ -344,8 +342,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(change, kind):
 @pytest.fixture
 def ancient():
     store = MemoryStore()
-    schema = {"type": "struct", "fields": [field("id", "long")]}
-    store.put(DELTA.commit_path(0), encode_commit([Metadata("1", dump(schema)), Add("0", {}, 9, 1, True)]))
+    store.put(DELTA.commit_path(0), encode_commit([Metadata("1", dump(schema("id"))), Add("0", {}, 9, 1, True)]))
     return store
 
 

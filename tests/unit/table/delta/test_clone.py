@@ -2,17 +2,17 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support import columns
+from tests.support.columns import field
 
 from halocline.errors import AlreadyExistsError, InputError
 from halocline.formats.delta.actions.action import Add, DeletionVector, DomainMetadata
 from halocline.formats.delta.actions.deletion_vectors import read_positions, write_file
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.schema.json_edge import struct_from_json
 from halocline.storage import open_store
 from halocline.table.delta.clone import shallow_clone
 from halocline.table.delta.opened import Opened
@@ -22,8 +22,8 @@ class Lake:
     def __init__(self, folder, configuration=None, named=()):
         self.folder = folder
         self.store = open_store(str(folder))
-        schema = {"type": "struct", "fields": [field("id", "long")]}
-        state = new_table(struct_from_json(schema), (), configuration, name="orders", named=named)
+        schema = columns.schema(field("id", "long"))
+        state = new_table(schema, (), configuration, name="orders", named=named)
         Transaction.create(self.store).commit(state.actions, "CREATE TABLE")
 
     def add(self, name, values, deleted=()):

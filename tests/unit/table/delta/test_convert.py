@@ -6,10 +6,12 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support import columns
+from tests.support.columns import field
 
 from halocline.errors import AlreadyExistsError, InputError, NotFoundError, SchemaError, UnsupportedError
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.json_edge import dump
 from halocline.storage import open_store
 from halocline.table.delta.convert import convert_folder
 
@@ -83,8 +85,7 @@ def test_every_type_is_what_spark_would_read(tmp_path):
     put(tmp_path, "a.parquet", pa.table(columns))
     convert_folder(tmp_path)
     found = snapshot(tmp_path)
-    types = {each["name"]: each["type"] for each in found.schema["fields"]}
-    assert {name: type for name, type in types.items() if isinstance(type, str)} == {
+    assert {each.name: str(each.type) for each in found.schema.fields} == {
         "u8": "short",
         "u64": "decimal(20,0)",
         "zoned": "timestamp",
@@ -93,10 +94,10 @@ def test_every_type_is_what_spark_would_read(tmp_path):
         "dec": "decimal(10,2)",
         "bits": "binary",
         "nan": "double",
+        "list": "array<integer>",
+        "map": "map<string, long>",
+        "struct": "struct<a: short>",
     }
-    assert types["list"]["elementType"] == "integer"
-    assert types["map"]["valueType"] == "long"
-    assert types["struct"]["fields"][0]["type"] == "short"
     assert "timestampNtz" in found.protocol.features
     bounds = stats(tmp_path)["a.parquet"]["maxValues"]
     assert bounds.keys() == {"zoned", "plain", "dec", "struct"}
@@ -108,18 +109,17 @@ def test_twelve_byte_timestamps_are_with_a_zone_at_any_depth(tmp_path):
     table = pa.table({"l": pa.array([[when]], pa.list_(pa.timestamp("us"))), "t": pa.array([when], pa.timestamp("us"))})
     put(tmp_path, "a.parquet", table, use_deprecated_int96_timestamps=True)
     convert_folder(tmp_path)
-    types = [each["type"] for each in snapshot(tmp_path).schema["fields"]]
-    assert (types[0]["elementType"], types[1]) == ("timestamp", "timestamp")
+    assert str(snapshot(tmp_path).schema) == "struct<l: array<timestamp>, t: timestamp>"
 
 
 def test_schema_that_spark_left_in_a_file_is_taken_without_ids_and_defaults(tmp_path):
     metadata = {"comment": "key", "EXISTS_DEFAULT": "1", "parquet.field.id": 4}
-    written = {"type": "struct", "fields": [field("id", "integer", False, metadata)]}
+    written = columns.schema(field("id", "integer", False, metadata))
     table = pa.table({"id": pa.array([1], pa.int32())})
     key = b"org.apache.spark.sql.parquet.row.metadata"
-    put(tmp_path, "a.parquet", table.replace_schema_metadata({key: json.dumps(written)}))
+    put(tmp_path, "a.parquet", table.replace_schema_metadata({key: dump(written)}))
     convert_folder(tmp_path)
-    assert snapshot(tmp_path).schema["fields"] == [field("id", "integer", True, {"comment": "key"})]
+    assert snapshot(tmp_path).schema == columns.schema(field("id", "integer", True, {"comment": "key"}))
 
 
 def test_mapped_table_knows_its_files_by_their_names(tmp_path):

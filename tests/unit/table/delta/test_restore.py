@@ -63,7 +63,7 @@ def test_restoring_brings_back_files_columns_and_properties():
     restored = lake.restore(1)
     snapshot = lake.snapshot()
     assert lake.paths() == ["a.parquet", "b.parquet"]
-    assert [each["name"] for each in snapshot.schema["fields"]] == ["id"]
+    assert snapshot.schema.names == ("id",)
     assert snapshot.configuration["owner"] == "me"
     assert (restored.version, restored.restored_files, restored.removed_files, restored.files) == (6, 1, 1, 2)
     info = snapshot.commit_info.values

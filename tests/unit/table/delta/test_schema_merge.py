@@ -1,27 +1,16 @@
 import pytest
+from tests.support.columns import array, field
+from tests.support.columns import schema as struct
 
 from halocline.errors import InputError
-from halocline.formats.delta.configuration.schema_edit import field
+from halocline.formats.delta.configuration.column_mapping import field_id, stored_name
 from halocline.formats.delta.configuration.table_state import new_table
-from halocline.schema.json_edge import struct_from_json
 from halocline.table.delta.schema_merge import grown
 
 
-def struct(*fields):
-    return {"type": "struct", "fields": list(fields)}
-
-
-def array(element):
-    return {"type": "array", "elementType": element, "containsNull": True}
-
-
 def merged(table, rows, configuration=None, *, auto_upgrade=False):
-    state = new_table(struct_from_json(table), (), configuration or {})
+    state = new_table(table, (), configuration or {})
     return grown(state, rows, version=7, auto_upgrade=auto_upgrade, table="lake/orders")
-
-
-def names(schema):
-    return [each["name"] for each in schema["fields"]]
 
 
 def test_same_columns_in_other_case_and_order_leave_the_state_alone():
@@ -37,35 +26,23 @@ def test_new_fields_come_in_at_the_end_at_every_depth_and_allow_nulls():
         field("l", array(struct(field("b", "string", nullable=False), field("a", "date")))),
     )
     schema = merged(table, rows).schema
-    assert names(schema) == ["id", "l", "new"]
-    assert [(each["name"], each["nullable"]) for each in schema["fields"][1]["type"]["elementType"]["fields"]] == [
-        ("a", True),
-        ("b", True),
-    ]
-    assert schema["fields"][2]["nullable"] is True
-    assert schema["fields"][2]["type"]["fields"][0]["nullable"] is True
+    assert str(schema) == "struct<id: long, l: array<struct<a: date, b: string>>, new: struct<x: long>>"
 
 
 def test_new_columns_get_ids_and_physical_names_of_their_own_under_mapping():
-    before = new_table(struct_from_json(struct(field("id", "long"))), (), {"delta.columnMapping.mode": "name"})
+    before = new_table(struct("id"), (), {"delta.columnMapping.mode": "name"})
     rows = struct(field("id", "long"), field("new", struct(field("x", "long"))))
     after = grown(before, rows, version=1, auto_upgrade=False, table="lake/orders")
-    old, new = after.schema["fields"]
-    assert old == before.schema["fields"][0]
-    assert [
-        new["metadata"]["delta.columnMapping.id"],
-        new["type"]["fields"][0]["metadata"]["delta.columnMapping.id"],
-    ] == [
-        2,
-        3,
-    ]
-    assert new["metadata"]["delta.columnMapping.physicalName"] != "new"
+    old, new = after.schema.fields
+    assert old == before.schema.fields[0]
+    assert [field_id(new), field_id(new.struct.fields[0])] == [2, 3]
+    assert stored_name(new) != "new"
     assert after.metadata.configuration["delta.columnMapping.maxColumnId"] == "3"
 
 
 def test_void_column_takes_the_type_offered():
     schema = merged(struct(field("id", "long"), field("v", "void")), struct(field("v", "date"))).schema
-    assert [each["type"] for each in schema["fields"]] == ["long", "date"]
+    assert str(schema) == "struct<id: long, v: date>"
 
 
 @pytest.mark.parametrize(
@@ -83,31 +60,28 @@ def test_void_column_takes_the_type_offered():
 )
 def test_columns_widen_within_their_kind_where_the_table_allows_it(known, rows, after):
     table, offered = struct(field("a", known)), struct(field("a", rows))
-    allowed = merged(table, offered, {"delta.enableTypeWidening": "true"}).schema["fields"][0]
-    assert allowed["type"] == after
-    changes = [{"fromType": known, "toType": after}] if known != after else None
-    assert allowed["metadata"].get("delta.typeChanges") == changes
-    assert merged(table, offered).schema["fields"][0]["type"] == known
+    allowed = merged(table, offered, {"delta.enableTypeWidening": "true"}).schema.fields[0]
+    assert str(allowed.type) == after
+    changes = ({"fromType": known, "toType": after},) if known != after else None
+    assert allowed.metadata.get("delta.typeChanges") == changes
+    assert merged(table, offered).schema == table
 
 
 def test_widening_inside_arrays_and_structs_is_noted_at_the_nearest_field():
     table = struct(field("l", array("integer")), field("s", array(struct(field("x", "short")))))
     rows = struct(field("l", array("long")), field("s", array(struct(field("x", "integer")))))
-    first, second = merged(table, rows, {"delta.enableTypeWidening": "true"}).schema["fields"]
-    assert first["type"]["elementType"] == "long"
-    assert first["metadata"]["delta.typeChanges"][0]["fieldPath"] == "element"
-    inner = second["type"]["elementType"]["fields"][0]
-    assert (inner["type"], inner["metadata"]["delta.typeChanges"]) == (
-        "integer",
-        [{"fromType": "short", "toType": "integer"}],
-    )
+    first, second = merged(table, rows, {"delta.enableTypeWidening": "true"}).schema.fields
+    assert first.type == array("long")
+    assert first.metadata["delta.typeChanges"][0]["fieldPath"] == "element"
+    inner = second.type.element.fields[0]
+    assert str(inner) == "x: integer"
+    assert inner.metadata["delta.typeChanges"] == ({"fromType": "short", "toType": "integer"},)
 
 
 def test_column_that_a_constraint_speaks_of_keeps_its_type():
     properties = {"delta.enableTypeWidening": "true", "delta.constraints.small": "a < 10"}
-    assert merged(struct(field("a", "integer")), struct(field("a", "long")), properties).schema["fields"][0][
-        "type"
-    ] == ("integer")
+    table = struct(field("a", "integer"))
+    assert merged(table, struct(field("a", "long")), properties).schema == table
 
 
 @pytest.mark.parametrize(("type", "feature"), [("timestamp_ntz", "timestampNtz"), ("variant", "variantType")])

@@ -1,16 +1,16 @@
 import os
 
 import pytest
+from tests.support import columns
+from tests.support.columns import field
 
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
-from halocline.formats.delta.configuration.schema_edit import field
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.schema.json_edge import struct_from_json
 from halocline.storage import open_store
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.vacuum import vacuum_files
@@ -22,8 +22,8 @@ class Lake:
     def __init__(self, folder):
         self.folder = folder
         self.store = open_store(str(folder))
-        schema = {"type": "struct", "fields": [field("id", "long"), field("_p", "string")]}
-        state = new_table(struct_from_json(schema), ("_p",), {"delta.enableDeletionVectors": "true"})
+        schema = columns.schema(field("id", "long"), field("_p", "string"))
+        state = new_table(schema, ("_p",), {"delta.enableDeletionVectors": "true"})
         Transaction.create(self.store).commit(state.actions, "CREATE TABLE")
 
     def put(self, path, *, days=30, content=b"0123456789"):

@@ -31,11 +31,8 @@ MAX_ID: Final = "delta.columnMapping.maxColumnId"
 _ID: Final = "delta.columnMapping.id"
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _NESTED_IDS: Final = "delta.columnMapping.nested.ids"
-PARQUET_ID: Final = "parquet.field.id"
-"""The metadata by which Spark writes a field's id into a file."""
-
-ANNOTATIONS: Final = frozenset({_ID, _PHYSICAL_NAME, _NESTED_IDS, PARQUET_ID})
-"""All that mapping adds to a field."""
+_PARQUET_ID: Final = "parquet.field.id"
+_ANNOTATIONS: Final = frozenset({_ID, _PHYSICAL_NAME, _NESTED_IDS, _PARQUET_ID, "parquet.field.nested.ids"})
 
 
 # ---------------------------------------------------------------------- asking
@@ -88,6 +85,18 @@ def physical_name(field: Field, mode: str) -> str:
     return name
 
 
+def physical_field(field: Field, mode: str) -> Field:
+    """A field as files have it: with its physical name and, under mapping, its id in the way that Spark writes ids."""
+    notes = {} if mode == "none" else {_PARQUET_ID: field_id(field)}
+    return Field(physical_name(field, mode), field.type, metadata=notes)
+
+
+def parquet_id(field: Field) -> int | None:
+    """The id that a field of a file is going to have."""
+    value = field.metadata.get(_PARQUET_ID)
+    return value if isinstance(value, int) else None
+
+
 def physical_partition_columns(metadata: Metadata) -> frozenset[str]:
     """The keys that partition values carry: physical names under column mapping, names otherwise."""
     if mode_of(metadata.configuration) == "none":
@@ -116,7 +125,12 @@ def mapped_field(field: Field, id: int, name: str) -> Field:
 
 def unmapped(schema: Struct) -> Struct:
     """The schema without anything that mapping adds."""
-    return map_fields(schema, lambda _, field: field.without(ANNOTATIONS))
+    return map_fields(schema, lambda _, field: unmapped_field(field))
+
+
+def unmapped_field(field: Field) -> Field:
+    """The field without anything that mapping adds."""
+    return field.without(_ANNOTATIONS)
 
 
 def assigned(schema: Struct, highest: int, physical: Callable[[str], str]) -> tuple[Struct, int]:

@@ -79,6 +79,11 @@ def identity_of(field: Field) -> IdentityColumn | None:
     )
 
 
+def unmarked(field: Field) -> Field:
+    """The field as one that has given out nothing yet."""
+    return field.without([_MARK])
+
+
 def with_identity(field: Field, start: int, step: int, *, allows_explicit: bool) -> Field:
     """The field as an identity column that has given out nothing yet.
 
@@ -133,7 +138,7 @@ def only_marks_moved(before: Metadata, after: Metadata) -> bool:
 
 
 def _without_marks(schema: Struct) -> Struct:
-    return map_fields(schema, lambda _, field: field.without([_MARK]))
+    return map_fields(schema, lambda _, field: unmarked(field))
 
 
 def _with_marks(metadata: Metadata, marks: Mapping[str, int | None]) -> Metadata:

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from halocline.compat.evolution import FeatureGain, alter, for_new_table
 from halocline.compat.protocol import Protocol
@@ -24,7 +23,7 @@ from halocline.formats.delta.configuration import column_mapping, properties
 from halocline.formats.delta.configuration.metadata_rules import check_metadata, schema_facts, table_metadata
 from halocline.formats.delta.configuration.properties import KNOWN, OPEN_PREFIXES
 from halocline.schema import Struct
-from halocline.schema.json_edge import dump, to_json
+from halocline.schema.json_edge import dump
 from halocline.schema.visitor import map_fields
 
 
@@ -47,9 +46,9 @@ class TableState:
     is_new: bool = False
 
     @property
-    def schema(self) -> dict[str, Any]:
-        """The schema as JSON."""
-        return dict(to_json(self.metadata.schema))
+    def schema(self) -> Struct:
+        """The schema."""
+        return self.metadata.schema
 
     @cached_property
     def terms(self) -> Terms:

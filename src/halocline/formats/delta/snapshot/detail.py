@@ -7,18 +7,15 @@ counted from the log otherwise; `counted_from` says which. A checksum that disag
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from halocline.compat.findings import Finding
 from halocline.errors import MalformedError
 from halocline.formats.delta.actions.protocol import protocol_of
+from halocline.formats.delta.configuration.clustering import DOMAIN, clustering_columns
 from halocline.formats.delta.log.checksum import Summary, read_summary
 from halocline.formats.delta.log.timestamps import text_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-
-_CLUSTERING: Final = "delta.clustering"
 
 
 @dataclass(frozen=True)
@@ -40,18 +37,7 @@ class Detail:
     @property
     def clustering_columns(self) -> list[str]:
         """The columns by which the files are clustered, by their logical names; empty if they are not."""
-        domain = self.snapshot.domains.get(_CLUSTERING)
-        if domain is None:
-            return []
-        try:
-            columns = msgspec.json.decode(domain.configuration, type=dict[str, Any]).get("clusteringColumns")
-        except msgspec.MsgspecError:
-            return []
-        # Writers store each column as a path of physical names; some store plain names.
-        paths = columns if isinstance(columns, list) else []
-        stored = [tuple(map(str, each)) if isinstance(each, list) else (str(each),) for each in paths]
-        logical = {column.physical: column.path for column in self.snapshot.columns.walk()}
-        return [".".join(logical.get(path, path)) for path in stored]
+        return clustering_columns(self.snapshot.domains.get(DOMAIN), self.snapshot.columns)
 
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs, under the names that Delta's `DESCRIBE DETAIL` uses."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +40,7 @@ from halocline.formats.delta.snapshot.pruning import StatsPruner
 from halocline.formats.delta.stats.predicate import Predicate
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files
-from halocline.schema.json_edge import to_json
+from halocline.schema.types import Struct
 from halocline.storage.base import Store
 
 
@@ -156,10 +155,10 @@ class Snapshot:
         """Whether no later version has been committed meanwhile."""
         return not self.store.exists(DELTA.commit_path(self.version + 1))
 
-    @cached_property
-    def schema(self) -> Mapping[str, Any]:
-        """The schema as parsed JSON."""
-        return dict(to_json(self.columns.struct))
+    @property
+    def schema(self) -> Struct:
+        """The schema."""
+        return self.columns.struct
 
     @property
     def configuration(self) -> Mapping[str, str]:

@@ -26,6 +26,7 @@ from halocline.formats.delta.actions.action import (
     encode_commit,
 )
 from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.column_mapping import stored_name
 from halocline.formats.delta.configuration.table_state import new_table
 from halocline.formats.delta.log.checkpoint_write import SIDECAR_ROWS, classic_path, is_due, write_checkpoint
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -496,10 +497,7 @@ def test_deltalake_reads_the_table_through_our_checkpoint_alone(local, configura
     columns = schema("id", field("name", "string"), field("at", "timestamp"), field("day", "date"))
     state = new_table(columns, ["day"], {**configuration, "delta.checkpointInterval": "3"})
     Transaction.create(local).commit(state.actions, "CREATE TABLE")
-    names = {
-        each["name"]: each["metadata"].get("delta.columnMapping.physicalName", each["name"])
-        for each in state.schema["fields"]
-    }
+    names = {each.name: stored_name(each) or each.name for each in state.schema.fields}
     for number in range(3):
         rows = pa.table(
             {

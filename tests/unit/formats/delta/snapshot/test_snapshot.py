@@ -152,7 +152,7 @@ class TestContent:
         log = LogBuilder().create(add("a"), Txn("app", 3), DomainMetadata("d", "{}"), metadata=table(k="v"))
         snapshot = loaded(log)
         assert (snapshot.version, str(snapshot.protocol), dict(snapshot.configuration)) == (0, "(1,2)", {"k": "v"})
-        assert [field["name"] for field in snapshot.schema["fields"]] == ["id", "day"]
+        assert snapshot.schema.names == ("id", "day")
         assert snapshot.partition_columns == ("day",)
         assert snapshot.txns["app"].version == 3
         assert list(snapshot.domains) == ["d"]

@@ -1,0 +1,80 @@
+"""Clustering columns: by what the rows of a table are brought together, kept as a domain of the table.
+
+Each column is stored as a path of physical names, so that it keeps its meaning when it is renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from halocline.errors import SchemaError
+from halocline.formats.delta.actions.action import DomainMetadata
+from halocline.formats.delta.configuration.column_mapping import stored_name
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.schema.types import Field, Path, Struct
+
+FEATURE: Final = "clustering"
+"""The feature's name in a protocol."""
+
+DOMAIN: Final = "delta.clustering"
+"""The domain that holds the columns."""
+
+_COLUMNS: Final = "clusteringColumns"
+
+
+def clustered_by(fields: Sequence[Field]) -> DomainMetadata:
+    """The domain of a table that is clustered by these columns.
+
+    Example:
+        >>> from halocline.schema.types import Primitive
+        >>> clustered_by([Field("day", Primitive("date"))]).configuration
+        '{"clusteringColumns":[["day"]],"domainName":"delta.clustering"}'
+    """
+    content = {_COLUMNS: [[_physical(field)] for field in fields], "domainName": DOMAIN}
+    return DomainMetadata(DOMAIN, msgspec.json.encode(content).decode())
+
+
+def clustering_columns(domain: DomainMetadata | None, schema: Schema) -> list[str]:
+    """The columns by which a table is clustered, by their logical names; none if it is not.
+
+    Args:
+        domain: The table's domain, if it has it.
+        schema: The table's schema.
+    """
+    logical = {column.physical: column.path for column in schema.walk()}
+    return [".".join(logical.get(path, path)) for path in _paths(domain)]
+
+
+def check_clustering_kept(schema: Struct, domain: DomainMetadata | None, table: str) -> None:
+    """Makes sure that a table still has the columns by which it is clustered.
+
+    Raises:
+        SchemaError: One of them would be gone.
+    """
+    kept = {_physical(field) for field in schema.fields}
+    for path in _paths(domain):
+        if path[0] not in kept:
+            raise SchemaError(
+                f"{table} is clustered by a column that the rows lack",
+                sides={"clustered by": ".".join(path), "rows": ", ".join(schema.names)},
+                next_step="Keep the column, or replace the table.",
+            )
+
+
+def _paths(domain: DomainMetadata | None) -> list[Path]:
+    """The physical paths in a domain; one that cannot be read says nothing."""
+    try:
+        content = {} if domain is None else msgspec.json.decode(domain.configuration, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return []
+    found = content.get(_COLUMNS)
+    # Some writers store plain names.
+    paths = found if isinstance(found, list) else []
+    return [tuple(map(str, each)) if isinstance(each, list) else (str(each),) for each in paths if each]
+
+
+def _physical(field: Field) -> str:
+    return stored_name(field) or field.name
