@@ -61,6 +61,7 @@ class WriteStat(_Said, frozen=True, kw_only=True):
         base_file: The base file of the slice, for a write to a log file.
         log_files: The log files of the slice, or those written.
         cdc_stats: The change files written, with their sizes.
+        prev_base_file: The base file that was rewritten.
     """
 
     file_id: str | None = None
@@ -79,6 +80,7 @@ class WriteStat(_Said, frozen=True, kw_only=True):
     base_file: str | None = None
     log_files: list[str] | None = None
     cdc_stats: dict[str, int] | None = None
+    prev_base_file: str | None = None
 
 
 class CommitMetadata(_Said, frozen=True, kw_only=True):

@@ -1,0 +1,61 @@
+"""Partition paths: where rows lie, made from their partition fields.
+
+Values are joined by `/`, as `name=value` where the table is partitioned in Hive's style. Null and empty text have
+Hive's name for it. Where the table escapes values, characters that mean something in paths become `%XX`; where it does
+not, a value with a slash makes folders inside each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from halocline.errors import UnsupportedError
+from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
+
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+
+_ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 0x20)}
+_MADE_OF_VALUES: Final = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX, KeyGeneratorType.NON_PARTITION})
+
+
+def partition_paths(rows: pa.Table, config: HudiTableConfig) -> list[str]:
+    """The partition path of each row.
+
+    Raises:
+        UnsupportedError: The paths are made by a key generator that this release does not write with.
+
+    Example:
+        >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
+        >>> pairs |= {"hoodie.table.partition.fields": "d", "hoodie.table.keygenerator.type": "SIMPLE"}
+        >>> partition_paths(pa.table({"d": ["a", None]}), HudiTableConfig.parse(pairs, "t"))
+        ['a', '__HIVE_DEFAULT_PARTITION__']
+    """
+    if not config.partition_fields:
+        return [""] * rows.num_rows
+    if config.key_generator not in _MADE_OF_VALUES:
+        raise UnsupportedError(
+            f"partition paths of {config.name} are made by a key generator that this release does not write with",
+            sides={"table": str(config.key_generator), "halocline writes with": ", ".join(sorted(_MADE_OF_VALUES))},
+            next_step="Write with the writer that made the table.",
+        )
+    columns = [rows[each.name].to_pylist() for each in config.partition_fields]
+    names = [each.name for each in config.partition_fields]
+    return ["/".join(map(_piece, names, row, [config] * len(row))) for row in zip(*columns, strict=True)]
+
+
+def escaped_value(text: str) -> str:
+    """A value as it stands in a path that is escaped.
+
+    Example:
+        >>> escaped_value("2025/01/01 10:00")
+        '2025%2F01%2F01 10%3A00'
+    """
+    return "".join(f"%{ord(each):02X}" if each in _ESCAPED else each for each in text)
+
+
+def _piece(name: str, value: Any, config: HudiTableConfig) -> str:
+    text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+    shown = (escaped_value(text) if config.url_encoded else text) or DEFAULT_PARTITION
+    return f"{name}={shown}" if config.hive_style else shown

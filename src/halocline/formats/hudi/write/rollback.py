@@ -1,0 +1,158 @@
+"""Taking back writes that did not finish.
+
+Base files of such a write are deleted. Of its log files, up to table version 7 a file may hold blocks of other writes
+as well, so a command block in a new log file takes the blocks back; from 8 on a log file is one write's, and is
+deleted. The rollback is an instant of its own, and the pending files of the write go last: until then it is found again
+and taken back again, with the same result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from halocline.formats.hudi.avro.containers import write_record
+from halocline.formats.hudi.blocks.frame import BlockType, HeaderKey, encode_block, read_blocks
+from halocline.formats.hudi.configuration import HudiTableConfig
+from halocline.formats.hudi.names import BaseFile, LogFile, log_file_name
+from halocline.formats.hudi.slices import data_files
+from halocline.formats.hudi.timeline.instant import (
+    CLUSTERING,
+    COMPACTION,
+    LOG_COMPACTION,
+    REPLACE_COMMIT,
+    ROLLBACK,
+    HudiInstant,
+    InstantState,
+    file_name,
+)
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write import schemas
+from halocline.formats.hudi.write.markers import delete_markers, marked_files
+from halocline.formats.hudi.write.times import next_time
+from halocline.storage.base import Store
+
+_SERVICES: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING})
+_TOKEN: Final = "1-0-1"
+
+
+def failed_writes(timeline: HudiTimeline) -> tuple[HudiInstant, ...]:
+    """The writes that began and did not finish, without planned table services: those are run again, not taken back."""
+    pending = (each for each in timeline.instants if not each.is_completed and each.is_write)
+    return tuple(each for each in pending if each.action not in _SERVICES and not _is_clustering(timeline, each))
+
+
+def roll_back(store: Store, config: HudiTableConfig, failed: HudiInstant) -> HudiInstant:
+    """Takes a write back that did not finish.
+
+    Args:
+        store: Where the table lies.
+        config: What it is.
+        failed: The write. It must not be running any more.
+
+    Returns:
+        The completed rollback.
+    """
+    timeline = HudiTimeline.load(store, config)
+    rollback = HudiInstant(next_time(timeline), ROLLBACK, InstantState.REQUESTED)
+    about = {"commitTime": failed.time, "action": failed.action}
+    plan = {"instantToRollback": about, "RollbackRequests": [], "version": 1}
+    store.put_if_absent(f"{config.timeline_folder}/{file_name(rollback)}", write_record(schemas.ROLLBACK_PLAN, plan))
+    inflight = replace(rollback, state=InstantState.INFLIGHT)
+    store.put_if_absent(f"{config.timeline_folder}/{file_name(inflight)}", b"")
+
+    partitions: dict[str, dict[str, Any]] = {}
+    for file in _left_behind(store, config, failed):
+        said = partitions.setdefault(
+            file.partition,
+            {
+                "partitionPath": file.partition,
+                "successDeleteFiles": [],
+                "failedDeleteFiles": [],
+                "rollbackLogFiles": {},
+                "logFilesFromFailedCommit": {},
+            },
+        )
+        if isinstance(file, LogFile) and config.layout == 1:
+            path, size = _command(store, file, failed, rollback)
+            said["rollbackLogFiles"][path] = size
+            said["logFilesFromFailedCommit"][file.path] = file.size
+        else:
+            store.delete(file.path)
+            said["successDeleteFiles"].append(file.path)
+    done = _completed(store, config, rollback, failed, partitions)
+    delete_markers(store, failed.time)
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        store.delete(f"{config.timeline_folder}/{file_name(replace(failed, state=state))}")
+    return done
+
+
+def _left_behind(store: Store, config: HudiTableConfig, failed: HudiInstant) -> list[BaseFile | LogFile]:
+    """Every file of a failed write: those marked, and those whose names or blocks tell."""
+    marked = {path for path, _ in marked_files(store, failed.time)}
+    found = []
+    for each in data_files(store):
+        by_name = each.instant == failed.time and (
+            isinstance(each, BaseFile) or config.layout > 1 or each.is_change_data
+        )
+        if by_name or each.path in marked or (isinstance(each, LogFile) and _holds(store, each, failed, config)):
+            found.append(each)
+    return found
+
+
+def _holds(store: Store, log: LogFile, failed: HudiInstant, config: HudiTableConfig) -> bool:
+    """Whether a log file of layout 1 holds a block of the write; its name does not tell."""
+    if config.layout > 1 or log.is_change_data:
+        return False
+    blocks = read_blocks(store.get(log.path), log.path)
+    return any(getattr(each, "instant", None) == failed.time for each in blocks)
+
+
+def _command(store: Store, log: LogFile, failed: HudiInstant, rollback: HudiInstant) -> tuple[str, int]:
+    """A log file behind those of the slice, with the command that takes the blocks of a write back."""
+    folder = f"{log.partition}/" if log.partition else ""
+    versions = [
+        each.version
+        for each in data_files(store)
+        if isinstance(each, LogFile)
+        and (each.partition, each.file_id, each.instant) == (log.partition, log.file_id, log.instant)
+    ]
+    path = folder + log_file_name(log.file_id, log.instant, max(versions) + 1, _TOKEN)
+    header = {
+        HeaderKey.INSTANT_TIME: rollback.time,
+        HeaderKey.TARGET_INSTANT_TIME: failed.time,
+        HeaderKey.COMMAND_BLOCK_TYPE: "0",
+    }
+    data = encode_block(BlockType.COMMAND, header, b"")
+    store.put(path, data)
+    return path, len(data)
+
+
+def _completed(
+    store: Store,
+    config: HudiTableConfig,
+    rollback: HudiInstant,
+    failed: HudiInstant,
+    partitions: dict[str, dict[str, Any]],
+) -> HudiInstant:
+    said = {
+        "startRollbackTime": rollback.time,
+        "timeTakenInMillis": 0,
+        "totalFilesDeleted": sum(len(each["successDeleteFiles"]) for each in partitions.values()),
+        "commitsRollback": [failed.time],
+        "partitionMetadata": partitions,
+        "version": 1,
+        "instantsRollback": [{"commitTime": failed.time, "action": failed.action}],
+    }
+    done = replace(rollback, state=InstantState.COMPLETED)
+    if config.layout > 1:
+        done = replace(done, completion=next_time(HudiTimeline.load(store, config)))
+    done = replace(done, path=f"{config.timeline_folder}/{file_name(done)}")
+    store.put_if_absent(done.path, write_record(schemas.ROLLBACK, said))
+    return done
+
+
+def _is_clustering(timeline: HudiTimeline, instant: HudiInstant) -> bool:
+    if instant.action != REPLACE_COMMIT:
+        return False
+    return timeline.requested_body(instant).record.get("operationType") == "CLUSTER"

@@ -1,0 +1,151 @@
+"""A write, from its request to its completion.
+
+The request reserves the time, the inflight state says that files are being written, and the completed file, put there
+whole and once, makes them count. Whoever dies in between leaves a pending instant, whose files nobody reads and which
+`rollback` takes back.
+
+Two writes at once are fine as long as they write different file groups. Before a write is completed, those that were
+completed since it began are compared with it; the later one loses. The limit: between that look and the completion
+another write may slip in, so several writers need a lock around `complete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from halocline.errors import AlreadyExistsError, ConflictError
+from halocline.formats.hudi.avro.containers import write_record
+from halocline.formats.hudi.configuration import HudiTableConfig
+from halocline.formats.hudi.timeline.instant import REPLACE_COMMIT, HudiInstant, InstantState, file_name
+from halocline.formats.hudi.timeline.metadata import CommitMetadata, WriteStat
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write import schemas
+from halocline.formats.hudi.write.commit_body import encode_commit
+from halocline.formats.hudi.write.markers import delete_markers
+from halocline.formats.hudi.write.times import next_time
+from halocline.storage.base import Store
+
+PARTITION_METADATA: Final = ".hoodie_partition_metadata"
+
+
+@dataclass(frozen=True)
+class HudiWrite:
+    """A write that has begun. Made by `begin_write`.
+
+    Attributes:
+        store: Where the table lies.
+        config: What it is.
+        instant: The instant.
+        operation: What kind of write it is, e.g. `UPSERT`.
+        seen: The writes that were completed when it began.
+    """
+
+    store: Store
+    config: HudiTableConfig
+    instant: HudiInstant
+    operation: str
+    seen: frozenset[str]
+
+    @property
+    def time(self) -> str:
+        """The time that names the instant, and the rows that it writes."""
+        return self.instant.time
+
+    def prepare_partition(self, partition: str) -> None:
+        """Makes a folder a partition, unless it is one."""
+        path = f"{partition}/{PARTITION_METADATA}" if partition else PARTITION_METADATA
+        depth = partition.count("/") + 1 if partition else 0
+        body = f"#partition metadata\ncommitTime={self.time}\npartitionDepth={depth}\n".encode()
+        with suppress(AlreadyExistsError):
+            self.store.put_if_absent(path, body)
+
+    def complete(
+        self,
+        stats: Iterable[WriteStat],
+        *,
+        schema: str,
+        replaced: Mapping[str, list[str]] | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> HudiInstant:
+        """Makes what was written count.
+
+        Args:
+            stats: What was written.
+            schema: The table's schema as Avro's JSON, without the meta columns.
+            replaced: The file groups that it replaces, by partition.
+            extra: What else to say.
+
+        Raises:
+            ConflictError: Another write has changed the same file groups since; nothing of this one counts.
+        """
+        by_partition: dict[str, list[WriteStat]] = {}
+        for stat in stats:
+            by_partition.setdefault(stat.partition_path or "", []).append(stat)
+        metadata = CommitMetadata(
+            partition_to_write_stats=by_partition,
+            partition_to_replace_file_ids={key: list(ids) for key, ids in (replaced or {}).items()},
+            extra_metadata={**(extra or {}), "schema": schema},
+            operation_type=self.operation,
+            compacted=False,
+        )
+        timeline = HudiTimeline.load(self.store, self.config)
+        self._check_conflicts(timeline, metadata)
+        done = replace(self.instant, state=InstantState.COMPLETED)
+        if self.config.layout > 1:
+            done = replace(done, completion=next_time(timeline))
+        done = replace(done, path=f"{self.config.timeline_folder}/{file_name(done)}")
+        self.store.put_if_absent(done.path, encode_commit(metadata, done.action, self.config.layout))
+        delete_markers(self.store, self.time)
+        return done
+
+    def _check_conflicts(self, timeline: HudiTimeline, metadata: CommitMetadata) -> None:
+        touched = _groups(metadata)
+        for other in timeline.writes:
+            if other.time in self.seen:
+                continue
+            both = touched & _groups(timeline.commit_metadata(other))
+            if both:
+                partition, file_id = min(both)
+                raise ConflictError(
+                    f"{other.time} has changed file group {file_id} of {self.store.root} since {self.time} began",
+                    condition="CONCURRENT_APPEND",
+                    sides={"this write": f"{self.time} {self.operation}", "other write": f"{other}, in {partition!r}"},
+                    next_step="Roll this write back and do it again on the table as it is now.",
+                )
+
+
+def begin_write(
+    store: Store, config: HudiTableConfig, action: str, operation: str, timeline: HudiTimeline | None = None
+) -> HudiWrite:
+    """Requests a write, and says that it is under way.
+
+    Args:
+        store: Where the table lies.
+        config: What it is.
+        action: `commit`, `deltacommit` or `replacecommit`.
+        operation: What kind of write it is, e.g. `UPSERT`.
+        timeline: The timeline that the write is based on; as it is now if not given.
+    """
+    known = timeline or HudiTimeline.load(store, config)
+    now = HudiTimeline.load(store, config)
+    plan = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": 1}
+    body = write_record(schemas.REQUESTED_REPLACE, plan) if action == REPLACE_COMMIT else b""
+    while True:
+        requested = HudiInstant(next_time(now), action, InstantState.REQUESTED)
+        try:
+            store.put_if_absent(f"{config.timeline_folder}/{file_name(requested)}", body)
+            break
+        except AlreadyExistsError:  # another writer was given the same millisecond
+            now = HudiTimeline.load(store, config)
+    inflight = replace(requested, state=InstantState.INFLIGHT)
+    began = encode_commit(CommitMetadata(operation_type=operation), action, config.layout)
+    store.put_if_absent(f"{config.timeline_folder}/{file_name(inflight)}", began)
+    return HudiWrite(store, config, inflight, operation, frozenset(each.time for each in known.writes))
+
+
+def _groups(metadata: CommitMetadata) -> set[tuple[str, str]]:
+    written = {(partition, stat.file_id) for partition, stat in metadata.stats if stat.file_id}
+    return written | set(metadata.replaced)
