@@ -59,7 +59,7 @@ def test_dat_case_agrees(case):
     version = None if case.name == "latest" else int(case.name.removeprefix("v"))
     snapshot = Snapshot.load(open_store(str(case.parents[1] / "delta")), version=version)
     assert snapshot.version == expected["version"]
-    assert dict(snapshot.configuration) == expected["properties"]
+    assert dict(snapshot.properties) == expected["properties"]
     assert snapshot.protocol.reader == expected["min_reader_version"]
     assert snapshot.protocol.writer == expected["min_writer_version"]
     assert rows_in_live_files(snapshot) == rows_expected(case / "table_content")

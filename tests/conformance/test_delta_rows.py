@@ -59,7 +59,7 @@ def test_dat_case_has_expected_rows_protocol_and_properties(case, spark):
         facts["min_reader_version"],
         facts["min_writer_version"],
     )
-    assert dict(snapshot.configuration) == facts["properties"]
+    assert dict(snapshot.properties) == facts["properties"]
     assert_same_rows(table.to_df(version=facts["version"]), spark.read.parquet(str(case / "table_content")))
 
 

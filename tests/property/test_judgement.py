@@ -36,7 +36,7 @@ from halocline.fleet.server import questions
 from halocline.fleet.usage.users import client_of
 from halocline.fleet.wire.calls import TABLE_USERS, WHO_BREAKS
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.storage import open_store
 from halocline.storage.location import Location
 from halocline.table import Table, gatekeeper
@@ -111,6 +111,15 @@ class Members:
     def use(self, table, ladder, operation):
         pass
 
+    def begin(self, operation):
+        return self.snapshot()
+
+    def may_commit(self, operation):
+        return True
+
+    def end(self, operation):
+        pass
+
     def stop(self):
         pass
 
@@ -165,7 +174,7 @@ def made(folder, properties, partitioned) -> str:
     store = open_store(folder)
     columns = schema("id", field("day", "date"))
     state = new_table(columns, ("day",) if partitioned else (), properties)
-    Transaction.create(store).commit(state.actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=state)
     return store.root
 
 

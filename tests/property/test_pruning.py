@@ -19,11 +19,14 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from halocline.compat.protocol import Protocol
 from halocline.formats.delta.actions.action import Add, Metadata
 from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log import live_files
 from halocline.formats.delta.snapshot.pruning import StatsPruner
 from halocline.formats.delta.stats.predicate import Predicate
+from halocline.schema.json_edge import dump
 
 CUT = 3
 ZONES = ["UTC", "America/Los_Angeles", "Asia/Kolkata", "Pacific/Apia"]
@@ -176,11 +179,11 @@ def _value(name: str, value: Any) -> Any:
 )
 def test_files_with_a_matching_row_are_kept(table, predicate, zone, zone_is_known):
     partition, made = table
-    metadata = Metadata(
-        "1", partition_columns=(partition,), configuration={"delta.dataSkippingStringPrefixLength": str(CUT)}
-    )
+    cut = {"delta.dataSkippingStringPrefixLength": str(CUT)}
+    metadata = Metadata("1", dump(SCHEMA.struct), partition_columns=(partition,), configuration=cut)
+    configuration = TableConfiguration(Protocol.delta(1, 2), metadata)
     parsed = Predicate.parse(predicate, SCHEMA)
-    pruner = StatsPruner(parsed, SCHEMA, metadata, timezone=zone if zone_is_known else None)
+    pruner = StatsPruner(predicate, configuration, timezone=zone if zone_is_known else None)
     batch = live_files.from_adds([("f", add) for _, add in made], ("path", "partition_values", "stats"))
     keep = pruner.keep({"path": batch["path"], "partitionValues": batch["partition_values"], "stats": batch["stats"]})
     kept = set(range(len(made))) if keep is None else {n for n, each in enumerate(keep.to_pylist()) if each}

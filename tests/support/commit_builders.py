@@ -10,6 +10,8 @@ from halocline.formats.delta.actions.action import Action, Add, Commit, CommitIn
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.commit.conflicts import Ground, WinningCommit
 from halocline.formats.delta.commit.intent import Intent, Reads, isolation_for
+from halocline.formats.delta.configuration.properties import TableProperties
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.schema.json_edge import dump
 from tests.support.columns import field, schema
 
@@ -52,15 +54,15 @@ def intent(
 ) -> Intent:
     """An intent on version 5 of a table."""
     table = metadata() if table is None else table
+    after = next((each for each in actions if isinstance(each, Metadata)), table)
     return Intent(
         read_version=5,
         operation=operation,
         actions=actions,
         info={"timestamp": 1000, "operation": operation, **info},
-        protocol=protocol or Protocol.delta(1, 2),
-        metadata=next((each for each in actions if isinstance(each, Metadata)), table),
+        configuration=TableConfiguration(protocol or Protocol.delta(1, 2), after),
         reads=reads or Reads(),
-        isolation=isolation_for(actions, operation, table.configuration),
+        isolation=isolation_for(actions, operation, TableProperties(table.configuration)),
         row_id_mark=mark,
     )
 
@@ -83,14 +85,13 @@ def match_day(predicate: str, candidates: Any) -> Add | None:
 
 
 def ground(
-    *, protocol: Protocol | None = None, table: Metadata | None = None, admit: Any = None, **more: Any
+    *, protocol: Protocol | None = None, table: Metadata | None = None, check_access: Any = None, **more: Any
 ) -> Ground:
     return Ground(
         table="lake/orders",
         locations=Locations("memory://lake/orders"),
-        read_protocol=protocol or Protocol.delta(1, 2),
-        read_metadata=metadata() if table is None else table,
-        admit=admit or (lambda protocol, metadata: None),
+        read=TableConfiguration(protocol or Protocol.delta(1, 2), metadata() if table is None else table),
+        check_access=check_access or (lambda terms: None),
         first_match=match_day,
         **more,
     )

@@ -27,6 +27,7 @@ from halocline.formats.delta.actions.action import Commit, Metadata, decode_comm
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.configuration.column_mapping import mode_of
+from halocline.formats.delta.configuration.metadata_rules import terms_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.configuration.type_widening import can_widen
 from halocline.formats.delta.snapshot import access
@@ -218,7 +219,8 @@ class StreamLog:
         metadata = commit.metadata or self.columns.metadata
         store = self.columns.store
         if commit.protocol is not None:
-            access.check_access(self.columns.release, protocol_of(commit.protocol), metadata, OPERATION, store.root)
+            terms = terms_of(protocol_of(commit.protocol), metadata)
+            access.check_access(self.columns.release, terms, OPERATION, store.root)
         if commit.metadata is not None:
             self._check_columns(commit.metadata, version)
         if self.asked.change_feed:

@@ -41,7 +41,8 @@ from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import identity, properties
 from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.configuration.commit_rules import check_appendable
-from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
+from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.defaults import default_of
@@ -55,7 +56,6 @@ from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
 from halocline.spark.write.file_stats import Wanted
 from halocline.spark.write.physical import Physical
 from halocline.spark.write.rules import rules_of
-from halocline.table.delta.admission import approved
 from halocline.table.delta.opened import Opened
 
 Written = WrittenFile
@@ -71,13 +71,15 @@ class RowSink:
     Attributes:
         asked: The options of the write.
         state: What the table is, or is going to be.
+        is_new: Whether the table did not exist when the sink was opened.
         writer: Writes files.
         fit: Fits rows.
         overwrite: Whether the rows come in place of all others.
     """
 
     asked: SourceOptions
-    state: TableState
+    state: TableConfiguration
+    is_new: bool
     writer: ArrowWriter
     fit: ArrowFit
     overwrite: bool
@@ -98,11 +100,11 @@ class RowSink:
         """
         opened = asked.opened()
         store, table = opened.store, opened.url
-        state = _state(asked, opened, schema)
+        state, is_new = _state(asked, opened, schema)
         _check_writable(state, table)
         metadata = state.metadata
-        if overwrite and not state.is_new:
-            check_appendable([Remove("all of them")], state.protocol, metadata, table)
+        if overwrite and not is_new:
+            check_appendable([Remove("all of them")], state, table)
         mode = properties.choice(metadata.configuration, MODE)
         physical = Physical(state.schema, metadata.partition_columns, mode)
         writer = ArrowWriter(
@@ -112,7 +114,7 @@ class RowSink:
             wanted=Wanted.of(state.schema, mode, metadata.partition_columns, metadata.configuration),
             codec=metadata.configuration.get(_CODEC, "snappy").lower(),
         )
-        return RowSink(asked, state, writer, ArrowFit(schema, state.schema, physical, mode, table), overwrite)
+        return RowSink(asked, state, is_new, writer, ArrowFit(schema, state.schema, physical, mode, table), overwrite)
 
     # ------------------------------------------------------------------ on workers
 
@@ -155,7 +157,7 @@ class RowSink:
             "mode": "Overwrite" if self.overwrite else "Append",
             "partitionBy": list(self.state.metadata.partition_columns),
         }
-        operation = "CREATE TABLE AS SELECT" if self.state.is_new else "WRITE"
+        operation = "CREATE TABLE AS SELECT" if self.is_new else "WRITE"
         return self.commit(files, CommitDescription(operation, parameters, txn=txn))
 
     def commit(self, files: Sequence[WrittenFile], said: CommitDescription) -> int:
@@ -172,9 +174,7 @@ class RowSink:
         before = self._found(opened)
         transaction = opened.transaction(before)
         actions: list[Action] = [_add(file) for file in files]
-        if before is None:
-            actions = [*self.state.actions, *actions]
-        elif self.overwrite:
+        if before is not None and self.overwrite:
             removed = removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True)
             actions = [*removed, *actions]
         metrics = {
@@ -182,15 +182,11 @@ class RowSink:
             "numOutputRows": sum(file.num_records for file in files),
             "numOutputBytes": sum(file.size for file in files),
         }
-        version = transaction.commit(actions, replace(said, metrics=metrics, user_metadata=self.asked.user_metadata))
+        said = replace(said, metrics=metrics, user_metadata=self.asked.user_metadata)
+        version = transaction.commit(actions, said, configuration=self.state if before is None else None)
         if transaction.outcome is not None and not transaction.outcome.committed:
             self._delete([file.path for file in files])
         return version
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the table did not exist when the sink was opened."""
-        return self.state.is_new
 
     def _found(self, opened: Opened) -> Snapshot | None:
         """The newest version; None if the table is still to be created."""
@@ -198,10 +194,10 @@ class RowSink:
         try:
             found = opened.snapshot(OPERATION)
         except NotFoundError:
-            if self.state.is_new:
+            if self.is_new:
                 return None
             raise
-        if self.state.is_new and found.metadata.id != self.state.metadata.id:
+        if self.is_new and found.metadata.id != self.state.metadata.id:
             raise AlreadyExistsError(
                 f"somebody else created {store.root} meanwhile",
                 sides={"found": f"version {found.version}", "expected": "no table"},
@@ -257,7 +253,8 @@ class RowSink:
                 shutil.rmtree(local, ignore_errors=True)
 
 
-def _state(asked: SourceOptions, opened: Opened, schema: Struct) -> TableState:
+def _state(asked: SourceOptions, opened: Opened, schema: Struct) -> tuple[TableConfiguration, bool]:
+    """What the table is, or is going to be, and whether it is yet to be created."""
     store = opened.store
     formats = formats_at(store)
     if formats and TableFormat.DELTA not in formats:
@@ -272,8 +269,8 @@ def _state(asked: SourceOptions, opened: Opened, schema: Struct) -> TableState:
             raise
         columns = nullable(input_schema.declared(schema))
         state = new_table(columns, _spelt(columns, asked.partition_by), created_ms=system_clock())
-        approved(opened, None, state)
-        return state
+        approve_change(None, state, opened.approve)
+        return state, True
     has = [name.lower() for name in snapshot.partition_columns]
     if asked.partition_by and [name.lower() for name in asked.partition_by] != has:
         raise SchemaError(
@@ -281,7 +278,7 @@ def _state(asked: SourceOptions, opened: Opened, schema: Struct) -> TableState:
             sides={"asked for": ", ".join(asked.partition_by), "table has": ", ".join(has) or "no partition columns"},
             next_step="Leave partitionBy out: it is for tables that do not exist yet.",
         )
-    return TableState(snapshot.metadata, snapshot.protocol)
+    return snapshot.configuration, False
 
 
 def _spelt(schema: Struct, names: Sequence[str]) -> list[str]:
@@ -290,7 +287,7 @@ def _spelt(schema: Struct, names: Sequence[str]) -> list[str]:
     return [name if field is None else field.name for name, field in found]
 
 
-def _check_writable(state: TableState, table: str) -> None:
+def _check_writable(state: TableConfiguration, table: str) -> None:
     """Refuses tables whose rows cannot be computed or checked without SQL."""
     schema, configuration = state.schema, state.metadata.configuration
     needs = [rule.name for rule in rules_of(schema, configuration) if not rule.name.startswith("NOT NULL")]

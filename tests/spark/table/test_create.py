@@ -150,8 +150,8 @@ def test_replaced_table_keeps_its_history_protocol_and_ids(spark, tmp_path):
     assert len(rows(table, version=1)) == 3
     assert snapshot.metadata.id == identity
     assert {"columnMapping", "changeDataFeed", "clustering"} <= snapshot.protocol.features
-    assert snapshot.configuration["owner"] == "you"
-    assert "delta.enableChangeDataFeed" not in snapshot.configuration
+    assert snapshot.properties["owner"] == "you"
+    assert "delta.enableChangeDataFeed" not in snapshot.properties
     assert [field_id(field) for field in snapshot.schema.fields] == [3, 4]
     assert "delta.clustering" not in snapshot.domains
     found = info(path)

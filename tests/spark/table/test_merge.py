@@ -128,14 +128,13 @@ def test_only_files_with_matches_are_read_and_rewritten(tmp_path, spark):
 
 def test_rows_keep_their_ids_and_changed_ones_their_new_version(tmp_path, spark):
     from halocline.spark.scan.frames import frame_of
-    from halocline.table.delta.admission import state_of
     from halocline.table.delta.row_files import RowFiles
 
     table = Table.create(tmp_path / "t", spark.range(20), spark, properties={"delta.enableRowTracking": "true"})
 
     def ids():
         snapshot = table.snapshot()
-        columns = RowFiles(table.store, state_of(snapshot)).identities()
+        columns = RowFiles(table.store, snapshot.configuration).identities()
         rows = frame_of(spark, snapshot, rows=columns).collect()
         return {row[0]: (row[1], row[2]) for row in rows}
 

@@ -34,11 +34,10 @@ def by_another_client(path):
 
 def ids_of(table, spark):
     from halocline.spark.scan.frames import frame_of
-    from halocline.table.delta.admission import state_of
     from halocline.table.delta.row_files import RowFiles
 
     snapshot = table.snapshot()
-    columns = RowFiles(table.store, state_of(snapshot)).identities()
+    columns = RowFiles(table.store, snapshot.configuration).identities()
     return sorted(tuple(row) for row in frame_of(spark, snapshot, rows=columns).select("id", *columns.names).collect())
 
 

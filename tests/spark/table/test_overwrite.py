@@ -119,7 +119,7 @@ def test_rewritten_rows_keep_their_ids_where_rows_are_tracked(spark, path):
     def ids():
         snapshot = table.snapshot()
         stored = [
-            snapshot.configuration[f"delta.rowTracking.materialized{part}ColumnName"]
+            snapshot.properties[f"delta.rowTracking.materialized{part}ColumnName"]
             for part in ("RowId", "RowCommitVersion")
         ]
         columns = RowColumns(
@@ -135,7 +135,7 @@ def test_rewritten_rows_keep_their_ids_where_rows_are_tracked(spark, path):
     assert after[3][1] == version
     assert len({row for row, _ in after.values()}) == 9
     assert info(path, version)["tags"]["delta.rowTracking.preserved"] == "true"
-    hidden = table.snapshot().configuration["delta.rowTracking.materializedRowIdColumnName"]
+    hidden = table.snapshot().properties["delta.rowTracking.materializedRowIdColumnName"]
     assert all(hidden not in each["stats"] for each in actions(path, version, "add"))
 
 

@@ -7,7 +7,7 @@ from tests.support.columns import schema
 
 from halocline.cli import main
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 
@@ -17,7 +17,7 @@ SPARK, TRINO = "Apache-Spark/3.5.0 Delta-Lake/3.2.0", "trino-426-coordinator"
 def created(folder, configuration=None, engine=SPARK):
     store = open_store(str(folder))
     state = new_table(schema("id"), (), configuration)
-    Transaction.create(store, engine=engine).commit(state.actions, "CREATE TABLE")
+    Transaction.create(store, engine=engine).commit((), "CREATE TABLE", configuration=state)
     return store
 
 

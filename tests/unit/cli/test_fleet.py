@@ -15,7 +15,7 @@ from halocline.fleet.core.state import FleetTerms, LevelRange, Report, TableUse
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.hosting import embedded
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.storage import open_store
 
 
@@ -75,7 +75,7 @@ def test_who_blocks_exits_with_two_if_somebody_does(fleet):
 def test_who_breaks_by_a_change_of_a_table_is_asked_with_the_terms_of_the_table(fleet, tmp_path):
     store = open_store(str(tmp_path / "orders"))
     columns = schema("id", field("day", "date"))
-    Transaction.create(store).commit(new_table(columns).actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=new_table(columns))
     url = store.root
     assert fleet("member", "declare", "newer", "trino@430", "--reads", url)[0] == 0
     assert fleet("who-breaks", "--table", url, "--enable", "deletionVectors")[:2] == (0, ["none of 1 would break"])

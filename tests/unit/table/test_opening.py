@@ -11,7 +11,7 @@ from tests.support.columns import field, schema
 
 from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Add
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.spark.session import settings
 from halocline.spark.session.settings import Settings
 from halocline.storage.memory import MemoryStore
@@ -125,7 +125,7 @@ def test_reading_is_told_and_is_no_operation(table, fleet):
 
 def test_an_operation_keeps_the_level_that_it_began_with(fleet):
     store = MemoryStore()
-    Opened(store).transaction().commit([*_state().actions, Add("a.parquet", {}, 9, 1, True)], "CREATE TABLE")
+    Opened(store).transaction().commit([Add("a.parquet", {}, 9, 1, True)], "CREATE TABLE", configuration=_state())
     seen = []
 
     @as_operation

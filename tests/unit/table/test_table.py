@@ -10,7 +10,7 @@ from tests.support.columns import schema
 from halocline.errors import MissingVerbError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
@@ -21,7 +21,7 @@ from halocline.table import DeltaLakeTable, Table
 def url(request) -> str:
     """A table with one file."""
     url = f"memory://{request.node.name}/orders"
-    Transaction.create(open_store(url)).commit(new_table(schema("id")).actions, "CREATE TABLE")
+    Transaction.create(open_store(url)).commit((), "CREATE TABLE", configuration=new_table(schema("id")))
     append(url, "a.parquet")
     return url
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.stats.typed_columns import stats_type
 from halocline.schema.types import DataType, Path, Struct, decimal_of
@@ -55,12 +55,12 @@ class Wanted:
         """What a table's schema and properties ask for."""
         columns = Schema.of(schema, mode)
         types = {column.physical: column.type for column in columns.walk()}
-        asked = stats_type(columns, configuration, partitions, vectors=False)
-        prefix = properties.count(configuration, "delta.dataSkippingStringPrefixLength")
+        properties = TableProperties(configuration)
+        asked = stats_type(columns, properties, partitions, vectors=False)
         return Wanted(
             bounds={path: types[path] for path in _paths(asked, "minValues")},
             counts=list(_paths(asked, "nullCount")),
-            prefix=32 if prefix is None else prefix,
+            prefix=properties.string_prefix_length,
         )
 
 

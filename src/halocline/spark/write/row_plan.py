@@ -30,7 +30,7 @@ from halocline.spark.write.rules import RowRule, guarded, rules_of, violation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from halocline.formats.delta.configuration.table_state import TableState
+    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 
 _GENERATED_RULE: Final = "generated column "
 
@@ -56,7 +56,7 @@ class Incoming:
 
 def incoming(
     df: DataFrame,
-    state: TableState,
+    state: TableConfiguration,
     *,
     table: str,
     further: Sequence[RowRule] = (),

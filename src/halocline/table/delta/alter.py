@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.configuration.table_state import TableState
-from halocline.formats.delta.features.approval import Approval
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+from halocline.formats.delta.features.approval import Approval, approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Path
-from halocline.table.delta.admission import approved, state_of
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import as_operation
 
@@ -49,9 +48,9 @@ class Altered:
 @as_operation
 def alter(
     table: Opened,
-    change: Callable[[TableState], TableState],
+    change: Callable[[TableConfiguration], TableConfiguration],
     operation: str,
-    parameters: Callable[[TableState], Mapping[str, Any]],
+    parameters: Callable[[TableConfiguration], Mapping[str, Any]],
     snapshot: Snapshot | None = None,
     *,
     asked: frozenset[str] | None = frozenset(),
@@ -69,14 +68,14 @@ def alter(
         depends_on_rows: Whether rows that come in meanwhile would make a difference.
     """
     newest = snapshot or table.snapshot("write")
-    after = change(state_of(newest))
-    approval = approved(table, newest, after, asked=asked)
-    if not after.actions:
+    after = change(newest.configuration)
+    approval = approve_change(newest.configuration, after, table.approve, asked=asked)
+    if after == newest.configuration:
         return Altered(newest.version, False, approval)
     transaction = table.transaction(newest)
     if depends_on_rows:
         transaction.read_whole_table()
-    version = transaction.commit(after.actions, CommitDescription(operation, parameters(after)))
+    version = transaction.commit((), CommitDescription(operation, parameters(after)), configuration=after)
     return Altered(version, True, approval)
 
 

@@ -100,7 +100,7 @@ def _append(table: Opened, df: DataFrame, schema_mode: SchemaMode | None, said: 
     rows = incoming(df, state, table=table.url)
     with RowFiles(table.store, state) as files:
         adds = files.write(rows)
-        if not files.actions(adds) and said.txn is None:
+        if not files.has_changes(transaction, adds) and said.txn is None:
             return snapshot.version
         parameters = parameters_of("Append", state, schema_mode)
         said = replace(said, parameters=parameters, metrics=files.figures(adds))

@@ -26,13 +26,13 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import alter, clustering, properties
 from halocline.formats.delta.configuration.constraints import checks
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids
+from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.storage.base import Store
-from halocline.table.delta.admission import approved
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import Moment, as_operation
 
@@ -78,9 +78,9 @@ def shallow_clone(
             next_step="Choose another place.",
         )
     state = _state(source, dict(properties or {}))
-    approved(clone, None, state)
+    approve_change(None, state, clone.approve)
     files = source.files()
-    actions: list[Action] = [*state.actions, *_domains(source), *_adds(source, files)]
+    actions: list[Action] = [*_domains(source), *_adds(source, files)]
     size = pc.sum(files["size"]).as_py() or 0
     metrics = {
         "sourceTableSize": size,
@@ -91,13 +91,13 @@ def shallow_clone(
         "copiedFilesSize": 0,
     }
     parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
-    clone.transaction().commit(actions, CommitDescription("CLONE", parameters, metrics))
+    clone.transaction().commit(actions, CommitDescription("CLONE", parameters, metrics), configuration=state)
     return clone
 
 
-def _state(source: Snapshot, asked: Mapping[str, str]) -> TableState:
+def _state(source: Snapshot, asked: Mapping[str, str]) -> TableConfiguration:
     """The source's state under a new id, with other properties where asked."""
-    kept = {key: value for key, value in source.configuration.items() if not key.startswith(_NOT_TAKEN_OVER)}
+    kept = {key: value for key, value in source.properties.items() if not key.startswith(_NOT_TAKEN_OVER)}
     if properties.flag(kept, row_ids.ENABLED):
         # Ids that the source keeps inside of its files belong to the source: other columns hold those of the clone.
         kept |= row_ids.materialised_columns()
@@ -112,7 +112,7 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableState:
     for name in _NOT_TAKEN_FEATURES:
         if protocol.supports(name):
             protocol = protocol.without_feature(name)
-    state = TableState(metadata, protocol, is_new=True)
+    state = TableConfiguration(protocol, metadata)
     if not asked:
         return state
     if checks({**kept, **asked}) != checks(kept):
@@ -122,7 +122,7 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableState:
             sides={"given": ", ".join(asked)},
             next_step="Add the constraint to the clone afterwards, so that its rows are checked.",
         )
-    return replace(alter.set_properties(state, asked), before=None)
+    return alter.set_properties(state, asked)
 
 
 def _domains(source: Snapshot) -> Iterator[Action]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from halocline.formats.delta.configuration import alter as change
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
 from halocline.schema import DataType, Field, Path, Struct
 from halocline.schema.json_edge import field_from_json, to_json, type_from_json
@@ -25,7 +25,7 @@ def add_columns(table: Opened, columns: Sequence[Field | Mapping[str, Any]], par
     where = path_of(parent)
     new = [each if isinstance(each, Field) else field_from_json(each) for each in columns]
 
-    def grown(state: TableState) -> TableState:
+    def grown(state: TableConfiguration) -> TableConfiguration:
         future = state.metadata.schema.with_fields([*state.metadata.schema.fields, *new])
         ready = support.prepared_for(state, future, auto_upgrade=table.settings.auto_upgrade, table=table.url)
         return change.add_columns(ready, new, where)
@@ -94,7 +94,7 @@ def comment_column(table: Opened, column: ColumnPath, comment: str | None) -> Al
     )
 
 
-def _commented(state: TableState, path: Path, comment: str | None) -> Struct:
+def _commented(state: TableConfiguration, path: Path, comment: str | None) -> Struct:
     schema = state.metadata.schema
     here, _ = schema.find(path)
     return map_fields(schema, lambda each, field: field.annotated("comment", comment) if each == here else field)

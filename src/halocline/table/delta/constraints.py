@@ -11,7 +11,6 @@ from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.write.expressions import checked_condition
-from halocline.table.delta.admission import state_of
 from halocline.table.delta.alter import Altered, alter
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import as_operation
@@ -38,7 +37,7 @@ def add_constraint(table: Opened, name: str, expression: str, *, validator: Vali
         InputError: The table has files, and nobody can look at their rows.
     """
     snapshot = table.snapshot("write")
-    target = change.add_constraint(state_of(snapshot), name, expression)
+    target = change.add_constraint(snapshot.configuration, name, expression)
     if snapshot.totals[0]:
         check = validator or (None if table.session is None else partial(check_existing_rows, table.session))
         if check is None:

@@ -30,6 +30,7 @@ from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration.column_mapping import mode_of
+from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.schema.types import Field, Struct
 from halocline.spark.scan.folders import parse_folder
@@ -38,7 +39,6 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.storage.base import ObjectMeta, Store
-from halocline.table.delta.admission import approved
 from halocline.table.delta.new_table import Declaration, with_names_as_physical
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.parquet_schema import columns_in, merged
@@ -85,7 +85,7 @@ def convert_folder(
     with table.operation("convert"):
         adds, declaration = _converted(store, _partition_fields(partition_by), asked, collect_stats)
         state = declaration.state(spark, store.root)
-        approved(table, None, state)
+        approve_change(None, state, table.approve)
         parameters = {
             "numFiles": len(adds),
             "partitionedBy": list(state.metadata.partition_columns),
@@ -93,7 +93,7 @@ def convert_folder(
             "sourceFormat": "parquet",
         }
         said = CommitDescription("CONVERT", parameters, {"numConvertedFiles": len(adds)})
-        table.transaction().commit([*state.actions, *adds], said)
+        table.transaction().commit(adds, said, configuration=state)
     return table
 
 

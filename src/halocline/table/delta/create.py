@@ -19,8 +19,9 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
 from halocline.formats.delta.configuration import clustering, column_mapping
 from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids
+from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Struct
@@ -28,7 +29,6 @@ from halocline.schema.visitor import nullable
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.storage.base import Store
-from halocline.table.delta.admission import approved, state_of
 from halocline.table.delta.new_table import Declaration
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_files import RowFiles
@@ -92,7 +92,7 @@ def create_table(
     declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
     with table.operation("create"):
         state = declaration.state(session, store.root)
-        approved(table, None, state)
+        approve_change(None, state, table.approve)
         _commit(store, what, state, declaration, table.transaction(), "CREATE TABLE", ())
     return table
 
@@ -161,7 +161,7 @@ def replace_table(
     with table.operation("replace"):
         before = table.snapshot("write")
         state = _replacing(before, declaration.state(session, store.root))
-        approved(table, before, state, asked=None)
+        approve_change(before.configuration, state, table.approve, asked=None)
         transaction = table.transaction(before)
         gone = list(removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True))
         operation = "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE"
@@ -182,7 +182,7 @@ def _columns(what: Any) -> Struct:
 def _commit(
     store: Store,
     what: Any,
-    state: TableState,
+    state: TableConfiguration,
     declaration: Declaration,
     transaction: Transaction,
     operation: str,
@@ -205,17 +205,17 @@ def _commit(
         files.commit(transaction, actions, CommitDescription(f"{operation} AS SELECT", parameters, metrics))
 
 
-def _domains(declaration: Declaration, state: TableState, before: Snapshot | None) -> list[DomainMetadata]:
+def _domains(declaration: Declaration, state: TableConfiguration, before: Snapshot | None) -> list[DomainMetadata]:
     own = list(declaration.domains(state))
     if before is not None and not own and clustering.DOMAIN in before.domains:
         own = [DomainMetadata(clustering.DOMAIN, before.domains[clustering.DOMAIN].configuration, removed=True)]
     return own
 
 
-def _replacing(before: Snapshot, new: TableState) -> TableState:
+def _replacing(before: Snapshot, new: TableConfiguration) -> TableConfiguration:
     """The new state as the next one of the table: same id, ids of columns never given out twice."""
     configuration = dict(new.metadata.configuration)
-    kept = {key: value for key, value in before.configuration.items() if key.startswith(_KEPT_ON_REPLACE)}
+    kept = {key: value for key, value in before.properties.items() if key.startswith(_KEPT_ON_REPLACE)}
     configuration |= kept
     if row_ids.ENABLED in new.metadata.configuration and "delta.rowTrackingSuspended" in configuration:
         del configuration["delta.rowTrackingSuspended"]
@@ -225,4 +225,4 @@ def _replacing(before: Snapshot, new: TableState) -> TableState:
         schema, configuration = column_mapping.mapped(bare, configuration, column_mapping.random_name)
     metadata = replace(new.metadata.with_schema(schema), id=before.metadata.id, configuration=configuration)
     protocol = before.protocol.merged(new.protocol)
-    return TableState(metadata, protocol, new.reasons, state_of(before))
+    return TableConfiguration(protocol, metadata, new.reasons)

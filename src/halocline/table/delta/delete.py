@@ -5,7 +5,6 @@ from __future__ import annotations
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.spark.session.analysis import Expression
-from halocline.table.delta.admission import state_of
 from halocline.table.delta.clauses import Clause, ClauseKind, is_steady
 from halocline.table.delta.matches import matches
 from halocline.table.delta.opened import Opened
@@ -38,12 +37,12 @@ def delete_rows(table: Opened, where: Expression | None = None) -> RowsChanged:
         found = work.transaction.files()
         removes = list(removes_from(found, timestamp_ms=system_clock(), data_change=True))
         rows = matches(work.spark, work.snapshot, found, "true").rows
-        with RowFiles(table.store, state_of(work.snapshot)) as files:
+        with RowFiles(table.store, work.snapshot.configuration) as files:
             return work.commit(files, Changed(removes, deleted=rows), "DELETE", None)
     clause = Clause(ClauseKind.DELETE, where)
     work.check(clause)
     candidates = work.transaction.files(where if isinstance(where, str) else None)
-    with RowFiles(table.store, state_of(work.snapshot)) as files:
+    with RowFiles(table.store, work.snapshot.configuration) as files:
         if isinstance(where, str) and is_steady(where):
             gone = remove_rows(work.spark, work.snapshot, candidates, where, files)
             changed = Changed(
@@ -55,5 +54,5 @@ def delete_rows(table: Opened, where: Expression | None = None) -> RowsChanged:
             )
         else:
             hits = work.hits(candidates, where)
-            changed = change_rows(work.spark, work.snapshot, state_of(work.snapshot), hits, [clause], files)
+            changed = change_rows(work.spark, work.snapshot, work.snapshot.configuration, hits, [clause], files)
         return work.commit(files, changed, "DELETE", where)

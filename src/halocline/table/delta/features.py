@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from halocline.compat.breaks import Client
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import drop, support
 from halocline.formats.delta.features import drop_plan as planning
 from halocline.formats.delta.features.drop import Dropped
@@ -91,16 +91,13 @@ def drop_feature_support(table: Opened, name: str, truncate_history: bool = Fals
         NotYetError: History must grow older first; call again at the time that the error names.
         InputError: The table does not have the feature, or it cannot be dropped as things stand.
     """
-    table.snapshot("write.metadata")
     return drop.drop_feature(
-        table.store,
+        table.snapshot("write.metadata"),
         name,
         truncate_history=truncate_history,
         approve=table.approve,
         rewriter=None if table.session is None else SparkRewriter(table.session),
-        release=table.release,
         clock=table.clock,
-        legacy_protocol=table.settings.allow_missing_protocol,
     )
 
 
@@ -110,6 +107,6 @@ def plan_drop(table: Opened, name: str, clients: Iterable[Client] = ()) -> DropP
     return planning.plan_drop(table.store, name, clients=tuple(clients))
 
 
-def protocol_parameters(state: TableState) -> Mapping[str, Any]:
+def protocol_parameters(state: TableConfiguration) -> Mapping[str, Any]:
     """What the history says of a change of the protocol."""
     return {"newProtocol": state.protocol.to_action()}

@@ -22,7 +22,8 @@ from halocline.formats.delta.actions.action import Action, Add
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.identity import identity_columns
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.defaults import default_of
 from halocline.schema.types import Primitive, Struct
@@ -34,7 +35,6 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.write.row_plan import incoming
 from halocline.table.delta import schema_merge
-from halocline.table.delta.admission import approved, state_of
 from halocline.table.delta.clauses import CLAUSE, FILE, ROW, TARGET_ALIAS, Clause, ClauseKind, check_analysed, chosen
 from halocline.table.delta.merge_plan import parts_of, pruning, qualifiers
 from halocline.table.delta.opened import Opened
@@ -118,9 +118,9 @@ class Merge:
         check_analysed(asked.source, asked.not_matched, f"an insert of the merge into {self.url}")
         check_analysed(target, asked.not_matched_by_source, f"a clause for rows without a match in {self.url}")
 
-    def _grown(self) -> TableState:
+    def _grown(self) -> TableConfiguration:
         """What the table is going to be."""
-        state = state_of(self.snapshot)
+        state = self.snapshot.configuration
         if not self.asked.evolves:
             return state
         clauses = (*self.asked.matched, *self.asked.not_matched)
@@ -133,7 +133,12 @@ class Merge:
         state = schema_merge.grown(
             state, rows, version=self.snapshot.version + 1, auto_upgrade=settings.auto_upgrade, table=self.url
         )
-        approved(self.asked.table, self.snapshot, state, asked=None if settings.auto_upgrade else frozenset())
+        approve_change(
+            self.snapshot.configuration,
+            state,
+            self.asked.table.approve,
+            asked=None if settings.auto_upgrade else frozenset(),
+        )
         return state
 
     def _complete(self, clause: Clause) -> Clause:
@@ -308,7 +313,7 @@ class Merge:
             changes += inserted(self.spark, self.asked.table.store, self.state, adds, files)
         metrics = self._metrics(files, changed, adds, hits, len(changes), scanned)
         actions: list[Action] = [*changed.removes, *changed.adds, *adds, *changes]
-        if not files.actions(actions):
+        if not files.has_changes(self.transaction, actions):
             return RowsChanged(self.snapshot.version, False, metrics)
         asked = self.asked
         parameters = {

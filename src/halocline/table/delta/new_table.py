@@ -18,7 +18,7 @@ from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import clustering, column_mapping, properties
 from halocline.formats.delta.configuration.generated import generation_of, with_generation
 from halocline.formats.delta.configuration.identity import identity_columns, identity_of, with_identity
-from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features import row_ids
 from halocline.schema import DataType, Field, Primitive, Struct, defaults
 from halocline.schema.json_edge import type_from_json
@@ -123,7 +123,7 @@ class Declaration:
     comment: str | None = None
     name: str | None = None
 
-    def state(self, spark: SparkSession | None, table: str) -> TableState:
+    def state(self, spark: SparkSession | None, table: str) -> TableConfiguration:
         """The state that creates it.
 
         Args:
@@ -157,14 +157,14 @@ class Declaration:
             _check_clustering(self.schema, spelt(self.schema, self.cluster_by, "clustering"))
         return state
 
-    def domains(self, state: TableState) -> tuple[DomainMetadata, ...]:
+    def domains(self, state: TableConfiguration) -> tuple[DomainMetadata, ...]:
         """The domains that come with it, given the state that it became."""
         if not self.cluster_by:
             return ()
         names = spelt(self.schema, self.cluster_by, "clustering")
         return (clustering.clustered_by([state.schema.find([name])[1] for name in names]),)
 
-    def parameters(self, state: TableState) -> dict[str, Any]:
+    def parameters(self, state: TableConfiguration) -> dict[str, Any]:
         """The details that its first commit records."""
         return {
             "isManaged": "false",

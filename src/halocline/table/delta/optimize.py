@@ -27,7 +27,6 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Primitive
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.types.columns import quoted
-from halocline.table.delta.admission import state_of
 from halocline.table.delta.bins import bins_of, records_in, spread
 from halocline.table.delta.clauses import FILE, ROW
 from halocline.table.delta.matches import is_about_partitions, matches
@@ -142,7 +141,7 @@ class _Rearranging:
 
     def sizes(self, smallest: int | None, largest: int | None) -> tuple[int, int]:
         """The bounds to pack by."""
-        default = _bytes_in(self.snapshot.configuration.get(TARGET_SIZE)) or _DEFAULT_SIZE
+        default = _bytes_in(self.snapshot.properties.get(TARGET_SIZE)) or _DEFAULT_SIZE
         high = default if largest is None else largest
         low = min(default, high) if smallest is None else smallest
         if high <= 0 or low < 0 or low > high:
@@ -226,7 +225,7 @@ class _Rearranging:
         old = self.files.take(pa.array(numbers, pa.int64()))
         transaction = self.table.transaction(self.snapshot)
         transaction.read_files(old["path"].to_pylist())
-        with RowFiles(self.table.store, state_of(self.snapshot)) as files:
+        with RowFiles(self.table.store, self.snapshot.configuration) as files:
             adds = write(files)
             metrics = self._metrics(adds, old)
             actions: list[Action] = [

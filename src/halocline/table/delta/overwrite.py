@@ -94,7 +94,7 @@ def _overwrite(table: Opened, df: DataFrame, plan: Replacement, said: CommitDesc
         parameters = {**parameters_of("Overwrite", state, plan.schema_mode), **plan.parameters}
         metrics = plan.metrics(files.figures([*adds, *removal.adds]), removal, len(changes))
         actions: list[Action] = [*adds, *removal.actions, *changes]
-        if not files.actions(actions) and said.txn is None:
+        if not files.has_changes(transaction, actions) and said.txn is None:
             return snapshot.version
         return committed(files, transaction, actions, replace(said, parameters=parameters, metrics=metrics))
 

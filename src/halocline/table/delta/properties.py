@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration import row_tracking
-from halocline.formats.delta.configuration.properties import flag
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids, support
 from halocline.formats.delta.features.approval import asked_by
-from halocline.table.delta.admission import state_of
 from halocline.table.delta.alter import Altered, ColumnPath, alter
 from halocline.table.delta.columns import comment_column
 from halocline.table.delta.features import protocol_parameters
@@ -29,8 +27,8 @@ def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
     """
     wanted = {key: str(value) for key, value in values.items()}
     snapshot = table.snapshot("write")
-    target = change.set_properties(state_of(snapshot), wanted)
-    if flag(target.metadata.configuration, row_ids.ENABLED) and not flag(snapshot.configuration, row_ids.ENABLED):
+    target = change.set_properties(snapshot.configuration, wanted)
+    if target.properties.row_tracking and not snapshot.properties.row_tracking:
         return _enable_row_tracking(table, wanted)
     return alter(
         table,
@@ -74,7 +72,7 @@ def _enable_row_tracking(table: Opened, wanted: Mapping[str, str]) -> Altered:
         protocol_parameters,
         asked=frozenset({row_tracking.FEATURE}),
     )
-    if flag(table.snapshot("write").configuration, "delta.rowTrackingSuspended"):
+    if table.snapshot("write").properties.row_tracking_suspended:
         alter(
             table,
             lambda state: change.set_properties(state, {"delta.rowTrackingSuspended": "false"}),
@@ -84,7 +82,7 @@ def _enable_row_tracking(table: Opened, wanted: Mapping[str, str]) -> Altered:
     row_ids.backfill(lambda: table.snapshot("write"), table.transaction)
     names = row_ids.materialised_columns()
 
-    def switched_on(state: TableState) -> TableState:
+    def switched_on(state: TableConfiguration) -> TableConfiguration:
         kept = {key: state.metadata.configuration.get(key, value) for key, value in names.items()}
         return change.set_properties(state, {**kept, **wanted})
 
@@ -93,6 +91,5 @@ def _enable_row_tracking(table: Opened, wanted: Mapping[str, str]) -> Altered:
     return replace(switched, approval=supported.approval) if supported.approval.grows else switched
 
 
-def _described(state: TableState, comment: str | None) -> TableState:
-    described = replace(state.metadata, description=comment)
-    return replace(state, metadata=described, before=state.before or replace(state, reasons=()))
+def _described(state: TableConfiguration, comment: str | None) -> TableConfiguration:
+    return state.with_metadata(replace(state.metadata, description=comment))

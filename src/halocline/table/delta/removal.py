@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from halocline.formats.delta.actions.action import Action, Add, Cdc, Remove
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
@@ -63,8 +62,7 @@ class Removal:
 
 def feeds_changes(snapshot: Snapshot) -> bool:
     """Whether a table keeps a change feed."""
-    keys = ("delta.enableChangeDataFeed", "delta.enableChangeDataCapture")
-    return any(properties.flag(snapshot.configuration, key) for key in keys)
+    return snapshot.properties.change_data_feed
 
 
 def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str, row_files: RowFiles) -> Removal:

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from halocline.compat.protocol import Protocol
 from halocline.errors import InputError
-from halocline.formats.delta.actions.action import Metadata, ProtocolAction
-from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration.table_state import TableState
-from halocline.formats.delta.maintain.restore import Restoration, parameters, restoration
-from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.table.delta.admission import approved
+from halocline.formats.delta.features.approval import approve_change
+from halocline.formats.delta.maintain.restore import parameters, restoration
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import Moment, as_operation
 
@@ -71,11 +66,13 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     current = table.snapshot("write")
     target = table.snapshot(version=version, timestamp=timestamp)
     planned = restoration(current, target, now_ms=system_clock())
-    _ask(table, current, planned)
+    # Going back to a version with features that were dropped since brings them back.
+    approve_change(current.configuration, planned.configuration, table.approve, asked=None)
     transaction = table.transaction(current)
     transaction.read_whole_table()
     details = parameters(version, None if timestamp is None else str(timestamp))
-    committed = transaction.commit(planned.actions, CommitDescription("RESTORE", details, planned.metrics))
+    said = CommitDescription("RESTORE", details, planned.metrics)
+    committed = transaction.commit(planned.actions, said, configuration=planned.configuration)
     figures = planned.metrics
     return Restored(
         version=committed,
@@ -86,11 +83,3 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
         files=figures["numOfFilesAfterRestore"],
         bytes=figures["tableSizeAfterRestore"],
     )
-
-
-def _ask(table: Opened, current: Snapshot, planned: Restoration) -> None:
-    """Going back to a version with features that were dropped since brings them back."""
-    protocols = [each for each in planned.actions if isinstance(each, ProtocolAction)]
-    metadata = next((each for each in planned.actions if isinstance(each, Metadata)), current.metadata)
-    after: Protocol = protocol_of(protocols[0]) if protocols else current.protocol
-    approved(table, current, TableState(metadata, after), asked=None)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from halocline.formats.delta.actions.action import Add, Metadata
-from halocline.formats.delta.configuration.table_state import TableState
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.table.delta.row_files import RowFiles
@@ -35,6 +34,6 @@ class SparkRewriter:
 
     def __call__(self, snapshot: Snapshot, files: pa.Table, target: Metadata) -> Sequence[Add]:
         """Writes the live rows of some files into new ones, as a `Rewriter`."""
-        row_files = RowFiles(snapshot.store, TableState(target, snapshot.protocol))
+        row_files = RowFiles(snapshot.store, snapshot.configuration.with_metadata(target))
         rows = frame_of(self.spark, snapshot, files=files, rows=row_files.identities())
         return row_files.rewrite(rows, snapshot.schema, data_change=False)

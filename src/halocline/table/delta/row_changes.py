@@ -23,7 +23,7 @@ from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.column_mapping import MODE
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -151,7 +151,7 @@ def hits_in(spark: SparkSession, files: pa.Table, found: DataFrame) -> tuple[Hit
 def change_rows(
     spark: SparkSession,
     snapshot: Snapshot,
-    state: TableState,
+    state: TableConfiguration,
     hits: Hits,
     clauses: Sequence[Clause],
     row_files: RowFiles,
@@ -195,7 +195,7 @@ def change_rows(
 
 
 def inserted(
-    spark: SparkSession, store: Store, state: TableState, adds: Sequence[Add], row_files: RowFiles
+    spark: SparkSession, store: Store, state: TableConfiguration, adds: Sequence[Add], row_files: RowFiles
 ) -> list[Cdc]:
     """The rows of new files once more, as changes; read back, since computing them again might give others."""
     from pyspark.sql import functions as F
@@ -220,7 +220,7 @@ def inserted(
 class _Work:
     spark: SparkSession
     snapshot: Snapshot
-    state: TableState
+    state: TableConfiguration
     hits: Hits
     clauses: Mapping[int, Clause]
     row_files: RowFiles

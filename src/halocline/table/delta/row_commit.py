@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from halocline.errors import InputError
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns
@@ -133,7 +132,7 @@ def check_removable(snapshot: Snapshot, what: str) -> None:
     Raises:
         InputError: The table only takes new rows.
     """
-    if snapshot.protocol.supports("appendOnly") and properties.flag(snapshot.configuration, "delta.appendOnly"):
+    if snapshot.protocol.supports("appendOnly") and snapshot.properties.append_only:
         raise InputError(
             f"{snapshot.store.root} is append-only: rows cannot be deleted or changed",
             condition="TABLE_APPEND_ONLY",

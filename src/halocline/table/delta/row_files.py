@@ -23,16 +23,15 @@ from pyroaring import BitMap64
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.formats.delta.actions import deletion_vectors
-from halocline.formats.delta.actions.action import Action, Add, Cdc, DeletionVector, Metadata
+from halocline.formats.delta.actions.action import Action, Add, Cdc, DeletionVector
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration import identity, properties
-from halocline.formats.delta.configuration.column_mapping import mapped_field, mode_of, physical_name
+from halocline.formats.delta.configuration import identity
+from halocline.formats.delta.configuration.column_mapping import mapped_field, physical_name
 from halocline.formats.delta.configuration.identity import IdentityColumn
 from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
-from halocline.formats.delta.configuration.table_state import TableState
-from halocline.formats.delta.features import row_ids
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.types.assignment import Assignment
@@ -66,11 +65,11 @@ class RowFiles:
         state: What the table is going to be.
     """
 
-    def __init__(self, store: Store, state: TableState) -> None:
+    def __init__(self, store: Store, state: TableConfiguration) -> None:
         self._store = store
         self._state = state
         self._schema = state.schema
-        self._mode = mode_of(state.metadata.configuration)
+        self._mode = state.mapping_mode
         self._written: list[WrittenFile] = []
         self._others: list[str] = []
         self._marks: dict[str, int] = {}
@@ -134,10 +133,10 @@ class RowFiles:
 
     def identities(self) -> RowColumns:
         """The columns that a scan must add so that rewritten rows keep their ids; none if rows are not tracked."""
-        configuration = self._state.metadata.configuration
-        if not self._state.protocol.supports("rowTracking") or not properties.flag(configuration, row_ids.ENABLED):
+        stored = self._state.properties
+        if not self._state.protocol.supports("rowTracking") or not stored.row_tracking:
             return RowColumns()
-        row_id, version = (configuration.get(key) for key in (_ROW_ID_COLUMN, _ROW_VERSION_COLUMN))
+        row_id, version = (stored.get(key) for key in (_ROW_ID_COLUMN, _ROW_VERSION_COLUMN))
         return RowColumns(
             row_id=row_id, row_commit_version=version, stored_row_id=row_id, stored_row_commit_version=version
         )
@@ -145,25 +144,26 @@ class RowFiles:
     # ------------------------------------------------------------------ committing
 
     @property
-    def changes_metadata(self) -> bool:
-        """Whether the commit replaces the table's metadata."""
-        return bool(self._marks) or any(isinstance(each, Metadata) for each in self._state.actions)
+    def configuration(self) -> TableConfiguration:
+        """What the table is going to be, marks of identity columns moved."""
+        if not self._marks:
+            return self._state
+        return self._state.with_metadata(identity.with_marks(self._state.metadata, self._marks))
 
-    def actions(self, files: Iterable[Action]) -> list[Action]:
-        """What to commit: the table's new state, marks of identity columns moved, and the files."""
-        state = list(self._state.actions)
-        if self._marks:
-            moved = identity.with_marks(self._state.metadata, self._marks)
-            state = [*(each for each in state if not isinstance(each, Metadata)), moved]
-        return [*state, *files]
+    def has_changes(self, transaction: Transaction, files: Sequence[Action]) -> bool:
+        """Whether there is anything to commit: files, or that the table becomes something else."""
+        return bool(files) or transaction.before != self.configuration
+
+    def changes_metadata(self, transaction: Transaction) -> bool:
+        """Whether the commit replaces the table's metadata."""
+        return transaction.before is None or transaction.before.metadata != self.configuration.metadata
 
     def commit(self, transaction: Transaction, files: Iterable[Action], said: CommitDescription) -> int:
         """Commits the files; see `Transaction.commit`. Where rows are tracked, it says that those kept their ids."""
         kept = {PRESERVED_TAG: "true"} if self._rewritten and self.identities().names else {}
         try:
-            version = transaction.commit(
-                self.actions(files), replace(said, tags={**said.tags, **kept}), uses_level=bool(self._others)
-            )
+            said = replace(said, tags={**said.tags, **kept})
+            version = transaction.commit(files, said, configuration=self.configuration, uses_level=bool(self._others))
         except UnavailableError:
             self._kept = True
             raise

@@ -18,7 +18,6 @@ from pyroaring import BitMap64
 
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.locations import Locations, locate
-from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.footers import at_once, footers
@@ -36,9 +35,7 @@ LEVEL: Final = 4
 def marks_rows(snapshot: Snapshot) -> bool:
     """Whether rows of a table are deleted by marking them; below the level that brings it, files are rewritten."""
     return (
-        snapshot.protocol.supports("deletionVectors")
-        and properties.flag(snapshot.configuration, "delta.enableDeletionVectors")
-        and snapshot.gate(LEVEL)
+        snapshot.protocol.supports("deletionVectors") and snapshot.properties.deletion_vectors and snapshot.gate(LEVEL)
     )
 
 

@@ -16,13 +16,15 @@ from collections.abc import Callable, Iterator
 
 from halocline.errors import SchemaError
 from halocline.formats.delta.configuration import alter, column_mapping, properties, type_widening
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
 from halocline.schema.types import DataType, Field, Path, Struct, decimal_of, is_void
 from halocline.schema.visitor import nullable, paired, with_parts, with_type
 
 
-def grown(state: TableState, rows: Struct, *, version: int, auto_upgrade: bool, table: str) -> TableState:
+def grown(
+    state: TableConfiguration, rows: Struct, *, version: int, auto_upgrade: bool, table: str
+) -> TableConfiguration:
     """The state with a schema that takes the rows.
 
     Args:
@@ -44,7 +46,7 @@ def grown(state: TableState, rows: Struct, *, version: int, auto_upgrade: bool, 
     return state if after == before else changed(state, after, auto_upgrade=auto_upgrade, table=table)
 
 
-def changed(state: TableState, schema: Struct, *, auto_upgrade: bool, table: str) -> TableState:
+def changed(state: TableConfiguration, schema: Struct, *, auto_upgrade: bool, table: str) -> TableConfiguration:
     """The state with this schema; new columns get ids where the table maps columns.
 
     Raises:
@@ -108,7 +110,7 @@ def _same_kind(known: DataType, rows: DataType) -> bool:
     return any(kind(known) and kind(rows) for kind in kinds)
 
 
-def _widened(state: TableState, path: Path, type: DataType, version: int) -> TableState:
+def _widened(state: TableConfiguration, path: Path, type: DataType, version: int) -> TableConfiguration:
     try:
         return alter.change_type(state, path, type, version=version)
     except SchemaError:  # a rule speaks of the column: it keeps its type, and values are cast to it

@@ -62,7 +62,7 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
         """See `Table.terms`."""
         header = self.header
         protocol = header.protocol_or_legacy() if self.opened.settings.allow_missing_protocol else header.protocol
-        return Terms.of(protocol, header.table_metadata)
+        return Terms.of(protocol, header.facts)
 
     def snapshot(
         self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None

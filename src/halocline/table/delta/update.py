@@ -7,7 +7,6 @@ from typing import Any
 
 from halocline.errors import InputError
 from halocline.spark.session.analysis import Expression
-from halocline.table.delta.admission import state_of
 from halocline.table.delta.clauses import Clause, ClauseKind
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import change_rows
@@ -46,7 +45,7 @@ def update_rows(table: Opened, set: Mapping[str, Any], where: Expression | None 
     clause = Clause(ClauseKind.UPDATE, where, values)
     work.check(clause)
     candidates = work.transaction.files(where if isinstance(where, str) else None)
-    with RowFiles(table.store, state_of(work.snapshot)) as files:
+    with RowFiles(table.store, work.snapshot.configuration) as files:
         hits = work.hits(candidates, where)
-        changed = change_rows(work.spark, work.snapshot, state_of(work.snapshot), hits, [clause], files)
+        changed = change_rows(work.spark, work.snapshot, work.snapshot.configuration, hits, [clause], files)
         return work.commit(files, changed, "UPDATE", where)

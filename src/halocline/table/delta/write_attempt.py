@@ -21,13 +21,13 @@ from halocline.formats.delta.actions.action import Action
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter, clustering
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
+from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.visitor import nullable
 from halocline.spark.types import input_schema
 from halocline.table.delta import schema_merge
-from halocline.table.delta.admission import approved, state_of
 from halocline.table.delta.new_table import check_reserved, spelt
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import SchemaMode
@@ -49,9 +49,9 @@ def target_state(
     snapshot: Snapshot,
     schema_mode: SchemaMode | None,
     partition_by: Sequence[str] | None = None,
-) -> TableState:
+) -> TableConfiguration:
     """What the table is going to be, once everybody who must be asked has agreed."""
-    state = state_of(snapshot)
+    state = snapshot.configuration
     rows = input_schema.columns_of(df)
     upgrade = table.settings.auto_upgrade
     if schema_mode == "merge":
@@ -64,7 +64,7 @@ def target_state(
         clustering.check_clustering_kept(state.schema, snapshot.domains.get(clustering.DOMAIN), table.url)
     if schema_mode is not None:
         check_reserved(state.schema, state.metadata.configuration)
-    approved(table, snapshot, state, asked=None if upgrade else frozenset())
+    approve_change(snapshot.configuration, state, table.approve, asked=None if upgrade else frozenset())
     return state
 
 
@@ -95,7 +95,7 @@ def committed(files: RowFiles, transaction: Transaction, actions: Sequence[Actio
     try:
         return files.commit(transaction, actions, said)
     except ConflictError as error:
-        if error.condition in _TO_REPEAT and (files.changes_metadata or said.txn is not None):
+        if error.condition in _TO_REPEAT and (files.changes_metadata(transaction) or said.txn is not None):
             raise _Again(error) from error
         raise
 
@@ -124,7 +124,7 @@ def is_done(transaction: Transaction, said: CommitDescription) -> bool:
     return seen is not None and seen >= said.txn[1]
 
 
-def parameters_of(mode: str, state: TableState, schema_mode: SchemaMode | None) -> dict[str, Any]:
+def parameters_of(mode: str, state: TableConfiguration, schema_mode: SchemaMode | None) -> dict[str, Any]:
     """What the history says of a write."""
     growth = {"merge": {"canMergeSchema": True}, "overwrite": {"canOverwriteSchema": True}}
     partitions = list(state.metadata.partition_columns)

@@ -20,7 +20,7 @@ from halocline.errors import (
 )
 from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction, encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.header import LegacyProtocolWarning, read_header
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
@@ -58,7 +58,7 @@ def keeper():
 
 def created(configuration=None, columns=("id", "amount"), files=0, **settings) -> DeltaLakeTable:
     store = MemoryStore()
-    Transaction.create(store).commit(new_table(schema(*columns), (), configuration).actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=new_table(schema(*columns), (), configuration))
     for number in range(files):
         stats = json.dumps({"numRecords": 10})
         Transaction(Snapshot.load(store)).commit([Add(f"{number}", {}, 9, 1, True, stats=stats)], "WRITE")
@@ -222,7 +222,7 @@ def test_row_tracking_is_enabled_only_once_every_file_has_ids(keeper):
     snapshot = Snapshot.load(table.store)
     assert sorted(snapshot.files()["base_row_id"].to_pylist()) == [0, 10, 20]
     assert snapshot.domains["delta.rowTracking"].configuration == '{"rowIdHighWaterMark":29}'
-    names = [key for key in snapshot.configuration if "materialized" in key]
+    names = [key for key in snapshot.properties if "materialized" in key]
     assert len(names) == 2
     operations = [
         json.loads(table.store.get(DELTA.commit_path(version)).splitlines()[0])["commitInfo"]["operation"]

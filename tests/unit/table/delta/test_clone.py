@@ -9,7 +9,7 @@ from halocline.errors import AlreadyExistsError, InputError
 from halocline.formats.delta.actions.action import Add, DeletionVector, DomainMetadata
 from halocline.formats.delta.actions.deletion_vectors import read_positions, write_file
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -24,7 +24,7 @@ class Lake:
         self.store = open_store(str(folder))
         schema = columns.schema(field("id", "long"))
         state = new_table(schema, (), configuration, name="orders", named=named)
-        Transaction.create(self.store).commit(state.actions, "CREATE TABLE")
+        Transaction.create(self.store).commit((), "CREATE TABLE", configuration=state)
 
     def add(self, name, values, deleted=()):
         pq.write_table(pa.table({"id": values}), self.folder / name)
@@ -52,7 +52,7 @@ def test_clone_has_the_rows_of_a_version_and_a_life_of_its_own(tmp_path):
     assert (found.version, found.metadata.name) == (0, None)
     assert found.metadata.id != original.metadata.id
     assert found.protocol == original.protocol
-    assert found.configuration == {"owner": "you", "delta.constraints.positive": "id > 0"}
+    assert found.properties == {"owner": "you", "delta.constraints.positive": "id > 0"}
     info = found.commit_info.values
     assert (info["operation"], info["operationParameters"]["sourceVersion"]) == ("CLONE", 1)
     assert info["operationMetrics"]["sourceNumOfFiles"] == "1"
@@ -84,7 +84,7 @@ def test_row_ids_begin_anew_and_clustering_is_taken_over(tmp_path):
     clone = shallow_clone(Opened(source.store), tmp_path / "clone").snapshot()
     assert sorted(clone.files()["base_row_id"].to_pylist()) == [0, 2]
     assert clone.domains.keys() == {"delta.clustering", "delta.rowTracking"}
-    assert clone.configuration[column] != Snapshot.load(source.store).configuration.get(column)
+    assert clone.properties[column] != Snapshot.load(source.store).properties.get(column)
 
 
 def test_place_that_is_taken_and_new_constraints_are_refused(tmp_path):

@@ -7,7 +7,7 @@ from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.alter import add_columns, set_properties
-from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Field, Primitive, Struct
@@ -23,14 +23,14 @@ class Lake:
     def __init__(self, configuration=None, named=()):
         self.store = MemoryStore()
         schema = Struct([Field("id", Primitive("long"))])
-        self.commit(new_table(schema, (), configuration, named=named).actions, "CREATE TABLE", create=True)
+        new = new_table(schema, (), configuration, named=named)
+        Transaction.create(self.store).commit((), "CREATE TABLE", configuration=new)
 
     def snapshot(self, version=None):
         return Snapshot.load(self.store, version=version)
 
-    def commit(self, actions, operation="WRITE", *, create=False):
-        transaction = Transaction.create(self.store) if create else Transaction(self.snapshot())
-        return transaction.commit(actions, operation)
+    def commit(self, actions, operation="WRITE"):
+        return Transaction(self.snapshot()).commit(actions, operation)
 
     def add(self, *names):
         for name in names:
@@ -44,7 +44,7 @@ class Lake:
 
     def evolve(self, change, operation="ALTER TABLE"):
         before = self.snapshot()
-        return self.commit(change(TableState(before.metadata, before.protocol)).actions, operation)
+        return Transaction(before).commit((), operation, configuration=change(before.configuration))
 
     def paths(self, version=None):
         return sorted(self.snapshot(version).files()["path"].to_pylist())
@@ -64,7 +64,7 @@ def test_restoring_brings_back_files_columns_and_properties():
     snapshot = lake.snapshot()
     assert lake.paths() == ["a.parquet", "b.parquet"]
     assert snapshot.schema.names == ("id",)
-    assert snapshot.configuration["owner"] == "me"
+    assert snapshot.properties["owner"] == "me"
     assert (restored.version, restored.restored_files, restored.removed_files, restored.files) == (6, 1, 1, 2)
     info = snapshot.commit_info.values
     assert info["operation"] == "RESTORE"

@@ -8,7 +8,7 @@ from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.delta.commit.transaction import Transaction, system_clock
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
@@ -24,7 +24,7 @@ class Lake:
         self.store = open_store(str(folder))
         schema = columns.schema(field("id", "long"), field("_p", "string"))
         state = new_table(schema, ("_p",), {"delta.enableDeletionVectors": "true"})
-        Transaction.create(self.store).commit(state.actions, "CREATE TABLE")
+        Transaction.create(self.store).commit((), "CREATE TABLE", configuration=state)
 
     def put(self, path, *, days=30, content=b"0123456789"):
         self.store.put(path, content)

@@ -27,18 +27,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from halocline.compat.features import feature
+from halocline.compat.terms import Terms
 from halocline.errors import ConflictError
 from halocline.formats.delta.actions import operations
-from halocline.formats.delta.actions.action import Action, Add, Commit, Metadata, Remove
+from halocline.formats.delta.actions.action import Action, Add, Commit, Remove
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.commit import metadata_rebase
 from halocline.formats.delta.commit.intent import Intent, Isolation, Reads
 from halocline.formats.delta.configuration import in_commit_timestamps, row_tracking, type_widening
 from halocline.formats.delta.configuration.commit_rules import check_no_duplicates
+from halocline.formats.delta.configuration.metadata_rules import terms_of
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 
 if TYPE_CHECKING:
-    from halocline.compat.protocol import Protocol
+    pass
 
 PROTECTED_BEFORE: Final = "delta.requireCheckpointProtectionBeforeVersion"
 
@@ -81,9 +84,8 @@ class Ground:
     Attributes:
         table: The table's name for messages.
         locations: How the table's log spells paths.
-        read_protocol: The protocol of the version that was read.
-        read_metadata: The metadata of the version that was read.
-        admit: Raises if this release may not write a table of that protocol and metadata.
+        read: What the table was at the version that was read.
+        check_access: Raises if this release may not write a table with these terms.
         first_match: The first of some files that may hold rows matching a predicate, by partition values.
         revalidate: For a commit that drops a feature: raises if that cannot be done after a version.
         yields_to_upgrades: Whether a winner that adds a feature marked so makes this commit give way.
@@ -91,9 +93,8 @@ class Ground:
 
     table: str
     locations: Locations
-    read_protocol: Protocol
-    read_metadata: Metadata
-    admit: Callable[[Protocol, Metadata], None]
+    read: TableConfiguration
+    check_access: Callable[[Terms], None]
     first_match: Callable[[str, Sequence[Add]], Add | None]
     revalidate: Callable[[int], None] | None = None
     yields_to_upgrades: bool = False
@@ -140,21 +141,22 @@ def _decoded(actions: Iterable[Add | Remove], ground: Ground) -> dict[str, Add |
 def _after_protocol(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
     action = winner.commit.protocol
     if action is not None:
-        theirs = protocol_of(action)
-        ground.admit(theirs, winner.commit.metadata or intent.metadata)
-        sides = {"table": str(theirs), "you started from": str(ground.read_protocol)}
+        theirs, metadata = protocol_of(action), winner.commit.metadata or intent.metadata
+        ground.check_access(terms_of(theirs, metadata))
+        sides = {"table": str(theirs), "you started from": str(ground.read.protocol)}
         if intent.protocol_action is not None:
             raise _conflict("CONCURRENT_PROTOCOL_CHANGE", "both change the protocol", intent, winner, ground, sides)
-        if dropped := ground.read_protocol.features - theirs.features:
+        if dropped := ground.read.protocol.features - theirs.features:
             what = f"it dropped {', '.join(sorted(dropped))}"
             raise _conflict("CONCURRENT_PROTOCOL_CHANGE", what, intent, winner, ground, sides)
-        added = theirs.features - ground.read_protocol.features
+        added = theirs.features - ground.read.protocol.features
         loud = sorted(name for name in added if feature("delta", name).fails_others)
         if ground.yields_to_upgrades and loud:
             what = f"it added {', '.join(loud)}"
             raise _conflict("CONCURRENT_PROTOCOL_CHANGE", what, intent, winner, ground, sides)
-        intent = replace(intent, protocol=theirs)
-    if intent.protocol_action is not None and ground.read_protocol.features - intent.protocol.features:
+        # Their metadata is looked at next; until then ours goes with their protocol, which may only have grown.
+        intent = replace(intent, configuration=replace(intent.configuration, protocol=theirs))
+    if intent.protocol_action is not None and ground.read.protocol.features - intent.protocol.features:
         if ground.revalidate is not None:
             ground.revalidate(winner.version)
         intent = _with_protection_moved(intent, winner.version)
@@ -186,7 +188,7 @@ def _after_metadata(intent: Intent, winner: WinningCommit, ground: Ground) -> In
     if metadata_rebase.enables_row_tracking(intent.metadata, theirs):
         tags = {**(intent.info.get("tags") or {}), row_tracking.PRESERVED_TAG: "false"}
         intent = intent.with_info(tags=tags)
-    return replace(intent, metadata=after)
+    return replace(intent, configuration=intent.configuration.with_metadata(after))
 
 
 # ---------------------------------------------------------------------- 3, 4: domains and applications
@@ -248,7 +250,7 @@ def _candidates(intent: Intent, winner: WinningCommit) -> list[Add]:
 def _first_unread(intent: Intent, candidates: list[Add], ground: Ground) -> Add | None:
     if not candidates:
         return None
-    if intent.reads.whole_table or not ground.read_metadata.partition_columns:
+    if intent.reads.whole_table or not ground.read.metadata.partition_columns:
         return candidates[0]
     for predicate in intent.reads.predicates:
         found = ground.first_match(predicate, candidates)
@@ -296,7 +298,7 @@ def _after_timestamp(intent: Intent, winner: WinningCommit, ground: Ground) -> I
     if metadata is None:
         return intent
     # The winner cannot have changed metadata if we do, so the table's properties before us are those we read.
-    before = ground.read_metadata.configuration
+    before = ground.read.metadata.configuration
     return intent.with_metadata(in_commit_timestamps.with_enablement(metadata, before, winner.version + 1, timestamp))
 
 

@@ -29,10 +29,12 @@ from halocline.formats.delta.actions.action import (
     Remove,
     encode_commit,
 )
-from halocline.formats.delta.configuration import properties, row_tracking
+from halocline.formats.delta.configuration import row_tracking
 
 if TYPE_CHECKING:
     from halocline.compat.protocol import Protocol
+    from halocline.formats.delta.configuration.properties import TableProperties
+    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 
 
 class Isolation(StrEnum):
@@ -75,8 +77,7 @@ class Intent:
         operation: The word for what is done.
         actions: The actions without the provenance, ids and versions assigned.
         info: The provenance.
-        protocol: The table's protocol after the commit.
-        metadata: The table's metadata after the commit.
+        configuration: What the table is after the commit.
         reads: What the commit depends on.
         isolation: How strictly it is kept apart.
         row_id_mark: The high-water mark that fresh row ids were assigned above.
@@ -86,11 +87,20 @@ class Intent:
     operation: str
     actions: tuple[Action, ...]
     info: Mapping[str, Any]
-    protocol: Protocol
-    metadata: Metadata
+    configuration: TableConfiguration
     reads: Reads = field(default_factory=Reads)
     isolation: Isolation = Isolation.SERIALIZABLE
     row_id_mark: int = row_tracking.NO_MARK
+
+    @property
+    def protocol(self) -> Protocol:
+        """The table's protocol after the commit."""
+        return self.configuration.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """The table's metadata after the commit."""
+        return self.configuration.metadata
 
     @cached_property
     def is_blind_append(self) -> bool:
@@ -114,7 +124,7 @@ class Intent:
     def with_metadata(self, metadata: Metadata) -> Intent:
         """The same intent on, or setting, other metadata."""
         actions = tuple(metadata if isinstance(each, Metadata) else each for each in self.actions)
-        return replace(self, metadata=metadata, actions=actions)
+        return replace(self, configuration=self.configuration.with_metadata(metadata), actions=actions)
 
     def with_info(self, **values: Any) -> Intent:
         """The same intent with other provenance."""
@@ -132,16 +142,17 @@ def is_blind_append(actions: Iterable[Action], reads: Reads) -> bool:
     return not reads.depends_on_files and not any(isinstance(each, Remove | Cdc) for each in actions)
 
 
-def isolation_for(actions: Iterable[Action], operation: str, configuration: Mapping[str, str]) -> Isolation:
+def isolation_for(actions: Iterable[Action], operation: str, properties: TableProperties) -> Isolation:
     """How strictly a commit must be kept apart.
 
     Example:
-        >>> isolation_for([Add("f", {}, 1, 1, True)], "WRITE", {}).value
+        >>> from halocline.formats.delta.configuration.properties import TableProperties
+        >>> isolation_for([Add("f", {}, 1, 1, True)], "WRITE", TableProperties({})).value
         'Serializable'
-        >>> isolation_for([Add("f", {}, 1, 1, False)], "OPTIMIZE", {}).value
+        >>> isolation_for([Add("f", {}, 1, 1, False)], "OPTIMIZE", TableProperties({})).value
         'SnapshotIsolation'
     """
-    chosen = Isolation(properties.choice(configuration, "delta.isolationLevel"))
+    chosen = Isolation(properties.isolation_level)
     for each in actions:
         if isinstance(each, Add | Remove | Cdc):
             if each.data_change:

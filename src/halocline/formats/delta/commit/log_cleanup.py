@@ -21,10 +21,8 @@ from typing import Final
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import IncompatibleError, MalformedError, NotFoundError
-from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.actions.protocol import protocol_of
-from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
-from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.checkpoint_read import Checkpoint, sidecar_name
 from halocline.formats.delta.log.checkpoint_write import classic_path
 from halocline.formats.delta.log.commits import Tail
@@ -59,20 +57,18 @@ class Cleaned:
 
 def clean_log(
     store: Store,
-    protocol: Protocol,
-    metadata: Metadata,
+    configuration: TableConfiguration,
     *,
     now_ms: int | None = None,
     retention_ms: int | None = None,
     whole_days: bool = True,
-    supports: Callable[[Protocol, Metadata, str], bool] | None = None,
+    supports: Callable[[Protocol, str], bool] | None = None,
 ) -> Cleaned:
     """Deletes what is past its retention.
 
     Args:
         store: Where the table lies.
-        protocol: The table's protocol now.
-        metadata: The table's metadata now.
+        configuration: What the table is now.
         now_ms: The present; the clock's if not given.
         retention_ms: How long to keep history; the table's own setting if not given.
         whole_days: Whether the cutoff is rounded down to midnight UTC.
@@ -83,9 +79,9 @@ def clean_log(
     """
     present = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     if retention_ms is None:
-        if not properties.flag(metadata.configuration, "delta.enableExpiredLogCleanup"):
+        if not configuration.properties.cleans_log:
             return Cleaned(skipped="delta.enableExpiredLogCleanup is false")
-        retention_ms = properties.duration_ms(metadata.configuration, "delta.logRetentionDuration") or 0
+        retention_ms = configuration.properties.log_retention_ms
     cutoff = present - retention_ms
     if whole_days:
         cutoff -= cutoff % DAY_MS
@@ -98,8 +94,9 @@ def clean_log(
     expired = expired_files(files, boundary.version)
     if not expired:
         return Cleaned(boundary.version)
-    if not _is_allowed(store, files, expired, boundary.version, protocol, metadata, supports):
-        return Cleaned(boundary.version, skipped=f"history before version {_protected(metadata)} is protected")
+    if not _is_allowed(store, files, expired, boundary.version, configuration, supports):
+        protected = configuration.properties.protected_before
+        return Cleaned(boundary.version, skipped=f"history before version {protected} is protected")
     _leave_classic_name(store, boundary, files)
     staged = _staged_before(store, boundary.version)
     gone = [file.path for file in expired] + [meta.path for meta in staged]
@@ -143,21 +140,15 @@ def expired_files(files: Iterable[LogEntry], boundary: int) -> list[LogEntry]:
 # ---------------------------------------------------------------------- protected history
 
 
-def _protected(metadata: Metadata) -> int:
-    return properties.count(metadata.configuration, PROTECTED_BEFORE) or 0
-
-
 def _is_allowed(
     store: Store,
     files: Sequence[LogEntry],
     expired: Sequence[LogEntry],
     boundary: int,
-    protocol: Protocol,
-    metadata: Metadata,
-    supports: Callable[[Protocol, Metadata, str], bool] | None,
+    configuration: TableConfiguration,
+    supports: Callable[[Protocol, str], bool] | None,
 ) -> bool:
-    protected = _protected(metadata)
-    if not protocol.supports(PROTECTION) or boundary >= protected:
+    if not configuration.protocol.supports(PROTECTION) or boundary >= configuration.properties.protected_before:
         return True
     if supports is None:
         return False
@@ -169,14 +160,8 @@ def _is_allowed(
         heads += [Tail(store, [commit]).header() for commit in commits]
     except (MalformedError, NotFoundError):
         return False
-    known = metadata
-    for head in heads:
-        known = head.metadata or known
-        if head.protocol is not None:
-            found = protocol_of(head.protocol)
-            if not (supports(found, known, "read") and supports(found, known, "write")):
-                return False
-    return True
+    protocols = [protocol_of(head.protocol) for head in heads if head.protocol is not None]
+    return all(supports(found, "read") and supports(found, "write") for found in protocols)
 
 
 # ---------------------------------------------------------------------- around checkpoints

@@ -14,11 +14,13 @@ from typing import TypeVar
 
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.terms import Terms
 from halocline.compat.verdict import can
 from halocline.formats.delta.actions.action import CommitInfo, Metadata
 from halocline.formats.delta.actions.protocol import action_of, protocol_of
 from halocline.formats.delta.commit.intent import Intent
 from halocline.formats.delta.commit.log_cleanup import Cleaned, clean_log
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checkpoint_write import WrittenCheckpoint, is_due, write_checkpoint
 from halocline.formats.delta.log.checksum import CommitEffect, Summary
@@ -53,14 +55,14 @@ class Done:
     Attributes:
         version: Its version.
         intent: What was committed.
-        before: The protocol and the metadata of the version that was read; None for a new table.
+        before: What the table was at the version that was read; None for a new table.
         passed: What the commits between that version and this one did.
         release: Who acted.
     """
 
     version: int
     intent: Intent
-    before: tuple[Protocol, Metadata] | None
+    before: TableConfiguration | None
     passed: Sequence[CommitEffect]
     release: Release
 
@@ -84,9 +86,8 @@ def after_commit(store: Store, done: Done, now_ms: int) -> Upkeep:
             problems.append(f"{what}: {error}")
             return None
 
-    configuration = intent.metadata.configuration
     checkpoint = None
-    if tried("reading the checkpoint interval", lambda: is_due(version, configuration)):
+    if tried("reading the checkpoint interval", lambda: is_due(version, intent.configuration.properties)):
         checkpoint = tried("its checkpoint", lambda: _checkpoint(store, version, release, now_ms))
     summed = tried("its checksum", lambda: _write_checksum(store, done, checkpoint))
     cleaned = None
@@ -96,17 +97,17 @@ def after_commit(store: Store, done: Done, now_ms: int) -> Upkeep:
 
 
 def _checkpoint(store: Store, version: int, release: Release, now_ms: int) -> WrittenCheckpoint:
-    def admit(protocol: Protocol, metadata: Metadata) -> None:
-        access.check_access(release, protocol, metadata, access.MAINTENANCE, store.root)
+    def check_access(terms: Terms) -> None:
+        access.check_access(release, terms, access.MAINTENANCE, store.root)
 
-    return write_checkpoint(store, version, now_ms=now_ms, admit=admit)
+    return write_checkpoint(store, version, now_ms=now_ms, check_access=check_access)
 
 
 def _clean(store: Store, intent: Intent, release: Release, now_ms: int) -> Cleaned:
-    def supports(protocol: Protocol, metadata: Metadata, operation: str) -> bool:
+    def supports(protocol: Protocol, operation: str) -> bool:
         return can(release, protocol, operation).ok
 
-    return clean_log(store, intent.protocol, intent.metadata, now_ms=now_ms, supports=supports)
+    return clean_log(store, intent.configuration, now_ms=now_ms, supports=supports)
 
 
 def _write_checksum(store: Store, done: Done, checkpoint: WrittenCheckpoint | None) -> bool:
@@ -130,11 +131,12 @@ def _carried_on(store: Store, done: Done, own: CommitEffect) -> Summary | None:
     """The summary, from the version that was read or, failing that, from the one just before."""
     if done.before is None:
         return checksum.first(own)
-    before = _agreeing(checksum.read_summary(store, done.intent.read_version), *done.before)
+    read = done.before
+    before = _agreeing(checksum.read_summary(store, done.intent.read_version), read.protocol, read.metadata)
     for step in done.passed:
         before = None if before is None else checksum.after(before, step)
     if before is None and done.passed:
-        protocol, metadata = done.before
+        protocol, metadata = read.protocol, read.metadata
         for step in done.passed:
             protocol = protocol if step.protocol is None else protocol_of(step.protocol)
             metadata = step.metadata or metadata

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.terms import Terms
 from halocline.errors import InputError, InternalError, MissingExtraError
 from halocline.formats.delta.actions import domains
 from halocline.formats.delta.actions.action import Action, Add, Metadata, ProtocolAction, Txn, decode_commit
@@ -38,15 +38,14 @@ from halocline.formats.delta.commit.intent import Intent, Reads, is_blind_append
 from halocline.formats.delta.commit.post_commit import Done, Upkeep, after_commit
 from halocline.formats.delta.commit.provenance import CommitDescription, engine_info, provenance
 from halocline.formats.delta.configuration import commit_rules, identity, in_commit_timestamps, row_tracking
-from halocline.formats.delta.configuration.metadata_rules import check_metadata
-from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.configuration.metadata_rules import check_metadata, terms_of
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.checksum import CommitEffect
 from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.pruning import StatsPruner
 from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
-from halocline.formats.delta.stats.predicate import Predicate
 from halocline.formats.log.commit import Winner, land
 from halocline.formats.log.names import DELTA
 from halocline.storage.base import Store
@@ -92,12 +91,12 @@ class Transaction:
         outcome: How the commit ended; None before.
 
     Example:
-        >>> from halocline.formats.delta.configuration.table_state import new_table
+        >>> from halocline.formats.delta.configuration.table_configuration import new_table
         >>> from halocline.schema import Field, Primitive, Struct
         >>> from halocline.storage.memory import MemoryStore
         >>> store = MemoryStore()
-        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
-        >>> Transaction.create(store).commit(state.actions, "CREATE TABLE")
+        >>> new = new_table(Struct([Field("id", Primitive("long"))]))
+        >>> Transaction.create(store).commit([], "CREATE TABLE", configuration=new)
         0
         >>> Transaction(Snapshot.load(store)).commit([Add("a.parquet", {}, 9, 1, True)], "WRITE")
         1
@@ -151,6 +150,11 @@ class Transaction:
         self._reads = Reads()
 
     @property
+    def before(self) -> TableConfiguration | None:
+        """What the table was at the version it started from; None for a new table."""
+        return None if self.snapshot is None else self.snapshot.configuration
+
+    @property
     def read_version(self) -> int:
         """The version it started from, -1 for a new table."""
         return -1 if self.snapshot is None else self.snapshot.version
@@ -199,6 +203,7 @@ class Transaction:
         actions: Iterable[Action],
         said: CommitDescription | str,
         *,
+        configuration: TableConfiguration | None = None,
         uses_level: bool = False,
         dropped_feature: str | None = None,
         revalidate: Callable[[int], None] | None = None,
@@ -206,10 +211,11 @@ class Transaction:
         """Commits the actions as the next version, and returns it.
 
         Args:
-            actions: What to commit: files, metadata, protocol, domains. Provenance is made here.
+            actions: What to commit: files, domains, metadata, protocol. Provenance is made here.
             said: What the commit says about itself; the word for the operation alone if there is nothing else to say.
                 If the table has its application's transaction or a later one already, nothing is committed and the
                 version that was read is returned; `outcome.committed` tells.
+            configuration: What the table becomes; of protocol and metadata, those that change are committed as well.
             uses_level: Whether the actions do what only a level of a fleet allows, as a change of the protocol does.
             dropped_feature: The one feature that this commit takes out of the protocol.
             revalidate: With a dropped feature: raises if it cannot be dropped after a version that came first.
@@ -229,14 +235,15 @@ class Transaction:
                 self.outcome = Outcome(self.read_version, committed=False)
                 return self.read_version
             actions = [*actions, Txn(said.txn[0], said.txn[1], self._clock())]
+        if configuration is not None:
+            actions = [*configuration.actions_since(self.before), *actions]
         actions = tuple(actions)
         intent = self._prepared(actions, said, dropped_feature)
         if self._permit is not None and (uses_level or any(isinstance(each, ProtocolAction) for each in actions)):
             self._permit()
         proposal = _Proposal(intent, self._ground(intent, revalidate), self._txn_id)
         landed = land(self.store, proposal, self.read_version + 1, path=DELTA.commit_path)
-        before = None if self.snapshot is None else (self.snapshot.protocol, self.snapshot.metadata)
-        done = Done(landed.version, landed.proposal.intent, before, landed.proposal.passed, self._release)
+        done = Done(landed.version, landed.proposal.intent, self.before, landed.proposal.passed, self._release)
         self.outcome = Outcome(landed.version, losses=landed.losses)
         upkeep = after_commit(self.store, done, self._clock())
         self.outcome = replace(self.outcome, upkeep=upkeep)
@@ -245,17 +252,18 @@ class Transaction:
     def _prepared(self, actions: tuple[Action, ...], said: CommitDescription, dropped_feature: str | None) -> Intent:
         actions = self._with_protocol(commit_rules.without_repeated_transactions(actions))
         commit_rules.check_no_duplicates(actions, Locations(self.store.root))
-        protocol, metadata = self._checked_state(actions, said.operation, dropped_feature)
+        after = self._checked(actions, said.operation, dropped_feature)
         version, now_ms, mark = self.read_version + 1, self._clock(), self._row_id_mark()
-        actions = row_tracking.assigned(actions, protocol, metadata.configuration, mark, version)
-        timestamp = self._in_commit_timestamp(metadata, now_ms)
+        actions = row_tracking.assigned(actions, after.protocol, after.properties, mark, version)
+        timestamp = self._in_commit_timestamp(after, now_ms)
         if timestamp is not None and any(isinstance(each, Metadata) for each in actions):
-            before = None if self.snapshot is None else self.snapshot.configuration
-            metadata = in_commit_timestamps.with_enablement(metadata, before, version, timestamp)
+            stored = None if self.before is None else self.before.properties
+            metadata = in_commit_timestamps.with_enablement(after.metadata, stored, version, timestamp)
+            after = after.with_metadata(metadata)
             actions = tuple(metadata if isinstance(each, Metadata) else each for each in actions)
-        isolation = isolation_for(actions, said.operation, metadata.configuration)
+        isolation = isolation_for(actions, said.operation, after.properties)
         info = provenance(
-            replace(said, tags={**self._tags_for(metadata), **said.tags}),
+            replace(said, tags={**self._tags_for(after.metadata), **said.tags}),
             timestamp_ms=now_ms,
             read_version=self.read_version,
             isolation=isolation.value,
@@ -264,9 +272,7 @@ class Transaction:
             txn_id=self._txn_id,
             in_commit_timestamp=timestamp,
         )
-        return Intent(
-            self.read_version, said.operation, actions, info, protocol, metadata, self._reads, isolation, mark
-        )
+        return Intent(self.read_version, said.operation, actions, info, after, self._reads, isolation, mark)
 
     def _with_protocol(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
         """A table older than protocols gets one with its next commit."""
@@ -276,30 +282,31 @@ class Transaction:
             return actions
         return (action_of(self.snapshot.protocol), *actions)
 
-    def _checked_state(
-        self, actions: tuple[Action, ...], operation: str, dropped_feature: str | None
-    ) -> tuple[Protocol, Metadata]:
-        """Protocol and metadata after the commit, which the release may write and the table may have."""
+    def _checked(self, actions: tuple[Action, ...], operation: str, dropped_feature: str | None) -> TableConfiguration:
+        """What the table is after the commit, which the release may write and a table may be."""
         new_protocol = next((each for each in actions if isinstance(each, ProtocolAction)), None)
         new_metadata = next((each for each in actions if isinstance(each, Metadata)), None)
-        table = self.store.root
-        before = self.snapshot
+        before = self.before
         if before is None:
             commit_rules.check_first(actions)
         else:
-            access.check_access(self._release, before.protocol, before.metadata, self._asked_for(actions), table)
-            commit_rules.check_appendable(actions, before.protocol, before.metadata, table)
+            self._check_access(before.terms, actions)
+            commit_rules.check_appendable(actions, before, self.store.root)
         protocol = protocol_of(new_protocol) if new_protocol is not None else _given(before).protocol
         metadata = new_metadata if new_metadata is not None else _given(before).metadata
         if new_protocol is not None or new_metadata is not None:
-            access.check_access(self._release, protocol, metadata, self._asked_for(actions), table)
+            self._check_access(terms_of(protocol, metadata), actions)
         if before is not None and new_protocol is not None:
-            access.check_transition(before.protocol, protocol, dropped_feature, table)
+            access.check_transition(before.protocol, protocol, dropped_feature, self.store.root)
         if new_metadata is not None:
             check_metadata(metadata, None if before is None else before.metadata, protocol, operation)
+        after = before if before and not new_protocol and not new_metadata else TableConfiguration(protocol, metadata)
         domains.check(actions, protocol)
         commit_rules.check_actions(actions, protocol, metadata)
-        return protocol, metadata
+        return after
+
+    def _check_access(self, terms: Terms, actions: Iterable[Action]) -> None:
+        access.check_access(self._release, terms, self._asked_for(actions), self.store.root)
 
     def _asked_for(self, actions: Iterable[Action]) -> str:
         """What the snapshot was opened for, if that is finer; rows that come in always take a whole writer."""
@@ -312,38 +319,31 @@ class Transaction:
             return row_tracking.NO_MARK
         return row_tracking.high_water_mark(self.snapshot.domains.get(row_tracking.DOMAIN))
 
-    def _in_commit_timestamp(self, metadata: Metadata, now_ms: int) -> int | None:
-        if not in_commit_timestamps.is_enabled(metadata.configuration):
+    def _in_commit_timestamp(self, after: TableConfiguration, now_ms: int) -> int | None:
+        if not after.properties.in_commit_timestamps:
             return None
         previous = None if self.snapshot is None else self.snapshot.timestamp_ms
         return in_commit_timestamps.next_timestamp(now_ms, previous)
 
     def _tags_for(self, metadata: Metadata) -> dict[str, str]:
-        before = None if self.snapshot is None else self.snapshot.metadata
-        if before is None or before == metadata or not identity.only_marks_moved(before, metadata):
+        before = self.before
+        if before is None or before.metadata == metadata or not identity.only_marks_moved(before.metadata, metadata):
             return {}
         return {identity.ONLY_MARKS_TAG: "true"}
 
     def _ground(self, intent: Intent, revalidate: Callable[[int], None] | None) -> conflicts.Ground:
-        before = self.snapshot
-
-        def admit(protocol: Protocol, metadata: Metadata) -> None:
-            access.check_access(self._release, protocol, metadata, self._asked_for(intent.actions), self.store.root)
-
         return conflicts.Ground(
             table=self.store.root,
             locations=Locations(self.store.root),
-            read_protocol=intent.protocol if before is None else before.protocol,
-            read_metadata=intent.metadata if before is None else before.metadata,
-            admit=admit,
+            read=self.before or intent.configuration,
+            check_access=lambda terms: self._check_access(terms, intent.actions),
             first_match=self._first_match,
             revalidate=revalidate,
         )
 
     def _first_match(self, predicate: str, candidates: Sequence[Add]) -> Add | None:
         """The first file whose partition may hold rows of the predicate, in the schema that was read."""
-        before = _given(self.snapshot)
-        kept = _in_partitions(predicate, candidates, before.columns, before.metadata, self._timezone)
+        kept = _in_partitions(predicate, candidates, _given(self.before), self._timezone)
         if kept is None:
             return candidates[0]
         return next((add for add, keep in zip(candidates, kept.to_pylist(), strict=True) if keep), None)
@@ -374,21 +374,21 @@ class _Proposal:
         return replace(self, intent=intent, passed=(*self.passed, CommitEffect.of(commit.actions, commit.commit_info)))
 
 
-def _given(snapshot: Snapshot | None) -> Snapshot:
-    if snapshot is None:
+def _given(before: TableConfiguration | None) -> TableConfiguration:
+    if before is None:
         raise InternalError("a new table has nothing to read")
-    return snapshot
+    return before
 
 
 def _in_partitions(
-    predicate: str, adds: Sequence[Add], columns: Schema, metadata: Metadata, timezone: str | None
+    predicate: str, adds: Sequence[Add], configuration: TableConfiguration, timezone: str | None
 ) -> pa.Array | None:
     """Which files lie in a partition that may hold rows of a predicate; None for all of them.
 
     Statistics are held back on purpose: only what partition columns decide counts.
     """
     try:
-        pruner = StatsPruner(Predicate.parse(predicate, columns), columns, metadata, timezone=timezone)
+        pruner = StatsPruner(predicate, configuration, timezone=timezone)
     except MissingExtraError:
         return None
     return pruner.keep(

@@ -1,7 +1,7 @@
 """Changes to what a table is: properties, constraints, columns. Pure functions from one state to the next.
 
-Every function takes a `TableState` and gives the next one; its `actions` are what to commit. Nothing is read and
-nothing is written, so whether existing rows fit a new constraint is for the caller to find out before.
+Every function takes a `TableConfiguration` and gives the next one. Nothing is read and nothing is written, so whether
+existing rows fit a new constraint is for the caller to find out before.
 
 Setting a property that switches a feature on adds the feature to the protocol, and requests such as
 `delta.feature.x=supported` are used up. Nothing else ever raises a protocol.
@@ -21,7 +21,11 @@ from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, m
 from halocline.formats.delta.configuration.constraints import check_key, checks, invariant_of
 from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.properties import CONSTRAINT_PREFIX, KNOWN
-from halocline.formats.delta.configuration.table_state import TableState, check_property, unusable_property
+from halocline.formats.delta.configuration.table_configuration import (
+    TableConfiguration,
+    check_property,
+    unusable_property,
+)
 from halocline.schema import DataType, Field, Path, Struct
 from halocline.schema.visitor import map_fields, walk
 
@@ -30,14 +34,16 @@ _WORD: Final = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_]*")
 _KEPT_BY_WRITERS: Final = "it is kept by writers and never set by hand"
 
 
-def set_properties(state: TableState, values: Mapping[str, str], *, named: Iterable[str] = ()) -> TableState:
+def set_properties(
+    state: TableConfiguration, values: Mapping[str, str], *, named: Iterable[str] = ()
+) -> TableConfiguration:
     """The state with properties set, requests about the protocol included.
 
     Raises:
         InputError: A key or a value cannot be used, or features contradict each other.
 
     Example:
-        >>> from halocline.formats.delta.configuration.table_state import new_table
+        >>> from halocline.formats.delta.configuration.table_configuration import new_table
         >>> from halocline.schema import Primitive
         >>> state = new_table(Struct([Field("id", Primitive("long"))]))
         >>> print(set_properties(state, {"delta.enableChangeDataFeed": "true"}).reasons[-1])
@@ -56,7 +62,7 @@ def set_properties(state: TableState, values: Mapping[str, str], *, named: Itera
     return state.evolved(schema=schema, configuration=asked, named=named)
 
 
-def unset_properties(state: TableState, keys: Iterable[str], *, if_exists: bool = False) -> TableState:
+def unset_properties(state: TableConfiguration, keys: Iterable[str], *, if_exists: bool = False) -> TableConfiguration:
     """The state without some properties. Features stay in the protocol; dropping one is a move of its own.
 
     Raises:
@@ -76,7 +82,7 @@ def unset_properties(state: TableState, keys: Iterable[str], *, if_exists: bool 
     return state.evolved(configuration=left)
 
 
-def add_constraint(state: TableState, name: str, expression: str) -> TableState:
+def add_constraint(state: TableConfiguration, name: str, expression: str) -> TableConfiguration:
     """The state with a CHECK constraint. The caller has made sure that every row fits it.
 
     Raises:
@@ -94,7 +100,7 @@ def add_constraint(state: TableState, name: str, expression: str) -> TableState:
     return state.evolved(configuration={**state.metadata.configuration, CONSTRAINT_PREFIX + name.lower(): expression})
 
 
-def drop_constraint(state: TableState, name: str, *, if_exists: bool = False) -> TableState:
+def drop_constraint(state: TableConfiguration, name: str, *, if_exists: bool = False) -> TableConfiguration:
     """The state without a CHECK constraint; the feature stays in the protocol.
 
     Raises:
@@ -110,7 +116,7 @@ def drop_constraint(state: TableState, name: str, *, if_exists: bool = False) ->
     return state.evolved(configuration=left)
 
 
-def add_columns(state: TableState, columns: Sequence[Field], parent: Path = ()) -> TableState:
+def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Path = ()) -> TableConfiguration:
     """The state with nullable columns added at the end, of the table or of a struct.
 
     Raises:
@@ -132,7 +138,7 @@ def add_columns(state: TableState, columns: Sequence[Field], parent: Path = ()) 
     return state.evolved(schema=_with_added(state.metadata.schema, added, parent), configuration=configuration)
 
 
-def rename_column(state: TableState, path: Sequence[str], name: str) -> TableState:
+def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> TableConfiguration:
     """The state with a column under another name; its data stays where it is.
 
     Raises:
@@ -153,7 +159,7 @@ def rename_column(state: TableState, path: Sequence[str], name: str) -> TableSta
     )
 
 
-def drop_columns(state: TableState, paths: Iterable[Sequence[str]]) -> TableState:
+def drop_columns(state: TableConfiguration, paths: Iterable[Sequence[str]]) -> TableConfiguration:
     """The state without some columns; their data stays in the files, unread.
 
     Raises:
@@ -177,7 +183,9 @@ def drop_columns(state: TableState, paths: Iterable[Sequence[str]]) -> TableStat
     return state.evolved(schema=schema)
 
 
-def change_type(state: TableState, path: Sequence[str], type: DataType, *, version: int | None = None) -> TableState:
+def change_type(
+    state: TableConfiguration, path: Sequence[str], type: DataType, *, version: int | None = None
+) -> TableConfiguration:
     """The state with a column of a wider type, the change noted for readers.
 
     Args:
@@ -206,7 +214,7 @@ def change_type(state: TableState, path: Sequence[str], type: DataType, *, versi
     return state.evolved(schema=map_fields(state.metadata.schema, changed))
 
 
-def allow_nulls(state: TableState, path: Sequence[str]) -> TableState:
+def allow_nulls(state: TableConfiguration, path: Sequence[str]) -> TableConfiguration:
     """The state with NOT NULL taken from a column."""
     here, _ = state.metadata.schema.find(path)
 
@@ -216,7 +224,9 @@ def allow_nulls(state: TableState, path: Sequence[str]) -> TableState:
     return state.evolved(schema=map_fields(state.metadata.schema, loosened))
 
 
-def replace_schema(state: TableState, schema: Struct, partition_columns: Sequence[str] | None = None) -> TableState:
+def replace_schema(
+    state: TableConfiguration, schema: Struct, partition_columns: Sequence[str] | None = None
+) -> TableConfiguration:
     """The state with another schema altogether, for overwriting a table; under column mapping new columns get ids.
 
     Raises:
@@ -231,11 +241,11 @@ def replace_schema(state: TableState, schema: Struct, partition_columns: Sequenc
     )
 
 
-def _mode(state: TableState) -> str:
+def _mode(state: TableConfiguration) -> str:
     return mode_of(state.metadata.configuration)
 
 
-def _check_mapped(state: TableState, word: str) -> None:
+def _check_mapped(state: TableConfiguration, word: str) -> None:
     if _mode(state) == "none":
         raise SchemaError(
             f"columns can only be {word} under column mapping",
@@ -256,7 +266,7 @@ def _with_added(schema: Struct, added: Sequence[Field], parent: Path) -> Struct:
     return map_fields(schema, lambda path, field: field if path != here else replace(field, type=grown))
 
 
-def _check_unreferenced(state: TableState, path: Path, word: str) -> None:
+def _check_unreferenced(state: TableConfiguration, path: Path, word: str) -> None:
     """Refuses if a rule of the table speaks of the column: it would change its meaning or break."""
     expressions = {
         f"constraint {name}": expression for name, expression in checks(state.metadata.configuration).items()

@@ -27,11 +27,12 @@ from halocline.formats.delta.actions.action import (
     Txn,
 )
 from halocline.formats.delta.actions.locations import Locations
-from halocline.formats.delta.configuration import properties, row_tracking
+from halocline.formats.delta.configuration import row_tracking
 from halocline.formats.delta.configuration.column_mapping import physical_partition_columns
 
 if TYPE_CHECKING:
     from halocline.compat.protocol import Protocol
+    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 
 _WRITABLE = (Add, Remove, Cdc, Txn, DomainMetadata, ProtocolAction, Metadata)
 
@@ -111,19 +112,18 @@ def check_actions(actions: Iterable[Action], protocol: Protocol, metadata: Metad
             _check_vector(each, protocol)
 
 
-def check_appendable(actions: Iterable[Action], protocol: Protocol, metadata: Metadata, table: str) -> None:
+def check_appendable(actions: Iterable[Action], before: TableConfiguration, table: str) -> None:
     """Makes sure that no rows are taken from an append-only table; rearranging them is allowed.
 
     Args:
         actions: What is to be committed.
-        protocol: The protocol before the commit.
-        metadata: The metadata before the commit.
+        before: The table before the commit.
         table: The table's name for the message.
 
     Raises:
         InputError: The table is append-only and a remove changes data.
     """
-    if not (protocol.supports("appendOnly") and properties.flag(metadata.configuration, "delta.appendOnly")):
+    if not (before.protocol.supports("appendOnly") and before.properties.append_only):
         return
     for each in actions:
         if isinstance(each, Remove) and each.data_change:

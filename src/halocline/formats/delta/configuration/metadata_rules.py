@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.compat.agreement import disagreements
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.request import is_request
+from halocline.compat.terms import Terms
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.actions import operations
 from halocline.formats.delta.actions.action import Metadata
@@ -53,6 +54,15 @@ def schema_facts(
 ) -> TableMetadata:
     """What features depend on, of a table with this schema."""
     return TableMetadata(dict(configuration), tuple(partition_columns), schema.column_types, schema.annotations)
+
+
+def terms_of(protocol: Protocol, metadata: Metadata) -> Terms:
+    """What a table with this protocol and metadata asks of those who use it.
+
+    Raises:
+        MalformedError: The schema cannot be read.
+    """
+    return Terms.of(protocol, table_metadata(metadata))
 
 
 def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protocol, operation: str) -> None:

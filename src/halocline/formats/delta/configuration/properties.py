@@ -13,14 +13,16 @@ A stored value that cannot be read is an error, never the default: half of these
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from halocline.errors import InputError, MalformedError
+
+_T = TypeVar("_T")
 
 CONSTRAINT_PREFIX: Final = "delta.constraints."
 OPEN_PREFIXES: Final = (
@@ -214,6 +216,79 @@ def choice(configuration: Mapping[str, str], key: str) -> str:
     """
     text = _stored(configuration, key) or ""
     return next((word for word in KNOWN[key].words if word.lower() == text), "")
+
+
+def _number(configuration: Mapping[str, str], key: str) -> int:
+    """The number of a property that has a default."""
+    return count(configuration, key) or 0
+
+
+def _milliseconds(configuration: Mapping[str, str], key: str) -> int:
+    """The duration of a property that has a default."""
+    return duration_ms(configuration, key) or 0
+
+
+class _Typed(Generic[_T]):
+    """An attribute that reads one property."""
+
+    def __init__(self, read: Callable[[Mapping[str, str], str], _T], name: str) -> None:
+        self._read, self._key = read, f"delta.{name}"
+
+    def __get__(self, instance: TableProperties, owner: type[TableProperties]) -> _T:
+        return self._read(instance, self._key)
+
+
+class TableProperties(Mapping[str, str]):
+    """The stored properties of a table: a mapping of texts, and what the texts mean.
+
+    A stored value that cannot be read is a `MalformedError` when it is asked for.
+
+    Example:
+        >>> stored = TableProperties({"delta.appendOnly": "TRUE"})
+        >>> stored.append_only, stored.checkpoint_interval, stored["delta.appendOnly"]
+        (True, 10, 'TRUE')
+    """
+
+    append_only = _Typed(flag, "appendOnly")
+    cleans_log = _Typed(flag, "enableExpiredLogCleanup")
+    deletion_vectors = _Typed(flag, "enableDeletionVectors")
+    in_commit_timestamps = _Typed(flag, "enableInCommitTimestamps")
+    row_tracking = _Typed(flag, "enableRowTracking")
+    row_tracking_suspended = _Typed(flag, "rowTrackingSuspended")
+    stats_as_json = _Typed(flag, "checkpoint.writeStatsAsJson")
+    stats_as_struct = _Typed(flag, "checkpoint.writeStatsAsStruct")
+    type_widening = _Typed(flag, "enableTypeWidening")
+
+    checkpoint_interval = _Typed(_number, "checkpointInterval")
+    indexed_columns = _Typed(_number, "dataSkippingNumIndexedCols")
+    max_column_id = _Typed(_number, "columnMapping.maxColumnId")
+    protected_before = _Typed(_number, "requireCheckpointProtectionBeforeVersion")
+    string_prefix_length = _Typed(_number, "dataSkippingStringPrefixLength")
+
+    deleted_file_retention_ms = _Typed(_milliseconds, "deletedFileRetentionDuration")
+    log_retention_ms = _Typed(_milliseconds, "logRetentionDuration")
+    transaction_retention_ms = _Typed(duration_ms, "setTransactionRetentionDuration")
+    truncation_retention_ms = _Typed(_milliseconds, "dropFeatureTruncateHistory.retentionDuration")
+
+    checkpoint_policy = _Typed(choice, "checkpointPolicy")
+    isolation_level = _Typed(choice, "isolationLevel")
+
+    def __init__(self, stored: Mapping[str, str]) -> None:
+        self._stored = dict(stored)
+
+    def __getitem__(self, key: str) -> str:
+        return self._stored[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    @property
+    def change_data_feed(self) -> bool:
+        """Whether changes of rows are recorded, under either name that Delta has for it."""
+        return flag(self, "delta.enableChangeDataFeed") or flag(self, "delta.enableChangeDataCapture")
 
 
 def check(key: str, value: str) -> None:

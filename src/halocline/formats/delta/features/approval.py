@@ -19,7 +19,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.request import Request
 from halocline.compat.terms import Terms
 from halocline.errors import InputError
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 
 Approve = Callable[[Terms | None, Terms], str]
 """Asked with the terms before, None for a new table, and the terms after; says who was checked, or raises."""
@@ -54,7 +54,11 @@ class Approval:
 
 
 def approve_change(
-    before: TableState | None, after: TableState, approve: Approve, *, asked: frozenset[str] | None = frozenset()
+    before: TableConfiguration | None,
+    after: TableConfiguration,
+    approve: Approve,
+    *,
+    asked: frozenset[str] | None = frozenset(),
 ) -> Approval:
     """Asks whether a table may become what it is going to be; nobody is asked if it asks nothing more of others.
 

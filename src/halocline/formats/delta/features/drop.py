@@ -20,20 +20,17 @@ missing and says so. If somebody else commits first, the conditions are checked 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from halocline.compat.dropping import check_droppable
 from halocline.compat.features import Feature, find_feature
 from halocline.compat.protocol import Protocol
-from halocline.compat.release import Release
-from halocline.compat.terms import Terms
 from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, system_clock
-from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.features.approval import Approve
 from halocline.formats.delta.features.drop_steps import domain_tombstones, edited, pending_steps, run_steps
 from halocline.formats.delta.features.drop_work import DropWork, Rewriter
@@ -46,11 +43,8 @@ from halocline.formats.delta.features.history_barrier import (
     truncate,
 )
 from halocline.formats.delta.features.usage import history_traces
-from halocline.formats.delta.log.header import read_header
-from halocline.formats.delta.snapshot.inspection import lenient_protocol
 from halocline.formats.delta.snapshot.protocol_history import DROP_FEATURE, read_protocol_history
-from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
-from halocline.storage.base import Store
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 
 METADATA_ONLY = "write.metadata"
 """What the gate is asked for where a drop writes no data files."""
@@ -84,29 +78,25 @@ class Dropped:
 
 
 def drop_feature(
-    store: Store,
+    snapshot: Snapshot,
     name: str,
     *,
     truncate_history: bool = False,
     approve: Approve,
     rewriter: Rewriter | None = None,
-    release: Release | None = None,
     clock: Clock = system_clock,
     engine: str | None = None,
-    legacy_protocol: bool = False,
 ) -> Dropped:
     """Takes a feature out of a table; see the module for how.
 
     Args:
-        store: Where the table lies.
+        snapshot: The newest version of the table.
         name: The feature, in any case.
         truncate_history: Whether to delete old versions that use the feature, rather than to protect them.
         approve: Asked before the protocol changes.
         rewriter: Writes rows again, for the features that need it.
-        release: Who acts; this release of Halocline if not given.
         clock: Tells the present.
         engine: What to call ourselves in the provenance.
-        legacy_protocol: Whether a table without a protocol counts as (1,1).
 
     Raises:
         NotYetError: History must grow older first; the error says until when.
@@ -114,30 +104,27 @@ def drop_feature(
         ConflictError: Somebody else brought it back, or changed the protocol first.
         IncompatibleError: Somebody known would break, or this release may not write the table.
     """
-    work = DropWork(store, find_feature("delta", name), release or own_release(), clock, engine, rewriter)
-    work = replace(work, legacy_protocol=legacy_protocol)
-    if not any(step.name == "rewrite-files" for step in work.steps):
-        work = replace(work, operation=METADATA_ONLY)
-    found = lenient_protocol(read_header(store))
-    if not found.supports(work.record.name):
+    record = find_feature("delta", name)
+    rewrites = record.drop is not None and any(step.name == "rewrite-files" for step in record.drop.steps)
+    work = DropWork(snapshot.reopened("write" if rewrites else METADATA_ONLY), record, clock, engine, rewriter)
+    if not snapshot.protocol.supports(record.name):
         finished = _finished_before(work)
         if finished is not None:
             return finished
-    snapshot = work.snapshot()
     before = snapshot.protocol
-    protocol_without(work.record, before, truncate_history=truncate_history)
-    now = Terms.of(before, table_metadata(snapshot.metadata))
-    checked = approve(now, now.without(work.record.name, protect_history=not truncate_history))
+    protocol_without(record, before, truncate_history=truncate_history)
+    now = snapshot.configuration.terms
+    checked = approve(now, now.without(record.name, protect_history=not truncate_history))
     run_steps(work)
-    if has_barrier(work.record):
+    if has_barrier(record):
         if truncate_history:
             _clear_history(work)
         else:
             raise_barrier(work)
-    version = _commit(work, truncate_history)
-    if has_barrier(work.record) and not truncate_history:
+    version, after = _commit(work, truncate_history)
+    if has_barrier(record) and not truncate_history:
         checkpoint(work, version)
-    return Dropped(work.record.name, version, before, work.snapshot(version).protocol, checked=checked)
+    return Dropped(record.name, version, before, after, checked=checked)
 
 
 def has_barrier(record: Feature) -> bool:
@@ -176,7 +163,7 @@ def _finished_before(work: DropWork) -> Dropped | None:
     if step is None:
         return None
     snapshot = work.snapshot()
-    protected = snapshot.configuration.get(PROTECTED_BEFORE) == str(step.version)
+    protected = snapshot.properties.protected_before == step.version
     if protected and not has_checkpoint_from(work, step.version):
         checkpoint(work, snapshot.version)
     return Dropped(work.record.name, step.version, snapshot.protocol, snapshot.protocol, already=True)
@@ -201,8 +188,8 @@ def _clear_history(work: DropWork) -> None:
             raise not_yet(work, snapshot, clean_from, f"{traces[-1]} still uses it")
 
 
-def _commit(work: DropWork, truncate_history: bool) -> int:
-    """The commit that drops the feature, if nothing of it is left in the newest version."""
+def _commit(work: DropWork, truncate_history: bool) -> tuple[int, Protocol]:
+    """The commit that drops the feature, if nothing of it is left in the newest version, and the protocol it leaves."""
     snapshot = work.snapshot()
     _check_gone(work, snapshot)
     record = work.record
@@ -214,12 +201,13 @@ def _commit(work: DropWork, truncate_history: bool) -> int:
     actions: list[Action] = [action_of(protocol), *domain_tombstones(snapshot, domains)]
     if metadata != snapshot.metadata:
         actions.append(metadata)
-    return work.begin(snapshot).commit(
+    version = work.begin(snapshot).commit(
         actions,
         CommitDescription(DROP_FEATURE, {"featureName": record.name, "truncateHistory": truncate_history}),
         dropped_feature=record.name,
         revalidate=_revalidation(work),
     )
+    return version, protocol
 
 
 def _protecting(metadata: Metadata, version: int) -> Metadata:
@@ -227,7 +215,7 @@ def _protecting(metadata: Metadata, version: int) -> Metadata:
 
 
 def _revalidation(work: DropWork) -> Callable[[int], None]:
-    return lambda version: _check_gone(work, work.snapshot(version))
+    return lambda version: _check_gone(work, work.at(version))
 
 
 def _check_gone(work: DropWork, snapshot: Snapshot) -> None:

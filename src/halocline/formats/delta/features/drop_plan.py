@@ -16,7 +16,7 @@ from halocline.compat.features import find_feature
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
-from halocline.formats.delta.features.history_barrier import retention_ms
+from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.features.support import HISTORY_TRUNCATED, propose
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot.inspection import writers
@@ -130,7 +130,7 @@ def plan_drop(
         rewrites=any(step.name == "rewrite-files" for step in steps),
         barrier=record.drop is not None and record.drop.barrier,
         ways=proposal.ways,
-        retention_ms=retention_ms(header.metadata),
+        retention_ms=TableProperties(header.metadata.configuration).truncation_retention_ms,
         clients=forecast(everyone, proposal.now, *proposal.ways.values(), knowledge=knowledge),
     )
 

@@ -26,13 +26,12 @@ from halocline.formats.delta.actions.domains import SYSTEM_PREFIX
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.metadata_rules import check_metadata, table_metadata
+from halocline.formats.delta.configuration.metadata_rules import check_metadata
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.drop_work import DropWork
 from halocline.formats.delta.features.history_barrier import (
     checkpointed_commit,
     is_truncated_before,
-    protected_before,
     truncate_before,
 )
 from halocline.formats.delta.features.older_types import holds_older_types
@@ -293,11 +292,11 @@ def domain_tombstones(snapshot: Snapshot, names: Iterable[str]) -> list[DomainMe
 
 
 def _is_enabled(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    return any(rule.holds(table_metadata(snapshot.metadata)) for rule in work.record.enabled_by)
+    return any(rule.holds(snapshot.configuration.facts) for rule in work.record.enabled_by)
 
 
 def _refuse(work: DropWork, step: DropStep) -> None:
-    clause = enabling_clause(work.record, table_metadata(work.snapshot().metadata))
+    clause = enabling_clause(work.record, work.snapshot().configuration.facts)
     raise InputError(
         f"feature {work.record.name} is in use, and dropping it would change what the table means",
         condition="FEATURE_NOT_DROPPABLE",
@@ -336,12 +335,12 @@ def _leave_v2_checkpoint(work: DropWork, step: DropStep) -> None:
 
 
 def _has_protected_history(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    version = protected_before(snapshot.metadata)
+    version = snapshot.properties.protected_before
     return version > 0 and not is_truncated_before(work, version)
 
 
 def _truncate_history(work: DropWork, step: DropStep) -> None:
-    truncate_before(work, protected_before(work.snapshot().metadata))
+    truncate_before(work, work.snapshot().properties.protected_before)
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {

@@ -7,17 +7,14 @@ only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from halocline.compat.features import DropStep, Feature
-from halocline.compat.release import Release
 from halocline.formats.delta.actions.action import Add, Metadata
 from halocline.formats.delta.commit.transaction import Clock, Transaction
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.storage.base import Store
 
 
 class Rewriter(Protocol):
@@ -36,43 +33,66 @@ class Rewriter(Protocol):
         """
 
 
-@dataclass(frozen=True)
 class DropWork:
     """A table that a feature is being taken out of.
 
-    Attributes:
-        store: Where the table lies.
+    The log is opened again only after something was written to it, or taken from it. What others commit meanwhile is
+    noticed by the commits.
+
+    Args:
+        snapshot: The newest version, opened for `operation`.
         record: The feature.
-        release: Who acts.
         clock: Tells the present.
         engine: What to call ourselves in the provenance.
         rewriter: Writes rows again; None if no engine is at hand.
-        operation: What the gate is asked for.
-        legacy_protocol: Whether a table without a protocol counts as (1,1).
+
+    Attributes:
+        store: Where the table lies.
+        release: Who acts.
     """
 
-    store: Store
-    record: Feature
-    release: Release
-    clock: Clock
-    engine: str | None = None
-    rewriter: Rewriter | None = None
-    operation: str = "write"
-    legacy_protocol: bool = False
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        record: Feature,
+        clock: Clock,
+        engine: str | None = None,
+        rewriter: Rewriter | None = None,
+    ) -> None:
+        self.store = snapshot.store
+        self.release = snapshot.release
+        self.record = record
+        self.clock = clock
+        self.rewriter = rewriter
+        self._engine = engine
+        self._operation = snapshot.operation
+        self._is_legacy = snapshot.protocol_action is None
+        self._newest: Snapshot | None = snapshot
 
-    def snapshot(self, version: int | None = None) -> Snapshot:
-        """A version of the table, the newest if not given, behind the gate."""
+    def snapshot(self) -> Snapshot:
+        """The newest version, behind the gate."""
+        if self._newest is None:
+            self._newest = self.at(None)
+        return self._newest
+
+    def at(self, version: int | None) -> Snapshot:
+        """A version of the table, the newest if None, opened anew behind the gate."""
         return Snapshot.load(
             self.store,
             version=version,
             release=self.release,
-            operation=self.operation,
-            legacy_protocol=self.legacy_protocol,
+            operation=self._operation,
+            legacy_protocol=self._is_legacy,
         )
 
     def begin(self, snapshot: Snapshot) -> Transaction:
-        """A transaction on a version."""
-        return Transaction(snapshot, clock=self.clock, engine=self.engine)
+        """A transaction on a version, after which there is another newest one."""
+        self.reopen()
+        return Transaction(snapshot, clock=self.clock, engine=self._engine)
+
+    def reopen(self) -> None:
+        """Has the log opened again when it is needed next."""
+        self._newest = None
 
     @property
     def steps(self) -> tuple[DropStep, ...]:

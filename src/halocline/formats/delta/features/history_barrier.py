@@ -14,10 +14,7 @@ from typing import Final
 from halocline.compat.protocol import Protocol
 from halocline.compat.verdict import can
 from halocline.errors import MalformedError, NotYetError
-from halocline.formats.delta.actions.action import Metadata
-from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.commit.log_cleanup import Cleaned, clean_log
-from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.features.drop_work import DropWork
 from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.replay import Replay
@@ -29,21 +26,6 @@ from halocline.formats.log.segment import complete_checkpoints, list_files
 BARRIER_CHECKPOINTS: Final = 3
 RETENTION: Final = "delta.dropFeatureTruncateHistory.retentionDuration"
 EMPTY_COMMIT: Final = "Empty Commit"
-
-
-def retention_ms(metadata: Metadata) -> int:
-    """How old a version must be before its history may be truncated to drop a feature.
-
-    Example:
-        >>> retention_ms(Metadata("1")) // 3_600_000
-        24
-    """
-    return properties.duration_ms(metadata.configuration, RETENTION) or 0
-
-
-def protected_before(metadata: Metadata) -> int:
-    """The version before which history is protected; 0 if it is not."""
-    return properties.count(metadata.configuration, PROTECTED_BEFORE) or 0
 
 
 def checkpointed_commit(work: DropWork) -> int:
@@ -88,15 +70,15 @@ def has_checkpoint_from(work: DropWork, version: int) -> bool:
 def truncate(work: DropWork, snapshot: Snapshot) -> Cleaned:
     """Deletes history that is past the retention for dropping features."""
 
-    def supports(protocol: Protocol, metadata: Metadata, operation: str) -> bool:
+    def supports(protocol: Protocol, operation: str) -> bool:
         return can(work.release, protocol, operation).ok
 
+    work.reopen()
     return clean_log(
         work.store,
-        snapshot.protocol,
-        snapshot.metadata,
+        snapshot.configuration,
         now_ms=work.clock(),
-        retention_ms=retention_ms(snapshot.metadata),
+        retention_ms=snapshot.properties.truncation_retention_ms,
         whole_days=False,
         supports=supports,
     )
@@ -139,8 +121,9 @@ def not_yet(work: DropWork, snapshot: Snapshot, version: int, found: str) -> Not
     usable = [
         times[each.version] for each in complete_checkpoints(files) if each.version >= version and each.version in times
     ]
-    hours = retention_ms(snapshot.metadata) / 3_600_000
-    until = min(usable, default=work.clock()) + retention_ms(snapshot.metadata)
+    retention_ms = snapshot.properties.truncation_retention_ms
+    hours = retention_ms / 3_600_000
+    until = min(usable, default=work.clock()) + retention_ms
     return NotYetError(
         f"feature {work.record.name} is out of the newest version of {work.store.root}, but not out of its history",
         condition="DROP_WAIT_FOR_RETENTION",

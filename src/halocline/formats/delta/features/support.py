@@ -3,8 +3,8 @@
 What the table supports already stays supported, also what its numbers only imply; and a write whose columns need a
 feature is refused unless the user has allowed it.
 
-Pure: the functions turn one `TableState` into the next, and a *proposal* shows what a change would make of the terms of
-a table without changing anything. Whether the change may be made is asked in `approval`.
+Pure: the functions turn one `TableConfiguration` into the next, and a *proposal* shows what a change would make of the
+terms of a table without changing anything. Whether the change may be made is asked in `approval`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from halocline.compat.terms import Terms
 from halocline.errors import InputError
 from halocline.formats.delta.configuration import alter as edits
 from halocline.formats.delta.configuration.metadata_rules import schema_facts
-from halocline.formats.delta.configuration.table_state import TableState
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.header import TableHeader
-from halocline.formats.delta.snapshot.inspection import lenient_protocol
 from halocline.schema import Struct
 
 AFTER: Final = "after"
@@ -32,7 +31,7 @@ HISTORY_KEPT: Final = "history kept"
 HISTORY_TRUNCATED: Final = "history truncated"
 
 
-def with_feature(state: TableState, name: str) -> TableState:
+def with_feature(state: TableConfiguration, name: str) -> TableConfiguration:
     """The state with support for a feature, and what it requires; nothing is switched on.
 
     Raises:
@@ -41,7 +40,7 @@ def with_feature(state: TableState, name: str) -> TableState:
 
     Example:
         >>> from halocline.schema import Field, Primitive, Struct
-        >>> from halocline.formats.delta.configuration.table_state import new_table
+        >>> from halocline.formats.delta.configuration.table_configuration import new_table
         >>> state = new_table(Struct([Field("id", Primitive("long"))]))
         >>> print(with_feature(state, "DOMAINMETADATA").protocol)
         (1,7|W: appendOnly,domainMetadata,invariants)
@@ -49,7 +48,7 @@ def with_feature(state: TableState, name: str) -> TableState:
     return state.evolved(named=[find_feature("delta", name).name])
 
 
-def with_versions(state: TableState, reader: int, writer: int) -> TableState:
+def with_versions(state: TableConfiguration, reader: int, writer: int) -> TableConfiguration:
     """The state with everything that a pair of version numbers stands for; numbers are never lowered.
 
     Raises:
@@ -57,7 +56,7 @@ def with_versions(state: TableState, reader: int, writer: int) -> TableState:
 
     Example:
         >>> from halocline.schema import Field, Primitive, Struct
-        >>> from halocline.formats.delta.configuration.table_state import new_table
+        >>> from halocline.formats.delta.configuration.table_configuration import new_table
         >>> state = new_table(Struct([Field("id", Primitive("long"))]))
         >>> print(with_versions(state, 1, 4).protocol)
         (1,4)
@@ -65,7 +64,7 @@ def with_versions(state: TableState, reader: int, writer: int) -> TableState:
     return edits.set_properties(state, {MIN_READER_VERSION: str(reader), MIN_WRITER_VERSION: str(writer)})
 
 
-def prepared_for(state: TableState, schema: Struct, *, auto_upgrade: bool, table: str) -> TableState:
+def prepared_for(state: TableConfiguration, schema: Struct, *, auto_upgrade: bool, table: str) -> TableConfiguration:
     """The state with the features that columns to be written need, if a write may raise the protocol.
 
     Args:
@@ -132,10 +131,10 @@ def propose(
         InputError: The table cannot gain or lose one of them.
         MalformedError: The table's protocol contradicts itself.
     """
-    metadata = header.table_metadata
+    metadata = header.facts
     if not enable and not drop:
-        return FeatureProposal(header.version, Terms.of(lenient_protocol(header), metadata))
-    protocol = lenient_protocol(header) if header.protocol_action is None else header.protocol
+        return FeatureProposal(header.version, Terms.of(header.lenient_protocol, metadata))
+    protocol = header.lenient_protocol if header.protocol_action is None else header.protocol
     now = Terms.of(protocol, metadata)
     grown, reasons = _enabled(now, metadata, [find_feature("delta", name) for name in enable])
     if not drop:

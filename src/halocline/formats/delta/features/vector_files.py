@@ -10,7 +10,6 @@ from __future__ import annotations
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
-from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 
 
@@ -21,7 +20,7 @@ def untold_vector_files(snapshot: Snapshot, now_ms: int) -> list[str]:
         snapshot: The table.
         now_ms: The present.
     """
-    retention = properties.duration_ms(snapshot.configuration, "delta.deletedFileRetentionDuration") or 0
+    retention = snapshot.properties.deleted_file_retention_ms
     tombstones = snapshot.tombstones().select(["path", "deletionTimestamp", "deletionVector"]).to_pylist()
     told = {row["path"] for row in tombstones if row["deletionVector"] is None}
     found = set()

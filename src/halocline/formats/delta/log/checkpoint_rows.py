@@ -29,8 +29,8 @@ from halocline.formats.delta.actions.action import (
     malformed,
 )
 from halocline.formats.delta.actions.protocol import protocol_of
-from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.column_mapping import mode_of
+from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import checkpoint_schema
 from halocline.formats.delta.log.commits import Key, key_of
@@ -65,17 +65,16 @@ class AddForm:
     @staticmethod
     def of(header: TableHeader) -> AddForm:
         """The form that a table's properties ask for."""
-        metadata = header.metadata
-        configuration = metadata.configuration
-        as_text = properties.flag(configuration, "delta.checkpoint.writeStatsAsJson")
+        metadata, asked = header.metadata, TableProperties(header.metadata.configuration)
+        as_text = asked.stats_as_json
         more: list[tuple[str, Any]] = [("stats", pa.string())] if as_text else []
         stats = partitions = None
-        schema = Schema.of(metadata.schema, mode_of(configuration))
+        schema = Schema.of(metadata.schema, mode_of(asked))
         zoneless = frozenset(column.physical for column in schema.walk() if column.type.name == "timestamp_ntz")
-        if properties.flag(configuration, "delta.checkpoint.writeStatsAsStruct"):
+        if asked.stats_as_struct:
             columns = schema.partition_columns(metadata.partition_columns)
             vectors = header.protocol_action is not None and header.protocol.supports("deletionVectors")
-            stats = typed_columns.stats_type(schema, configuration, metadata.partition_columns, vectors=vectors)
+            stats = typed_columns.stats_type(schema, asked, metadata.partition_columns, vectors=vectors)
             partitions = typed_columns.partition_type(columns)
             more += [("partitionValues_parsed", partitions)] if partitions is not None else []
             more += [("stats_parsed", stats)]
@@ -91,6 +90,7 @@ class CheckpointRows:
 
     Attributes:
         header: The protocol and the metadata.
+        properties: The table's properties.
         form: How files are written.
         tally: The live files counted so far.
         removes_written: How many tombstones there are so far.
@@ -100,6 +100,7 @@ class CheckpointRows:
         self._replay = replay
         self._now_ms = now_ms
         self.header = header_of(replay)
+        self.properties = TableProperties(self.header.metadata.configuration)
         self.form = AddForm.of(self.header)
         self.tally = Tally()
         self.removes_written = 0
@@ -147,7 +148,7 @@ class CheckpointRows:
 
     def removes(self) -> Iterator[Any]:
         """The tombstones that are still needed, as struct arrays."""
-        oldest = self._now_ms - (properties.duration_ms(self._configuration, "delta.deletedFileRetentionDuration") or 0)
+        oldest = self._now_ms - self.properties.deleted_file_retention_ms
         for start in range(0, len(self._removes), BATCH):
             rows = self._removes[start : start + BATCH]
             kept = [each for each in rows if (each.deletion_timestamp or 0) > oldest]
@@ -169,12 +170,8 @@ class CheckpointRows:
                 self.removes_written += len(found["path"])
                 yield _structs(found, checkpoint_schema.REMOVE, "remove", checkpoint.name)
 
-    @property
-    def _configuration(self) -> Mapping[str, str]:
-        return self.header.metadata.configuration
-
     def _is_live(self, txn: Txn) -> bool:
-        retention = properties.duration_ms(self._configuration, "delta.setTransactionRetentionDuration")
+        retention = self.properties.transaction_retention_ms
         return retention is None or (txn.last_updated or 0) > self._now_ms - retention
 
     def _tail(self) -> Iterator[list[Add]]:

@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from halocline.compat.protocol import Protocol
+from halocline.compat.terms import Terms
 from halocline.errors import InternalError
 from halocline.formats.delta.actions.action import Action, CheckpointMetadata, DomainMetadata, Metadata, Sidecar, Txn
-from halocline.formats.delta.actions.protocol import protocol_of
-from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.log import checkpoint_schema
 from halocline.formats.delta.log.checkpoint_rows import CheckpointRows
 from halocline.formats.delta.log.replay import Replay
@@ -69,15 +69,15 @@ class WrittenCheckpoint:
     tally: Tally
 
 
-def is_due(version: int, configuration: Mapping[str, str]) -> bool:
+def is_due(version: int, properties: TableProperties) -> bool:
     """Whether a checkpoint is to be written after the commit of a version.
 
     Example:
-        >>> is_due(10, {}), is_due(11, {}), is_due(0, {}), is_due(3, {"delta.checkpointInterval": "3"})
-        (True, False, False, True)
+        >>> default = TableProperties({})
+        >>> is_due(10, default), is_due(11, default), is_due(0, default)
+        (True, False, False)
     """
-    interval = properties.count(configuration, "delta.checkpointInterval") or 1
-    return version > 0 and version % interval == 0
+    return version > 0 and version % properties.checkpoint_interval == 0
 
 
 def write_checkpoint(
@@ -85,7 +85,7 @@ def write_checkpoint(
     version: int,
     *,
     now_ms: int | None = None,
-    admit: Callable[[Protocol, Metadata], None] | None = None,
+    check_access: Callable[[Terms], None] | None = None,
 ) -> WrittenCheckpoint:
     """Writes the checkpoint of a version and moves the pointer to it.
 
@@ -93,17 +93,17 @@ def write_checkpoint(
         store: Where the table lies.
         version: The version; its commit must exist.
         now_ms: The present, for retention; the clock's if not given.
-        admit: Raises if this release may not write a table of that version's protocol.
+        check_access: Raises if this release may not write a table with that version's terms.
 
     Raises:
         MalformedError: The log up to that version is damaged.
-        IncompatibleError: `admit` refused.
+        IncompatibleError: `check_access` refused.
         UnsupportedError: A column's type cannot be put into a checkpoint.
     """
     present = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     rows = CheckpointRows(Replay.open(store, version), present)
-    if rows.header.protocol_action is not None and admit is not None:
-        admit(protocol_of(rows.header.protocol_action), rows.header.metadata)
+    if rows.header.protocol_action is not None and check_access is not None:
+        check_access(Terms.of(rows.header.protocol, rows.header.facts))
     if is_v2(rows):
         written, more = _write_v2(store, version, rows, present)
     else:
@@ -114,8 +114,7 @@ def write_checkpoint(
 
 def is_v2(rows: CheckpointRows) -> bool:
     """Whether the table asks for V2 checkpoints and supports them."""
-    wanted = properties.choice(rows.header.metadata.configuration, "delta.checkpointPolicy") == "v2"
-    return wanted and rows.header.protocol.supports("v2Checkpoint")
+    return rows.properties.checkpoint_policy == "v2" and rows.header.protocol.supports("v2Checkpoint")
 
 
 def classic_path(version: int) -> str:
@@ -160,8 +159,7 @@ def _write_v2(
     data = file.finish()
     path = f"{DELTA.prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     store.put(path, data)
-    interval = properties.count(rows.header.metadata.configuration, "delta.checkpointInterval") or 1
-    if version % (interval * CLASSIC_EVERY) == 0:
+    if version % (rows.properties.checkpoint_interval * CLASSIC_EVERY) == 0:
         store.put(classic_path(version), data)
     size = len(data) + sum(each.size_in_bytes for each in sidecars)
     written = _written(version, path, len(others) + len(sidecars) + 1, size, rows, others)

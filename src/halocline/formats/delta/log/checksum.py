@@ -19,7 +19,8 @@ import msgspec
 from halocline.errors import AlreadyExistsError, MalformedError, NotFoundError
 from halocline.formats.delta.actions import domains
 from halocline.formats.delta.actions.action import Action, CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
-from halocline.formats.delta.configuration import in_commit_timestamps, properties
+from halocline.formats.delta.configuration import in_commit_timestamps
+from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.log.table_size import Histogram, Movement, Tally
 from halocline.formats.log.names import DELTA
 from halocline.storage.base import Store
@@ -202,7 +203,7 @@ def _with_lists(summary: Summary, step: CommitEffect) -> Summary:
     named = summary.domains
     if named is not None:
         named = domains.after(named, step.domains)
-    if properties.duration_ms(summary.metadata.configuration, "delta.setTransactionRetentionDuration") is not None:
+    if TableProperties(summary.metadata.configuration).transaction_retention_ms is not None:
         txns = None
     info = step.info
     return replace(

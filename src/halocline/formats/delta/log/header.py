@@ -17,6 +17,7 @@ from halocline.compat.agreement import disagreements
 from halocline.compat.findings import Finding, protocol_findings
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
+from halocline.compat.terms import Terms
 from halocline.errors import MalformedError
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction
 from halocline.formats.delta.actions.protocol import protocol_of
@@ -65,13 +66,25 @@ class TableHeader:
         return protocol_of(self.protocol_action)
 
     @cached_property
-    def table_metadata(self) -> TableMetadata:
+    def lenient_protocol(self) -> Protocol:
+        """What the table requires, as far as its protocol can be read; (1,1) where there is none."""
+        if self.protocol_action is None:
+            return Protocol.delta(1, 1)
+        return Protocol.read_leniently(msgspec.to_builtins(self.protocol_action))[0]
+
+    @cached_property
+    def facts(self) -> TableMetadata:
         """The metadata as far as features depend on it.
 
         Raises:
             MalformedError: The schema cannot be read.
         """
         return table_metadata(self.metadata)
+
+    @property
+    def terms(self) -> Terms:
+        """What the table asks of those who use it, as far as its protocol can be read."""
+        return Terms.of(self.lenient_protocol, self.facts)
 
     def protocol_or_legacy(self) -> Protocol:
         """What the table requires, where a table without a protocol counts as (1,1), with a warning."""
@@ -96,9 +109,7 @@ class TableHeader:
         written = protocol_findings(msgspec.to_builtins(self.protocol_action))
         if any(finding.fatal for finding in written):
             return written
-        return tuple(
-            sorted((*written, *disagreements(self.protocol, self.table_metadata)), key=lambda found: not found.fatal)
-        )
+        return tuple(sorted((*written, *disagreements(self.protocol, self.facts)), key=lambda found: not found.fatal))
 
 
 def header_of(replay: Replay) -> TableHeader:

@@ -30,14 +30,13 @@ from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
-from halocline.formats.delta.configuration.column_mapping import mode_of
-from halocline.formats.delta.configuration.metadata_rules import table_metadata
-from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.configuration.metadata_rules import table_metadata, terms_of
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features.approval import Approve
 from halocline.formats.delta.log.header import TableHeader, header_of, read_header
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.maintain.lint_rules import HURTS, Problem, Repair, problems
-from halocline.formats.delta.snapshot.inspection import lenient_protocol, writers
+from halocline.formats.delta.snapshot.inspection import writers
 from halocline.formats.delta.snapshot.protocol_history import REPAIR_PROTOCOL, actions_since, read_protocol_history
 from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
 from halocline.storage.base import Store
@@ -177,7 +176,7 @@ def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport:
     judged = tuple(_judged(header, each, everyone) for each in found)
     safe = [each.repair for each in judged if each.safe and each.repair is not None]
     protocol, _ = _target(header, reduce(Repair.__or__, safe, Repair()), everyone)
-    return LintReport(header.root, header.version, lenient_protocol(header), protocol, judged)
+    return LintReport(header.root, header.version, header.lenient_protocol, protocol, judged)
 
 
 def fix(
@@ -211,20 +210,10 @@ def fix(
     protocol, metadata = _target(header, repair, everyone)
     checked = ""
     if protocol != report.protocol:
-        now = Terms.of(report.protocol, header.table_metadata)
-        checked = approve(now, Terms.of(protocol, table_metadata(metadata)))
-    meant = Snapshot(
-        store=store,
-        version=header.version,
-        protocol=protocol,
-        protocol_action=header.protocol_action,
-        metadata=header.metadata,
-        columns=Schema.of(metadata.schema, mode_of(metadata.configuration)),
-        release=own_release(),
-        operation="write",
-        header=header,
-        replay=replay,
-    )
+        now = Terms.of(report.protocol, header.facts)
+        checked = approve(now, terms_of(protocol, metadata))
+    found = TableConfiguration(protocol, header.metadata)
+    meant = Snapshot(store, header.version, found, own_release(), "write", replay)
     actions: list[Action] = []
     if header.protocol_action is None or protocol != report.protocol:
         actions.append(action_of(protocol))
@@ -250,7 +239,7 @@ def _why_unsafe(header: TableHeader, repair: Repair, clients: Sequence[Client]) 
         protocol, metadata = _target(header, repair, clients)
     except HaloclineError as error:
         return error.message
-    terms = Terms.of(protocol, table_metadata(metadata))
+    terms = terms_of(protocol, metadata)
     own = can(own_release(), terms, "write")
     if not own.ok:
         return f"this release may not write the result: {own}"
@@ -260,7 +249,7 @@ def _why_unsafe(header: TableHeader, repair: Repair, clients: Sequence[Client]) 
 
 
 def _broken(header: TableHeader, after: Terms, clients: Sequence[Client]) -> tuple[Release, ...]:
-    now = Terms.of(lenient_protocol(header), header.table_metadata)
+    now = Terms.of(header.lenient_protocol, header.facts)
     return tuple(dict.fromkeys(each.client.release for each in breaks(now, after, clients)))
 
 
@@ -269,12 +258,12 @@ def _target(header: TableHeader, repair: Repair, clients: Sequence[Client]) -> t
 
     Of two ways to write the same down, the first that locks nobody out is taken.
     """
-    found = lenient_protocol(header)
+    found = header.lenient_protocol
     left = {key: value for key, value in header.metadata.configuration.items() if key not in repair.unset}
     metadata = header.metadata.with_configuration(left)
     if header.protocol_action is None and repair.concerns_protocol:
         stored = {key: value for key, value in left.items() if not is_request(key)}
-        return alter(found, header.table_metadata.with_configuration(stored)).protocol, metadata
+        return alter(found, header.facts.with_configuration(stored)).protocol, metadata
     if not repair.concerns_protocol or not found.defined:
         return found, metadata
     names = (found.repaired().features | repair.adds) - repair.removes

@@ -28,7 +28,6 @@ from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, is_mapped
 from halocline.formats.delta.features.usage import in_action, in_metadata, uses_always
 from halocline.formats.delta.log.header import TableHeader
-from halocline.formats.delta.snapshot.inspection import lenient_protocol
 from halocline.formats.delta.snapshot.protocol_history import (
     REPAIR_PROTOCOL,
     REPLACES_TABLE,
@@ -123,12 +122,12 @@ def problems(
         history: How its protocol came to be.
         actions_since: Gives every action of the log from a version on.
     """
-    metadata = header.table_metadata
+    metadata = header.facts
     if header.protocol_action is None:
         yield _missing(header, history)
         yield from _stored_requests(metadata)
         return
-    protocol = lenient_protocol(header)
+    protocol = header.lenient_protocol
     written = protocol_findings(msgspec.to_builtins(header.protocol_action))
     misspelt = {name: right for name in protocol.unknown_features if (right := _folded().get(name.casefold()))}
     lost = frozenset().union(*(gone for _, _, gone in history.lost()))
@@ -193,7 +192,7 @@ def _lost(history: ProtocolHistory) -> Iterator[Problem]:
 
 
 def _disagreements(protocol: Protocol, header: TableHeader, told: frozenset[str]) -> Iterator[Problem]:
-    for finding in disagreements(protocol, header.table_metadata):
+    for finding in disagreements(protocol, header.facts):
         if finding.code == "ENABLED_NOT_SUPPORTED" and finding.feature == "columnMapping":
             yield _unmapped(finding, header.metadata)
         elif finding.code == "ENABLED_NOT_SUPPORTED" and finding.feature not in told:

@@ -23,10 +23,10 @@ from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Action, DeletionVector, DomainMetadata, Metadata
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import Locations, locate
-from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.conflicts import PROTECTED_BEFORE
 from halocline.formats.delta.configuration import identity, in_commit_timestamps, properties, row_tracking
 from halocline.formats.delta.configuration.column_mapping import MAX_ID
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import adds_from, removes_from
 from halocline.formats.delta.log.live_files import vectors_in
@@ -43,11 +43,13 @@ class Restoration:
 
     Attributes:
         version: The version to go back to.
-        actions: What to commit, on top of the version that was current.
+        configuration: What the table becomes.
+        actions: What else to commit, on top of the version that was current.
         metrics: Figures for the provenance, under the names that Delta uses.
     """
 
     version: int
+    configuration: TableConfiguration
     actions: tuple[Action, ...]
     metrics: dict[str, int]
 
@@ -81,12 +83,10 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_miss
     if not ignore_missing:
         _check_present(target.store, back, target.version)
     protocol = target.protocol.merged(current.protocol)
-    actions: list[Action] = [] if protocol == current.protocol else [action_of(protocol)]
-    metadata = _forward(target.metadata, current.metadata)
-    if properties.flag(metadata.configuration, row_ids.ENABLED):
+    configuration = TableConfiguration(protocol, _forward(target.metadata, current.metadata))
+    if configuration.properties.row_tracking:
         _check_ids(current, target, now.filter(pc.is_in(now_keys, value_set=then_keys)))
-    actions += [] if metadata == current.metadata else [metadata]
-    actions += _domains(current, target)
+    actions: list[Action] = list(_domains(current, target))
     actions += adds_from(back, data_change=True)
     actions += removes_from(gone, timestamp_ms=now_ms, data_change=True)
     metrics = {
@@ -97,7 +97,7 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_miss
         "removedFilesSize": _total(gone),
         "restoredFilesSize": _total(back),
     }
-    return Restoration(target.version, tuple(actions), metrics)
+    return Restoration(target.version, configuration, tuple(actions), metrics)
 
 
 def _total(files: pa.Table) -> int:

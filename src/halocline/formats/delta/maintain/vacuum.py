@@ -33,7 +33,6 @@ from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
-from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -94,13 +93,13 @@ def vacuum(
         UnsupportedError: A catalog decides about the table's files, or a table of another format lies there, too.
     """
     table = snapshot.store.root
-    access.check_access(snapshot.release, snapshot.protocol, snapshot.metadata, access.MAINTENANCE, table)
+    access.check_access(snapshot.release, snapshot.configuration.terms, access.MAINTENANCE, table)
     if snapshot.protocol.supports("catalogManaged"):
         raise UnsupportedError(
             f"{table} is managed by a catalog, which alone knows what may be deleted",
             sides={"table": str(snapshot.protocol), "needed": "a table without catalogManaged"},
         )
-    configured = properties.duration_ms(snapshot.configuration, RETENTION) or 0
+    configured = snapshot.properties.deleted_file_retention_ms
     kept_for = configured if retention_ms is None else retention_ms
     if kept_for < configured and not allow_short_retention:
         raise InputError(

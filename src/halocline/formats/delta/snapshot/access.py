@@ -11,13 +11,15 @@ from __future__ import annotations
 import warnings
 from typing import Final
 
+from halocline.compat.agreement import disagreements
+from halocline.compat.features import FeatureKind, feature
+from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import check
 from halocline.errors import IncompatibleError
-from halocline.formats.delta.actions.action import Metadata
-from halocline.formats.delta.configuration.metadata_rules import table_metadata
+from halocline.formats.delta.configuration.table_configuration import contradiction
 
 WRITE: Final = "write"
 MAINTENANCE: Final = "write.maintenance"
@@ -30,16 +32,31 @@ class UncheckedWarning(UserWarning):
     """A table is used without checking whether this release understands it."""
 
 
-def check_access(release: Release, protocol: Protocol, metadata: Metadata, operation: str, table: str) -> None:
-    """Returns if the release may do the operation to the table.
+def check_access(release: Release, terms: Terms, operation: str, table: str) -> None:
+    """Returns if the release may do the operation to a table with these terms.
 
     Raises:
         IncompatibleError: It lacks a feature that the table requires.
     """
     if release == UNCHECKED:
-        warnings.warn(f"{table} with {protocol} is used unchecked; rows may be wrong", UncheckedWarning, stacklevel=3)
+        message = f"{table} with {terms.protocol} is used unchecked; rows may be wrong"
+        warnings.warn(message, UncheckedWarning, stacklevel=3)
         return
-    check(release, Terms.of(protocol, table_metadata(metadata)), operation, subject=table)
+    check(release, terms, operation, subject=table)
+
+
+def check_agreement(protocol: Protocol, facts: TableMetadata, operation: str, table: str) -> None:
+    """Makes sure that nothing is switched on that an operation depends on and the protocol does not tell of.
+
+    Raises:
+        MalformedError: Something is; readers that go by the protocol alone would return other rows.
+    """
+    for finding in disagreements(protocol, facts):
+        concerns = (
+            operation.startswith(WRITE) or feature(protocol.format, finding.feature).kind is FeatureKind.READER_WRITER
+        )
+        if finding.code == "ENABLED_NOT_SUPPORTED" and finding.fatal and concerns:
+            raise contradiction(protocol, str(finding), table)
 
 
 def check_transition(before: Protocol, after: Protocol, dropped: str | None, table: str) -> None:

@@ -21,8 +21,10 @@ from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Add, Cdc, Commit, DeletionVector, Metadata, Remove, decode_commit
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import protocol_of
-from halocline.formats.delta.configuration.column_mapping import mode_of
-from halocline.formats.delta.configuration.schema import Column, Schema
+from halocline.formats.delta.configuration.metadata_rules import terms_of
+from halocline.formats.delta.configuration.properties import TableProperties
+from halocline.formats.delta.configuration.schema import Column
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.history import history
@@ -32,7 +34,6 @@ from halocline.formats.log.segment import list_files, readable_versions
 from halocline.schema.types import Primitive
 
 OPERATION: Final = "read.changes"
-_ENABLED: Final = ("delta.enableChangeDataFeed", "delta.enableChangeDataCapture")
 
 
 class ChangeKind(StrEnum):
@@ -129,29 +130,29 @@ class _Walk:
     def files(self) -> Iterator[ChangeFile]:
         store, versions = self._end.store, range(self._first, self._end.version + 1)
         header = read_header(store, self._first)
-        self._admit(header.protocol_or_legacy(), header.metadata, self._first)
         protocol, metadata = header.protocol_or_legacy(), header.metadata
+        self._check(protocol, metadata, self._first)
         contents = store.get_many(DELTA.commit_path(version) for version in versions)
         for version, data in zip(versions, contents, strict=True):
             commit = decode_commit(data, f"{version:020}.json")
             if version > self._first and (commit.protocol or commit.metadata):
                 protocol = protocol_of(commit.protocol) if commit.protocol else protocol
                 metadata = commit.metadata or metadata
-                self._admit(protocol, metadata, version)
+                self._check(protocol, metadata, version)
             yield from self._of_commit(commit, version)
 
-    def _admit(self, protocol: Protocol, metadata: Metadata, version: int) -> None:
-        access.check_access(self._end.release, protocol, metadata, OPERATION, self._end.store.root)
-        if not any(metadata.configuration.get(name, "").lower() == "true" for name in _ENABLED):
+    def _check(self, protocol: Protocol, metadata: Metadata, version: int) -> None:
+        terms = terms_of(protocol, metadata)
+        access.check_access(self._end.release, terms, OPERATION, self._end.store.root)
+        if not TableProperties(metadata.configuration).change_data_feed:
             raise InputError(
                 f"the change feed of {self._end.store.root} is off at version {version}",
                 condition="CHANGE_FEED_OFF",
                 sides={"asked for": f"{self._first} to {self._end.version}", "off at": str(version)},
-                next_step=f"Ask for versions at which {_ENABLED[0]} is true.",
+                next_step="Ask for versions at which delta.enableChangeDataFeed is true.",
             )
         known = {column.physical for column in self._end.columns.walk()}
-        before = Schema.of(metadata.schema, mode_of(metadata.configuration))
-        for column in before.walk():
+        for column in TableConfiguration(protocol, metadata).columns.walk():
             if column.physical not in known:
                 raise UnsupportedError(
                     f"column {'.'.join(column.path)} was dropped or renamed after version {version}",

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from halocline.compat.breaks import WRITING, Client
 from halocline.compat.findings import Finding
 from halocline.compat.protocol import Protocol
@@ -88,8 +86,7 @@ class Inspection:
     Attributes:
         root: The table's URL.
         version: The version that was looked at.
-        protocol: What it requires, as far as it can be read; (1,1) where there is no protocol.
-        terms: The protocol with the features in use.
+        terms: What it asks of those who use it, as far as its protocol can be read; (1,1) where there is none.
         metadata: The metadata.
         findings: What is wrong or odd about the protocol, or about the checksum of the version.
         writers: Who wrote the log.
@@ -100,7 +97,6 @@ class Inspection:
 
     root: str
     version: int
-    protocol: Protocol
     terms: Terms
     metadata: Metadata
     findings: tuple[Finding, ...]
@@ -108,6 +104,11 @@ class Inspection:
     files: int | None = None
     size: int | None = None
     uncounted: str | None = None
+
+    @property
+    def protocol(self) -> Protocol:
+        """What it requires."""
+        return self.terms.protocol
 
     @property
     def supported(self) -> tuple[str, ...]:
@@ -162,13 +163,11 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
         (99,7) None
     """
     header = read_header(store, version)
-    protocol = lenient_protocol(header)
     counted, uncounted = _counted(store, header)
     return Inspection(
         root=header.root,
         version=header.version,
-        protocol=protocol,
-        terms=Terms.of(protocol, header.table_metadata),
+        terms=header.terms,
         metadata=header.metadata,
         findings=(*header.findings(), *(counted.findings if counted else ())),
         writers=writers(store),
@@ -176,13 +175,6 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
         size=counted.size if counted else None,
         uncounted=uncounted,
     )
-
-
-def lenient_protocol(header: TableHeader) -> Protocol:
-    """What a table requires, as far as its protocol can be read; (1,1) where there is none."""
-    if header.protocol_action is None:
-        return Protocol.delta(1, 1)
-    return Protocol.read_leniently(msgspec.to_builtins(header.protocol_action))[0]
 
 
 def writers(store: Store) -> Writers:

@@ -16,9 +16,8 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.formats.delta.actions.metadata import Metadata
-from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.schema import Column, Schema
+from halocline.formats.delta.configuration.schema import Column
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns
 from halocline.formats.delta.stats.bounds import Bounds, Family, arrow_type_of, family_of, from_partition, from_struct
 from halocline.formats.delta.stats.json_reader import StatsReader
@@ -49,23 +48,20 @@ class StatsPruner:
     """Prunes by partition values and statistics. Made by `Snapshot.pruner`.
 
     Args:
-        predicate: What is asked for.
-        schema: The table's columns.
-        metadata: The table's metadata.
+        where: What is asked for, in SQL.
+        configuration: The table.
         timezone: The zone of timestamps in the predicate that have none; unknown if not given.
     """
 
-    def __init__(
-        self, predicate: Predicate, schema: Schema, metadata: Metadata, *, timezone: str | None = None
-    ) -> None:
+    def __init__(self, where: str, configuration: TableConfiguration, *, timezone: str | None = None) -> None:
+        predicate, schema = Predicate.parse(where, configuration.columns), configuration.columns
         self._test = predicate.test
         self._zone = zone_named(timezone)
-        self._partitioned = {column.path for column in schema.partition_columns(metadata.partition_columns)}
+        self._partitioned = {column.path for column in schema.partition_columns(configuration.partition_columns)}
         self._data = [column for column in predicate.columns() if column.path not in self._partitioned]
         self._reads_partitions = any(column.path in self._partitioned for column in predicate.columns())
         self._reader = StatsReader(self._data)
-        cut = properties.count(metadata.configuration, "delta.dataSkippingStringPrefixLength")
-        self._cut = min(_CUT, cut) if cut else _CUT
+        self._cut = min(_CUT, configuration.properties.string_prefix_length or _CUT)
 
     @property
     def facts(self) -> Sequence[str]:

@@ -22,22 +22,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline._version import __version__
-from halocline.compat.agreement import disagreements
-from halocline.compat.features import FeatureKind, feature
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
-from halocline.errors import InputError, MalformedError
+from halocline.compat.terms import Terms
+from halocline.errors import InputError
 from halocline.formats.delta.actions.action import CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
-from halocline.formats.delta.configuration import in_commit_timestamps
-from halocline.formats.delta.configuration.column_mapping import FEATURE, MODE, mode_of, stored_name
+from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.checksum import read_summary
-from halocline.formats.delta.log.header import TableHeader, header_of
+from halocline.formats.delta.log.header import header_of
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.pruning import StatsPruner
-from halocline.formats.delta.stats.predicate import Predicate
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files
 from halocline.schema.types import Struct
@@ -56,10 +54,7 @@ class Snapshot:
     Attributes:
         store: Where the table lies.
         version: The version.
-        protocol: What the table requires at this version.
-        protocol_action: The protocol as it lies in the log; None for a table older than protocols.
-        metadata: The metadata.
-        columns: The schema with physical names.
+        configuration: What the table is at this version.
         release: Who acts.
         operation: What was asked for.
         level: At which level of its ladder a fleet allows the table to be used, as of when it was opened; None without
@@ -68,13 +63,9 @@ class Snapshot:
 
     store: Store
     version: int
-    protocol: Protocol
-    protocol_action: ProtocolAction | None
-    metadata: Metadata
-    columns: Schema
+    configuration: TableConfiguration
     release: Release
     operation: str
-    header: TableHeader = field(repr=False)
     replay: Replay = field(repr=False)
     level: int | None = None
 
@@ -119,20 +110,11 @@ class Snapshot:
         header = header_of(replay)
         protocol = header.protocol_or_legacy() if legacy_protocol else header.protocol
         actor = own_release() if release is None else Release.parse(release)
-        snapshot = Snapshot(
-            store=store,
-            version=header.version,
-            protocol=protocol,
-            protocol_action=header.protocol_action,
-            metadata=header.metadata,
-            columns=_columns_behind_gate(header, protocol, actor, operation),
-            release=actor,
-            operation=operation,
-            header=header,
-            replay=replay,
-        )
-        snapshot.columns.partition_columns(header.metadata.partition_columns)
-        return snapshot
+        # Before anything else is looked at: what the table asks for may explain what else cannot be read.
+        access.check_access(actor, Terms.of(protocol, header.facts), operation, store.root)
+        access.check_agreement(protocol, header.facts, operation, store.root)
+        configuration = TableConfiguration(protocol, header.metadata)
+        return Snapshot(store, header.version, configuration, actor, operation, replay)
 
     def gate(self, level: int) -> bool:
         """Whether new behaviour of that level may begin: always without a fleet, which then leaves it to the table."""
@@ -144,7 +126,8 @@ class Snapshot:
         Raises:
             IncompatibleError: The release may not.
         """
-        _columns_behind_gate(self.header, self.protocol, self.release, operation)
+        access.check_access(self.release, self.configuration.terms, operation, self.store.root)
+        access.check_agreement(self.protocol, self.configuration.facts, operation, self.store.root)
         return replace(self, operation=operation)
 
     def at_level(self, level: int) -> Snapshot:
@@ -156,19 +139,39 @@ class Snapshot:
         return not self.store.exists(DELTA.commit_path(self.version + 1))
 
     @property
-    def schema(self) -> Struct:
-        """The schema."""
-        return self.columns.struct
+    def protocol(self) -> Protocol:
+        """What the table requires at this version."""
+        return self.configuration.protocol
 
     @property
-    def configuration(self) -> Mapping[str, str]:
+    def protocol_action(self) -> ProtocolAction | None:
+        """The protocol as it lies in the log; None for a table older than protocols."""
+        return self.replay.header.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata."""
+        return self.configuration.metadata
+
+    @property
+    def columns(self) -> Schema:
+        """The schema with the names that files go by."""
+        return self.configuration.columns
+
+    @property
+    def schema(self) -> Struct:
+        """The schema."""
+        return self.configuration.schema
+
+    @property
+    def properties(self) -> TableProperties:
         """The table's properties."""
-        return self.metadata.configuration
+        return self.configuration.properties
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """The names of the partition columns, in order."""
-        return self.metadata.partition_columns
+        return self.configuration.partition_columns
 
     @property
     def txns(self) -> Mapping[str, Txn]:
@@ -193,7 +196,7 @@ class Snapshot:
         Where the commit itself has been cleaned up, the version's checksum still knows its timestamp.
         """
         segment = self.replay.segment
-        if in_commit_timestamps.is_enabled(self.configuration):
+        if self.properties.in_commit_timestamps:
             summary = read_summary(self.store, self.version) if segment.checksum and not segment.last_commit else None
             told = self.commit_info or summary
             if told is not None and told.in_commit_timestamp is not None:
@@ -230,8 +233,7 @@ class Snapshot:
 
     def pruner(self, where: str, *, timezone: str | None = None) -> StatsPruner:
         """What leaves out the files that cannot hold a row of a predicate."""
-        predicate = Predicate.parse(where, self.columns)
-        return StatsPruner(predicate, self.columns, self.metadata, timezone=timezone)
+        return StatsPruner(where, self.configuration, timezone=timezone)
 
     def tombstones(self) -> pa.Table:
         """The removed files that the log remembers; see `halocline.formats.delta.log.tombstones`."""
@@ -252,32 +254,3 @@ def version_at(store: Store, timestamp_ms: int) -> int:
     """
     newest = Replay.open(store)
     return CommitClock(store, header_of(newest).metadata, list_files(store, DELTA)).version_at(timestamp_ms)
-
-
-def _columns_behind_gate(header: TableHeader, protocol: Protocol, release: Release, operation: str) -> Schema:
-    """Passes the gate, and gives the schema as this protocol means it."""
-    metadata = header.metadata
-    access.check_access(release, protocol, metadata, operation, header.root)
-    for finding in disagreements(protocol, header.table_metadata):
-        concerns = (
-            operation.startswith("write") or feature(protocol.format, finding.feature).kind is FeatureKind.READER_WRITER
-        )
-        if finding.code == "ENABLED_NOT_SUPPORTED" and finding.fatal and concerns:
-            raise _contradiction(header, protocol, str(finding))
-    mode = mode_of(metadata.configuration)
-    if not protocol.supports(FEATURE) and mode != "none":
-        # Some writers store the property without mapping anything. Only where names differ would rows be lost.
-        plain = Schema.of(metadata.schema)
-        if any(stored_name(column.field) not in (None, column.path[-1]) for column in plain.walk()):
-            raise _contradiction(header, protocol, f"{MODE} is {mode}, and {FEATURE} is not supported")
-        return plain
-    return Schema.of(metadata.schema, mode)
-
-
-def _contradiction(header: TableHeader, protocol: Protocol, problem: str) -> MalformedError:
-    return MalformedError(
-        f"the protocol and the metadata of {header.root} contradict each other: {problem}",
-        condition="MALFORMED_PROTOCOL",
-        sides={"protocol": str(protocol), "metadata": problem},
-        next_step=f"halocline lint {header.root} --fix",
-    )

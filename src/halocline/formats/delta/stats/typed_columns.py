@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as paj
 
-from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Column, Schema
 from halocline.schema import arrow
 from halocline.schema.types import DataType, Primitive, decimal_of
@@ -37,18 +37,18 @@ _Kept: TypeAlias = list[tuple[str, Any]]
 """The columns with statistics: pairs of a physical name and either the same list for a struct, or a type."""
 
 
-def stats_type(schema: Schema, configuration: Mapping[str, str], partitions: Iterable[str], *, vectors: bool) -> Any:
+def stats_type(schema: Schema, properties: TableProperties, partitions: Iterable[str], *, vectors: bool) -> Any:
     """The type of `stats_parsed`.
 
     Args:
         schema: The table's schema.
-        configuration: The table's properties, which say on which columns statistics are kept.
+        properties: The table's properties, which say on which columns statistics are kept.
         partitions: Names of the partition columns; they carry no statistics.
         vectors: Whether the table supports deletion vectors, which make bounds loose.
     """
     skipped = {name.lower() for name in partitions}
     columns = [column for column in schema.columns if column.path[0].lower() not in skipped]
-    kept = _indexed(columns, _children(schema), configuration)
+    kept = _indexed(columns, _children(schema), properties)
     bounds, counts = _bounds(kept), _counts(kept)
     fields: list[tuple[str, pa.DataType]] = [("numRecords", pa.int64())]
     if bounds is not None:
@@ -115,12 +115,12 @@ def _children(schema: Schema) -> _Children:
     return {column.path: below.get(column.path, []) for column in schema.walk() if column.field.struct is not None}
 
 
-def _indexed(columns: Sequence[Column], below: _Children, configuration: Mapping[str, str]) -> _Kept:
-    named = configuration.get("delta.dataSkippingStatsColumns")
+def _indexed(columns: Sequence[Column], below: _Children, properties: TableProperties) -> _Kept:
+    named = properties.get("delta.dataSkippingStatsColumns")
     if named is not None:
         wanted = {tuple(step.strip().strip("`").lower() for step in each.split(".")) for each in named.split(",")}
         return _named(columns, below, wanted)
-    limit = properties.count(configuration, "delta.dataSkippingNumIndexedCols")
+    limit = properties.indexed_columns
     return _first(columns, below, None if limit is None or limit < 0 else limit)[0]
 
 

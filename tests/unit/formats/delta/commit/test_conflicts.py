@@ -109,11 +109,11 @@ def test_pair_of_commits_conflicts_or_goes_on_as_the_table_says(ours, theirs):
 
 
 def test_winner_that_this_release_cannot_write_is_refused_before_anything_else():
-    def refuse(protocol, metadata):
-        raise IncompatibleError(f"cannot write {protocol}")
+    def refuse(terms):
+        raise IncompatibleError(f"cannot write {terms.protocol}")
 
     with pytest.raises(IncompatibleError, match="cannot write"):
-        rebased(intent(add("a")), winner(ProtocolAction(1, 3)), ground(admit=refuse))
+        rebased(intent(add("a")), winner(ProtocolAction(1, 3)), ground(check_access=refuse))
 
 
 def test_protocol_upgrade_is_adopted_and_known_to_later_checks():

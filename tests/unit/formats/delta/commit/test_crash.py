@@ -11,7 +11,7 @@ from tests.support.commit_builders import add, remove
 
 from halocline.formats.delta.actions.action import encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.maintain.vacuum import vacuum
@@ -42,7 +42,7 @@ def table(versions: int, policy: str = "classic", garbage: bool = False) -> Memo
     store = MemoryStore()
     settings = {"delta.checkpointInterval": "4", "delta.checkpointPolicy": policy}
     state = new_table(schema("id", field("name", "string")), (), settings)
-    Transaction.create(store).commit(state.actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=state)
     for version in range(1, versions):
         store.put(f"{version}", b"rows")
         Transaction(Snapshot.load(store)).commit([add(f"{version}")], "WRITE")

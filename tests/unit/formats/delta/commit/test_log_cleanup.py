@@ -55,7 +55,7 @@ def log(versions: int, *checkpoints: int, protocol=None, **settings) -> DatedSto
 
 def clean(store, now: float, **options):
     snapshot = Snapshot.load(store)
-    return clean_log(store, snapshot.protocol, snapshot.metadata, now_ms=day(now), **options)
+    return clean_log(store, snapshot.configuration, now_ms=day(now), **options)
 
 
 def names(store) -> set[str]:
@@ -185,7 +185,7 @@ def test_protected_history_may_go_if_every_protocol_on_the_way_is_supported(supp
     store = protected_log(9)
     asked = []
 
-    def supports(protocol, metadata, operation):
+    def supports(protocol, operation):
         asked.append(operation)
         return supported
 

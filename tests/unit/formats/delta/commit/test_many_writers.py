@@ -14,7 +14,7 @@ from tests.support.columns import field, schema
 
 from halocline.formats.delta.actions.action import decode_commit
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -28,7 +28,7 @@ WORKER = Path(__file__).with_name("commit_worker.py")
 def created(folder) -> LocalStore:
     store = LocalStore(folder, sync=False)
     columns = schema(field("writer", "string"), "number")
-    Transaction.create(store).commit(new_table(columns).actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=new_table(columns))
     return store
 
 

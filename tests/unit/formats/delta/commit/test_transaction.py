@@ -30,7 +30,7 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.identity import with_marks
-from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
@@ -49,7 +49,7 @@ def created(configuration=None, partitions=(), columns=None, **options) -> Memor
     store = MemoryStore()
     columns = schema("id", *(field(name, "string") for name in partitions)) if columns is None else columns
     state = new_table(columns, partitions, configuration, **options)
-    Transaction.create(store, clock=clock).commit(state.actions, "CREATE TABLE")
+    Transaction.create(store, clock=clock).commit((), "CREATE TABLE", configuration=state)
     return store
 
 
@@ -58,9 +58,9 @@ def begin(store, **options) -> Transaction:
     return Transaction(Snapshot.load(store), **options)
 
 
-def state_of(store) -> TableState:
+def state_of(store) -> TableConfiguration:
     snapshot = Snapshot.load(store)
-    return TableState(snapshot.metadata, snapshot.protocol)
+    return snapshot.configuration
 
 
 def commit_at(store, version: int):
@@ -325,15 +325,15 @@ def test_in_commit_timestamps_increase_whatever_the_clock_says():
     assert (first, second) == (NOW, NOW + 1)
     assert store.get(DELTA.commit_path(1)).startswith(b'{"commitInfo":{"inCommitTimestamp":')
     assert Snapshot.load(store).timestamp_ms == NOW + 1
-    assert "delta.inCommitTimestampEnablementVersion" not in Snapshot.load(store).configuration
+    assert "delta.inCommitTimestampEnablementVersion" not in Snapshot.load(store).properties
 
 
 def test_enabling_timestamps_later_notes_since_when():
     store = created()
     state = alter.set_properties(state_of(store), {"delta.enableInCommitTimestamps": "true"})
     future = Snapshot.load(store).timestamp_ms + 60_000
-    begin(store, clock=lambda: future).commit(state.actions, "SET TBLPROPERTIES")
-    configuration = Snapshot.load(store).configuration
+    begin(store, clock=lambda: future).commit((), "SET TBLPROPERTIES", configuration=state)
+    configuration = Snapshot.load(store).properties
     assert configuration["delta.inCommitTimestampEnablementVersion"] == "1"
     assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(future)
 
@@ -403,7 +403,7 @@ def test_winner_that_raises_the_protocol_beyond_us_stops_the_commit():
 def test_two_creators_of_one_table_leave_one_table():
     store = created()
     with pytest.raises(ConflictError) as caught:
-        Transaction.create(store).commit(new_table(schema("id")).actions, "CREATE TABLE")
+        Transaction.create(store).commit((), "CREATE TABLE", configuration=new_table(schema("id")))
     assert caught.value.condition == "CONCURRENT_PROTOCOL_CHANGE"
 
 

@@ -12,7 +12,7 @@ from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.constraints import checks
 from halocline.formats.delta.configuration.identity import IdentityColumn, identity_columns
 from halocline.formats.delta.configuration.properties import KNOWN, check, count, duration_ms, flag, parse_duration_ms
-from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.schema import Field
 from halocline.schema.visitor import walk
 
@@ -25,21 +25,21 @@ NESTED = schema(
 )
 
 
-def state(columns=None, partitions=(), **configuration) -> TableState:
+def state(columns=None, partitions=(), **configuration) -> TableConfiguration:
     settings = {f"delta.{key.replace('__', '.')}": value for key, value in configuration.items()}
     made = new_table(NESTED if columns is None else columns, partitions, settings)
-    return TableState(made.metadata, made.protocol)
+    return TableConfiguration(made.protocol, made.metadata)
 
 
-def mapped(**more) -> TableState:
+def mapped(**more) -> TableConfiguration:
     return state(columnMapping__mode="name", **more)
 
 
-def names(changed: TableState) -> list[str]:
+def names(changed: TableConfiguration) -> list[str]:
     return list(changed.metadata.schema.names)
 
 
-def find(state: TableState, *path: str) -> Field:
+def find(state: TableConfiguration, *path: str) -> Field:
     return state.metadata.schema.find(path)[1]
 
 
@@ -49,7 +49,7 @@ def find(state: TableState, *path: str) -> Field:
 def test_new_table_has_the_least_protocol_and_both_actions():
     made = new_table(NESTED, ["day"], {"delta.appendOnly": "true", "owner": "me"}, name="orders", created_ms=5)
     assert made.protocol == Protocol.delta(1, 2)
-    protocol, metadata = made.actions
+    protocol, metadata = made.actions_since(None)
     assert isinstance(protocol, ProtocolAction)
     assert isinstance(metadata, Metadata)
     assert (metadata.name, metadata.created_time, metadata.partition_columns) == ("orders", 5, ("day",))
@@ -106,20 +106,22 @@ def test_any_name_can_be_written_under_column_mapping():
 
 
 def test_property_that_switches_a_feature_on_brings_it_and_says_why():
-    changed = alter.set_properties(state(), {"delta.enableChangeDataFeed": "true"})
+    before = state()
+    changed = alter.set_properties(before, {"delta.enableChangeDataFeed": "true"})
     assert changed.protocol.supports("changeDataFeed")
     assert [str(reason) for reason in changed.reasons] == ["changeDataFeed: delta.enableChangeDataFeed=true is set"]
-    assert len(changed.actions) == 2
+    assert len(changed.actions_since(before)) == 2
 
 
 def test_plain_property_leaves_the_protocol_alone():
-    changed = alter.set_properties(state(), {"delta.checkpointInterval": "5"})
-    assert [type(action) for action in changed.actions] == [Metadata]
+    before = state()
+    changed = alter.set_properties(before, {"delta.checkpointInterval": "5"})
+    assert [type(action) for action in changed.actions_since(before)] == [Metadata]
 
 
 def test_nothing_changed_means_nothing_to_commit():
     before = state(checkpointInterval="5")
-    assert alter.set_properties(before, {"delta.checkpointInterval": "5"}).actions == ()
+    assert alter.set_properties(before, {"delta.checkpointInterval": "5"}).actions_since(before) == ()
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_unset_takes_properties_out_and_leaves_features_in():
     assert changed.protocol == before.protocol
     with pytest.raises(NotFoundError, match="no property owner"):
         alter.unset_properties(before, ["owner"])
-    assert alter.unset_properties(before, ["owner"], if_exists=True).actions == ()
+    assert alter.unset_properties(before, ["owner"], if_exists=True) == before
     with pytest.raises(InputError, match="drop the feature"):
         alter.unset_properties(before, ["delta.feature.changeDataFeed"])
 
@@ -210,7 +212,8 @@ def test_constraint_is_added_and_dropped_by_name():
     assert checks(alter.drop_constraint(changed, "positive").metadata.configuration) == {}
     with pytest.raises(NotFoundError, match="no constraint"):
         alter.drop_constraint(state(), "positive")
-    assert alter.drop_constraint(state(), "positive", if_exists=True).actions == ()
+    before = state()
+    assert alter.drop_constraint(before, "positive", if_exists=True) == before
 
 
 # ---------------------------------------------------------------------- columns
@@ -250,9 +253,9 @@ def test_renamed_column_keeps_its_data_and_its_partition():
     assert find(nested, "point", "longitude")
 
 
-def mapped_with_partitions() -> TableState:
+def mapped_with_partitions() -> TableConfiguration:
     made = new_table(NESTED, ["day"], {"delta.columnMapping.mode": "name"})
-    return TableState(made.metadata, made.protocol)
+    return TableConfiguration(made.protocol, made.metadata)
 
 
 def test_dropped_column_is_gone_and_its_id_is_not_given_out_again():
@@ -278,7 +281,7 @@ def test_partition_column_and_last_column_cannot_be_dropped():
         alter.drop_columns(mapped_with_partitions(), [["day"]])
     made = new_table(schema("id"), (), {"delta.columnMapping.mode": "name"})
     with pytest.raises(SchemaError, match="last column"):
-        alter.drop_columns(TableState(made.metadata, made.protocol), [["id"]])
+        alter.drop_columns(made, [["id"]])
 
 
 def test_column_is_widened_and_the_change_noted():
@@ -297,7 +300,9 @@ def test_preview_also_notes_the_version():
     made = new_table(
         NESTED, (), {"delta.feature.typeWidening-preview": "supported", "delta.enableTypeWidening": "true"}
     )
-    changed = alter.change_type(TableState(made.metadata, made.protocol), ["point", "x"], of_type("long"), version=7)
+    changed = alter.change_type(
+        TableConfiguration(made.protocol, made.metadata), ["point", "x"], of_type("long"), version=7
+    )
     assert find(changed, "point", "x").metadata["delta.typeChanges"][0]["tableVersion"] == 7
 
 

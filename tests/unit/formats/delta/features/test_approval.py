@@ -7,7 +7,7 @@ from tests.support.columns import field, schema
 
 from halocline.errors import IncompatibleError, InputError
 from halocline.formats.delta.configuration import alter
-from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features.approval import approve_change, asked_by
 from halocline.formats.delta.features.support import with_feature
 
@@ -17,7 +17,7 @@ SWITCH = {"delta.enableDeletionVectors": "true"}
 def table(partitioned=False, **properties):
     columns = schema("id", field("day", "date"))
     made = new_table(columns, ("day",) if partitioned else (), properties)
-    return TableState(made.metadata, made.protocol)
+    return TableConfiguration(made.protocol, made.metadata)
 
 
 def never(before, after):

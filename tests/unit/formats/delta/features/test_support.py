@@ -10,7 +10,7 @@ from halocline.errors import InputError, MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import ProtocolAction
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
-from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features.drop_plan import plan_drop
 from halocline.formats.delta.features.support import (
     prepared_for,
@@ -22,10 +22,10 @@ from halocline.formats.delta.log.header import TableHeader
 from halocline.storage.memory import MemoryStore
 
 
-def table(*columns, **configuration) -> TableState:
+def table(*columns, **configuration) -> TableConfiguration:
     properties = {f"delta.{key}": value for key, value in configuration.items()}
     made = new_table(schema(*(columns or ("id",))), (), properties)
-    return TableState(made.metadata, made.protocol)
+    return TableConfiguration(made.protocol, made.metadata)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,9 @@ def test_a_contradictory_protocol_can_be_judged_but_not_changed():
 def test_a_plan_tells_whom_each_way_leaves_able_to_write():
     store = MemoryStore()
     state = new_table(schema("id"), (), {"delta.checkpointPolicy": "v2"})
-    Transaction.create(store, engine="Apache-Spark/3.5.0 Delta-Lake/3.2.0").commit(state.actions, "CREATE TABLE")
+    Transaction.create(store, engine="Apache-Spark/3.5.0 Delta-Lake/3.2.0").commit(
+        (), "CREATE TABLE", configuration=state
+    )
     plan = plan_drop(store, "V2CHECKPOINT")
     able = {way: {release.product for release in plan.left_able(way)} for way in plan.ways}
     assert able["history kept"] < able["history truncated"], "protection locks out more than it lets in"
@@ -179,7 +181,7 @@ def test_a_plan_tells_whom_each_way_leaves_able_to_write():
 def test_a_plan_changes_nothing():
     store = MemoryStore()
     state = new_table(schema("id"), (), {"delta.feature.domainMetadata": "supported"})
-    Transaction.create(store).commit(state.actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=state)
     before = [(meta.path, meta.etag) for meta in store.list()]
     plan = plan_drop(store, "domainMetadata")
     assert list(plan.ways) == ["after"]

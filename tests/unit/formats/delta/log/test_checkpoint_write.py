@@ -27,7 +27,8 @@ from halocline.formats.delta.actions.action import (
 )
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.column_mapping import stored_name
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.properties import TableProperties
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log.checkpoint_write import SIDECAR_ROWS, classic_path, is_due, write_checkpoint
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
@@ -422,7 +423,7 @@ def test_pointer_names_the_newest_checkpoint_and_carries_its_checksum():
 
 
 def test_checkpoint_is_due_every_so_many_versions():
-    assert [version for version in range(21) if is_due(version, {})] == [10, 20]
+    assert [version for version in range(21) if is_due(version, TableProperties({}))] == [10, 20]
 
 
 def test_unreadable_previous_checkpoint_is_left_out():
@@ -496,7 +497,7 @@ def test_any_history_reads_the_same_with_and_without_checkpoints(history):
 def test_deltalake_reads_the_table_through_our_checkpoint_alone(local, configuration):
     columns = schema("id", field("name", "string"), field("at", "timestamp"), field("day", "date"))
     state = new_table(columns, ["day"], {**configuration, "delta.checkpointInterval": "3"})
-    Transaction.create(local).commit(state.actions, "CREATE TABLE")
+    Transaction.create(local).commit((), "CREATE TABLE", configuration=state)
     names = {each.name: stored_name(each) or each.name for each in state.schema.fields}
     for number in range(3):
         rows = pa.table(

@@ -10,7 +10,7 @@ from tests.support.commit_builders import add, metadata, remove, vector
 
 from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction, Remove, Txn, encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checksum import CommitEffect, decode_summary, path_of, read_summary
 from halocline.formats.delta.log.table_size import BOUNDARIES, Movement, Tally, bin_of
@@ -22,7 +22,7 @@ from halocline.storage.memory import MemoryStore
 def created(**configuration) -> MemoryStore:
     store = MemoryStore()
     settings = {f"delta.{key}": value for key, value in configuration.items()}
-    Transaction.create(store).commit(new_table(schema("id"), (), settings).actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=new_table(schema("id"), (), settings))
     return store
 
 

@@ -13,7 +13,7 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter
 from halocline.formats.delta.configuration.identity import identity_columns, with_marks
-from halocline.formats.delta.configuration.table_state import TableState, new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.features.drop import drop_feature
 from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.maintain.restore import parameters, restoration
@@ -26,7 +26,7 @@ NOW = 1_700_000_000_000
 def created(store=None, configuration=None, columns=None, partitions=()):
     store = store or MemoryStore()
     state = new_table(columns or schema("id"), partitions, configuration)
-    Transaction.create(store).commit(state.actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=state)
     return store
 
 
@@ -42,7 +42,8 @@ def restore(store, version: int, **options) -> dict[str, int]:
     back = restoration(current, target, now_ms=NOW, **options)
     transaction = Transaction(current)
     transaction.read_whole_table()
-    transaction.commit(back.actions, CommitDescription("RESTORE", parameters(version, None), back.metrics))
+    said = CommitDescription("RESTORE", parameters(version, None), back.metrics)
+    transaction.commit(back.actions, said, configuration=back.configuration)
     return back.metrics
 
 
@@ -112,19 +113,19 @@ def test_protocol_never_goes_back_and_properties_do():
     store = created()
     snapshot = Snapshot.load(store)
     state = alter.set_properties(
-        TableState(snapshot.metadata, snapshot.protocol),
+        snapshot.configuration,
         {
             "delta.enableDeletionVectors": "true",
             "delta.checkpointInterval": "7",
             "delta.enableInCommitTimestamps": "true",
         },
     )
-    commit(store, *state.actions, operation="SET TBLPROPERTIES")
+    commit(store, *state.actions_since(snapshot.configuration), operation="SET TBLPROPERTIES")
     restore(store, 0)
     after = Snapshot.load(store)
     assert after.protocol == state.protocol
-    assert "delta.checkpointInterval" not in after.configuration
-    assert after.configuration["delta.enableInCommitTimestamps"] == "true", "timestamps never go back"
+    assert "delta.checkpointInterval" not in after.properties
+    assert after.properties["delta.enableInCommitTimestamps"] == "true", "timestamps never go back"
 
 
 def test_identity_marks_only_move_forward():
@@ -151,7 +152,7 @@ def test_domains_go_back_but_for_row_ids():
 def test_rows_that_lost_their_ids_are_not_tracked_again():
     store = created(configuration={"delta.enableRowTracking": "true"})
     commit(store, add("a", rows=5))
-    drop_feature(store, "rowTracking", truncate_history=False, approve=lambda *_: "")
+    drop_feature(Snapshot.load(store), "rowTracking", truncate_history=False, approve=lambda *_: "")
     last = Snapshot.load(store).version
     commit(store, add("b", rows=5))
     with pytest.raises(UnsupportedError, match="version 1 tracked its rows") as refused:

@@ -16,7 +16,7 @@ from halocline.errors import IncompatibleError, InputError, NotFoundError, Unava
 from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
 from halocline.formats.delta.actions.deletion_vectors import file_path, write_file
 from halocline.formats.delta.commit.transaction import Transaction
-from halocline.formats.delta.configuration.table_state import new_table
+from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.maintain.vacuum import is_hidden, vacuum
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
@@ -30,7 +30,7 @@ WEEK = 7 * 24 * HOUR
 
 def created(store, configuration=None, partitions=()) -> None:
     columns = schema("id", *(field(name, "string") for name in partitions))
-    Transaction.create(store).commit(new_table(columns, partitions, configuration).actions, "CREATE TABLE")
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=new_table(columns, partitions, configuration))
 
 
 def commit(store, *actions, operation="WRITE") -> None:

@@ -151,7 +151,7 @@ class TestContent:
     def test_a_snapshot_shows_what_the_log_says(self):
         log = LogBuilder().create(add("a"), Txn("app", 3), DomainMetadata("d", "{}"), metadata=table(k="v"))
         snapshot = loaded(log)
-        assert (snapshot.version, str(snapshot.protocol), dict(snapshot.configuration)) == (0, "(1,2)", {"k": "v"})
+        assert (snapshot.version, str(snapshot.protocol), dict(snapshot.properties)) == (0, "(1,2)", {"k": "v"})
         assert snapshot.schema.names == ("id", "day")
         assert snapshot.partition_columns == ("day",)
         assert snapshot.txns["app"].version == 3

@@ -1,68 +1,117 @@
-"""A table's metadata and protocol as one value, since one rarely changes without the other.
+"""What a table is at one version: its protocol and its metadata, with everything that follows from them.
 
-A *state* says what a table is. It changes through `evolved`, which lets the protocol follow the metadata by the rules
-of `halocline.compat.evolution` and refuses metadata that no table may have. The reasons why the protocol grew come
-along, and `actions` is what to commit. Pure: nothing is read and nothing is written.
+A `TableConfiguration` is made once per version, is what a snapshot holds, and is what a scan, a write and a transaction
+take. One that exists is valid: its schema can be read, mapped columns have their names, and the columns that it is
+partitioned by are there.
+
+It changes through `evolved`, which lets the protocol follow the metadata by the rules of `halocline.compat.evolution`
+and refuses metadata that no table may have. The reasons why the protocol grew come along. Pure: nothing is read and
+nothing is written.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from halocline.compat.evolution import FeatureGain, alter, for_new_table
+from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.request import is_request
 from halocline.compat.terms import Terms
-from halocline.errors import InputError
+from halocline.errors import InputError, MalformedError
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.configuration import column_mapping, properties
+from halocline.formats.delta.configuration.column_mapping import FEATURE, MODE, mode_of, stored_name
 from halocline.formats.delta.configuration.metadata_rules import check_metadata, schema_facts, table_metadata
-from halocline.formats.delta.configuration.properties import KNOWN, OPEN_PREFIXES
+from halocline.formats.delta.configuration.properties import KNOWN, OPEN_PREFIXES, TableProperties
+from halocline.formats.delta.configuration.schema import Schema
 from halocline.schema import Struct
 from halocline.schema.json_edge import dump
 from halocline.schema.visitor import map_fields
 
 
 @dataclass(frozen=True)
-class TableState:
-    """A table's metadata and protocol.
+class TableConfiguration:
+    """A protocol and metadata that fit each other.
 
     Attributes:
-        metadata: The metadata.
         protocol: The protocol.
-        reasons: Why features came in since `before`.
-        before: The state that this one was made from; None if it is unchanged.
-        is_new: Whether the table is yet to be created.
+        metadata: The metadata.
+        reasons: Why features came in since the version that it was made from.
+
+    Example:
+        >>> from halocline.schema import Field, Primitive
+        >>> found = new_table(Struct([Field("id", Primitive("long"))]), configuration={"delta.appendOnly": "true"})
+        >>> found.properties.append_only, found.mapping_mode, sorted(found.terms.in_use)
+        (True, 'none', ['appendOnly'])
     """
 
-    metadata: Metadata
     protocol: Protocol
-    reasons: tuple[FeatureGain, ...] = ()
-    before: TableState | None = None
-    is_new: bool = False
+    metadata: Metadata
+    reasons: tuple[FeatureGain, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.columns.partition_columns(self.metadata.partition_columns)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TableConfiguration, (self.protocol, self.metadata, self.reasons)
+
+    @cached_property
+    def facts(self) -> TableMetadata:
+        """The metadata as far as features depend on it."""
+        return table_metadata(self.metadata)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What the table asks of those who use it."""
+        return Terms.of(self.protocol, self.facts)
+
+    @cached_property
+    def properties(self) -> TableProperties:
+        """The stored properties, and what they mean."""
+        return TableProperties(self.metadata.configuration)
 
     @property
     def schema(self) -> Struct:
         """The schema."""
         return self.metadata.schema
 
-    @cached_property
-    def terms(self) -> Terms:
-        """What the table asks of those who use it."""
-        return Terms.of(self.protocol, table_metadata(self.metadata))
+    @property
+    def mapping_mode(self) -> str:
+        """By what columns are found in files: `none`, `name` or `id`."""
+        return self.columns.mode
 
     @property
-    def actions(self) -> tuple[Action, ...]:
-        """What to commit: protocol and metadata, each only if it changed; both for a new table."""
-        origin = self.before or self
+    def partition_columns(self) -> tuple[str, ...]:
+        """The names of the partition columns, in order."""
+        return self.metadata.partition_columns
+
+    @cached_property
+    def columns(self) -> Schema:
+        """The schema with the names that files go by."""
+        schema, mode = self.metadata.schema, mode_of(self.metadata.configuration)
+        if mode == "none" or self.protocol.supports(FEATURE):
+            return Schema.of(schema, mode)
+        # Some writers store the property without mapping anything. Only where names differ would rows be lost.
+        plain = Schema.of(schema)
+        if any(stored_name(column.field) not in (None, column.path[-1]) for column in plain.walk()):
+            raise contradiction(self.protocol, f"{MODE} is {mode}, and {FEATURE} is not supported", "the table")
+        return plain
+
+    def actions_since(self, before: TableConfiguration | None) -> tuple[Action, ...]:
+        """What a commit holds that makes a table become this: each only if it changed.
+
+        Args:
+            before: What the table is so far; None for a new table, whose first commit holds both.
+        """
         changed: list[Action] = []
-        if self.is_new or origin.protocol != self.protocol:
+        if before is None or before.protocol != self.protocol:
             changed.append(action_of(self.protocol))
-        if self.is_new or origin.metadata != self.metadata:
+        if before is None or before.metadata != self.metadata:
             changed.append(self.metadata)
         return tuple(changed)
 
@@ -74,8 +123,8 @@ class TableState:
         partition_columns: Sequence[str] | None = None,
         named: Iterable[str] = (),
         operation: str = "ALTER TABLE",
-    ) -> TableState:
-        """The state with other metadata, and the protocol that this needs.
+    ) -> TableConfiguration:
+        """The configuration with other metadata, and the protocol that this needs.
 
         Args:
             schema: The new schema; the same if left out.
@@ -101,9 +150,11 @@ class TableState:
         )
         if metadata != before:
             check_metadata(metadata, before, evolution.protocol, operation)
-        origin = self.before or replace(self, reasons=())
-        reasons = (*self.reasons, *evolution.reasons)
-        return TableState(metadata, evolution.protocol, reasons, origin, self.is_new)
+        return TableConfiguration(evolution.protocol, metadata, (*self.reasons, *evolution.reasons))
+
+    def with_metadata(self, metadata: Metadata) -> TableConfiguration:
+        """The same protocol with other metadata, which asks for nothing more."""
+        return TableConfiguration(self.protocol, metadata, self.reasons)
 
 
 def new_table(
@@ -115,8 +166,8 @@ def new_table(
     description: str | None = None,
     created_ms: int | None = None,
     named: Iterable[str] = (),
-) -> TableState:
-    """The state of a table to be created, with the least protocol that it needs.
+) -> TableConfiguration:
+    """The configuration of a table to be created, with the least protocol that it needs.
 
     Args:
         schema: The schema.
@@ -133,9 +184,8 @@ def new_table(
 
     Example:
         >>> from halocline.schema import Field, Primitive
-        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
-        >>> print(state.protocol, len(state.actions))
-        (1,2) 2
+        >>> print(new_table(Struct([Field("id", Primitive("long"))])).protocol)
+        (1,2)
     """
     asked = dict(configuration or {})
     for key, value in asked.items():
@@ -152,7 +202,17 @@ def new_table(
         created_time=created_ms,
     )
     check_metadata(metadata, None, evolution.protocol, "CREATE TABLE")
-    return TableState(metadata, evolution.protocol, evolution.reasons, is_new=True)
+    return TableConfiguration(evolution.protocol, metadata, evolution.reasons)
+
+
+def contradiction(protocol: Protocol, problem: str, table: str) -> MalformedError:
+    """The error for a table whose protocol and metadata do not fit each other."""
+    return MalformedError(
+        f"the protocol and the metadata of {table} contradict each other: {problem}",
+        condition="MALFORMED_PROTOCOL",
+        sides={"protocol": str(protocol), "metadata": problem},
+        next_step=f"halocline lint {table if table != 'the table' else 'TABLE'} --fix",
+    )
 
 
 def check_property(key: str, value: str) -> None:
