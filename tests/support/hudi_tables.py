@@ -50,7 +50,7 @@ def rows(ids: Iterable[int], ts: int, tag: str) -> pa.Table:
             "name": f"{tag}{number}",
             "amount": Decimal(number * 100 + ts % 100).scaleb(-2),
             "at": datetime(2024, 2, 29, number % 24, tzinfo=UTC),
-            "tags": [tag, None],
+            "tags": [tag, "x"],
             "point": {"x": number} if number % 3 else None,
         }
         for number in ids
@@ -93,18 +93,23 @@ class HudiTableMaker:
         return write.time
 
     def write(self, write: HudiWrite, new: pa.Table, deletes: Sequence[int] = ()) -> list[WriteStat]:
-        """Writes files that do not count yet."""
+        """Writes files that do not count yet: each row goes where its key is, new keys to a new file group."""
+        places = {key: each for each in self.snapshot.slices for key in self._keys(each)}
+        gone = {f"k{number}": places[f"k{number}"] for number in deletes}
         paths = partition_paths(new, self.config)
-        gone = rows(deletes, 0, "")
-        deleted = dict(zip(gone["id"].to_pylist(), partition_paths(gone, self.config), strict=True))
-        held = {each.partition: each for each in self.snapshot.slices}
+        targets = [places.get(key, path) for key, path in zip(new["id"].to_pylist(), paths, strict=True)]
         stats = []
-        for number, partition in enumerate(sorted({*paths, *deleted.values()})):
+        for number, target in enumerate(dict.fromkeys([*targets, *gone.values()])):
+            partition, held = (target, None) if isinstance(target, str) else (target.partition, target)
             write.prepare_partition(partition)
-            chosen = new.filter(pa.array([path == partition for path in paths], pa.bool_()))
-            keys = [key for key, path in deleted.items() if path == partition]
-            stats.append(self._group(write, partition, chosen, keys, held.get(partition), f"{number}-1-0"))
+            chosen = new.filter(pa.array([each == target for each in targets], pa.bool_()))
+            keys = [key for key, place in gone.items() if place == target]
+            stats.append(self._group(write, partition, chosen, keys, held, f"{number}-1-0"))
         return stats
+
+    def _keys(self, slice: FileSlice) -> list[str]:
+        batches = self.snapshot.reader(["id"]).read(self.store, slice)
+        return [key for batch in batches for key in batch["id"].to_pylist()]
 
     def _group(
         self, write: HudiWrite, partition: str, new: pa.Table, deletes: list[str], held: FileSlice | None, token: str

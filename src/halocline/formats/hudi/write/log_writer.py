@@ -1,4 +1,9 @@
-"""Log files: rows and deletes of one write to one file group, as Avro and delete blocks."""
+"""Log files: rows and deletes of one write to one file group, as Avro and delete blocks.
+
+A key that is new to the table belongs into a base file: the indexes of Apache Hudi look for keys there, would not find
+one that is only in a log file, and would insert its row a second time. Only a table that finds its rows by the hash of
+their keys (a bucket index) may have them in log files alone.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +52,7 @@ def write_log_file(
         layout: The layout of the timeline, which decides the name.
         token: The attempt.
         instant: The instant that writes it.
-        inserted: How many of the rows are new.
+        inserted: How many of the rows have keys that are new to the table; see above.
     """
     named = (slice.base.instant if slice.base else slice.instant) if layout == 1 else instant
     same = [each.version for each in slice.logs if each.instant == named]
