@@ -385,7 +385,7 @@ def _read_ladder(file: Path) -> tuple[Ladder, int | None, str]:
     from halocline.fleet.core.ladder import Ladder, Rung
 
     try:
-        said = tomllib.loads(file.read_text(encoding="utf-8"))
+        described = tomllib.loads(file.read_text(encoding="utf-8"))
         rungs = tuple(
             Rung(
                 each["level"],
@@ -395,9 +395,9 @@ def _read_ladder(file: Path) -> tuple[Ladder, int | None, str]:
                 tuple(each.get("provided_by", [])),
                 each.get("summary", ""),
             )
-            for each in said["rung"]
+            for each in described["rung"]
         )
-        return Ladder(said["name"], rungs), said.get("level"), said.get("policy", "manual")
+        return Ladder(described["name"], rungs), described.get("level"), described.get("policy", "manual")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{file} does not describe a ladder: {error}",

@@ -75,10 +75,10 @@ def _table(users: tuple[User, ...]) -> Table:
     return shown
 
 
-def _notes(unnamed: int, asked: bool, levels: dict[str, int]) -> list[str]:
+def _notes(unnamed: int, with_fleet: bool, levels: dict[str, int]) -> list[str]:
     notes = [f"the table is at level {level} of {ladder}" for ladder, level in levels.items()]
     if unnamed:
         notes.append(f"{unnamed} commits name no writer")
-    if not asked:
+    if not with_fleet:
         notes.append("Only writers leave a trace in the history; name a --fleet to see who reads.")
     return notes

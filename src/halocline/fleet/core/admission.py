@@ -108,11 +108,11 @@ def _uncovered(fleet: Fleet, report: Report) -> Iterator[Refusal]:
             yield _incompatible(fleet, report, ladder, ladder_state.limit, "the fleet is on its way down to")
 
 
-def _incompatible(fleet: Fleet, report: Report, ladder: str, level: int, what: str) -> Refusal:
+def _incompatible(fleet: Fleet, report: Report, ladder: str, level: int, which: str) -> Refusal:
     fix = fix_for(fleet, report, ladder, level)
     return Refusal(
         "INCOMPATIBLE_VERSION",
-        f"{what} level {level} of {ladder}, which {report.identity} does not support",
+        f"{which} level {level} of {ladder}, which {report.identity} does not support",
         subject=f"{ladder}={level}",
         sides=(("fleet", f"{ladder} {level}"), ("you are", f"{report.release}, which supports {_ranges(report)}")),
         fix=fix,

@@ -212,13 +212,13 @@ class Link:
 
     def _targets(self) -> Iterator[str]:
         """The coordinators to ask: the last one, then where it sends us, then the others."""
-        asked = set()
+        tried = set()
         for target in (self._target, *self.endpoint.targets):
-            if target not in asked:
-                asked.add(target)
+            if target not in tried:
+                tried.add(target)
                 yield target
-            if self._active and self._active not in asked:
-                asked.add(self._active)
+            if self._active and self._active not in tried:
+                tried.add(self._active)
                 yield self._active
 
     def _refuse_ourselves(self, objections: tuple[Objection, ...], client: Peer, server: Peer) -> None:

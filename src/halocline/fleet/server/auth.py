@@ -192,7 +192,7 @@ class Claims:
         """Who did it, for the audit log."""
         return self.identity if self.grant == "anonymous" else f"{self.identity} ({self.grant})"
 
-    def require(self, right: Right, what: str) -> None:
+    def require(self, right: Right, deed: str) -> None:
         """Refuses unless the right is there.
 
         Raises:
@@ -200,7 +200,7 @@ class Claims:
         """
         if right not in self.rights:
             raise DeniedError(
-                f"{self.identity} may not {what}",
+                f"{self.identity} may not {deed}",
                 sides={"needed": right, "has": ", ".join(sorted(self.rights)) or "nothing"},
                 next_step="Use a secret or certificate with that right.",
             )

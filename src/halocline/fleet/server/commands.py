@@ -155,8 +155,8 @@ class Commands:
 
     # Commands.
 
-    async def _command(self, claims: Claims, asked: Command) -> CommandResult:
-        command: Command = replace(asked, actor=claims.actor)
+    async def _command(self, claims: Claims, anonymous: Command) -> CommandResult:
+        command: Command = replace(anonymous, actor=claims.actor)
         match command:
             case Raise(force=True):
                 _require_force(claims, command.reason, "force a level")

@@ -183,10 +183,10 @@ class FleetServer:
         if call is calls.HANDSHAKE:
             return await self._greeter.greet(call.request.decode(request), Caller(context.peer(), _names(context)))
         claims = self._claims(call.name, context)
-        asked = call.request.decode(request)
+        decoded = call.request.decode(request)
         if call is calls.LEAVE:
             return await self.service.submit(Leave(claims.identity, claims.incarnation))
-        return await self._commands.answer(call, asked, claims)
+        return await self._commands.answer(call, decoded, claims)
 
     async def _answered(self, name: str, context: Context, called: Callable[[], Awaitable[bytes]]) -> bytes:
         """Makes a call, and turns whatever goes wrong into a status."""

@@ -166,6 +166,6 @@ def to_declare_ladder(command: DeclareLadder) -> pb.DeclareLadderRequest:
 
 def set_terms(message: pb.SetTermsRequest) -> SetTerms:
     """What the fleet is to agree on; what it provides is the coordinator's own business."""
-    asked = message.terms
-    terms = FleetTerms(asked.lease_ms, asked.margin_ms, asked.window_ms, asked.development)
+    given = message.terms
+    terms = FleetTerms(given.lease_ms, given.margin_ms, given.window_ms, given.development)
     return SetTerms(terms, "", bounded("reason", message.reason))

@@ -18,6 +18,7 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
+from tests.support.fleets import in_memory
 
 from halocline.errors import DeniedError, UnavailableError
 from halocline.fleet.answers import AuditQuery
@@ -44,9 +45,7 @@ REPORT = Report("etl", 0, "halocline@0.1.0", supported={"hudi": LevelRange(6, 9)
 
 @pytest.fixture(scope="module")
 def hosting():
-    config = Config(
-        store=":memory:", listen="127.0.0.1:0", http="", access=ACCESS, settings=ServiceSettings(tick_s=0.05)
-    )
+    config = in_memory(access=ACCESS)
     with embedded(config) as running:
         yield running
 
@@ -337,7 +336,7 @@ def test_a_session_begins_with_the_standing_and_a_marker(channel):
 
 def test_half_way_through_its_life_a_token_is_replaced_on_the_session():
     settings = ServiceSettings(token_ms=400, tick_s=0.05)
-    config = Config(store=":memory:", listen="127.0.0.1:0", http="", access=ACCESS, settings=settings)
+    config = in_memory(access=ACCESS, settings=settings)
     with embedded(config) as hosting, grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel:
         token = handshake(channel).token
         call = channel.stream_stream("/halocline.fleet.v1.Fleet/Session", response_deserializer=pb.Down.FromString)
@@ -435,7 +434,7 @@ def pki(tmp_path_factory):
 def tls_config(pki, mutual):
     access = Access(certificates={"spark.example": Grant("spark.example", rights(["raise"]))})
     tls = Tls(pki / "server.pem", pki / "server.key", pki / "authority.pem" if mutual else None)
-    return Config(store=":memory:", listen="127.0.0.1:0", http="", access=access if mutual else ACCESS, tls=tls)
+    return in_memory(access=access if mutual else ACCESS, tls=tls)
 
 
 def connect(hosting, pki, name=None, authority="authority", secret=""):

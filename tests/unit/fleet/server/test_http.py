@@ -218,9 +218,7 @@ def test_a_port_that_is_taken_is_an_error_and_the_store_is_let_go(tmp_path):
 
 
 def test_a_new_fleet_takes_the_policy_and_terms_it_is_started_with():
-    config = Config(
-        store=":memory:", listen="127.0.0.1:0", http="", policy=Policy.AUTO, terms=FleetTerms(lease=500, margin=50)
-    )
+    config = in_memory(policy=Policy.AUTO, terms=FleetTerms(lease=500, margin=50))
     with embedded(config) as hosting:
         fleet = hosting.service.state().fleet
     assert {each.policy for each in fleet.ladder_states.values()} == {Policy.AUTO}
