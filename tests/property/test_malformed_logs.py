@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from halocline.errors import (
@@ -223,6 +223,7 @@ def test_actions_repeated_in_a_commit_list_no_file_twice(actions):
         assert FILES - paths <= {"f0-0"}
 
 
+@example(path=name(2, "checkpoint.parquet"), position=2972, garbage=b"\x00")
 @thorough
 @given(st.sampled_from(sorted(WITH_CHECKPOINT)), st.integers(0, 5000), st.binary(min_size=1, max_size=4))
 def test_a_damaged_checkpoint_is_an_error_or_still_every_file(path, position, garbage):

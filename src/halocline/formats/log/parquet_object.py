@@ -1,7 +1,12 @@
 """Parquet files of a log, opened where they lie.
 
 Local files are read in place. Small remote objects are fetched whole; of large ones only the ranges that the asked-for
-columns occupy. Whatever is wrong with the bytes becomes one `MalformedError` that names the file.
+columns occupy. Whatever is wrong with the bytes becomes one `MalformedError` that names the file. Pages with a checksum
+are checked against it.
+
+A footer is believed in what can be checked, the number of rows, and in nothing else: no row is left out because of the
+statistics in it. Looking at the description of a column chunk is not safe either: on damaged bytes Arrow may end the
+process instead of raising an error. Reading the columns is, and that is all that happens here.
 """
 
 from __future__ import annotations
@@ -48,10 +53,17 @@ class ParquetObject:
         with self.reading():
             # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
             self._file = pq.ParquetFile(
-                source, pre_buffer=isinstance(source, RangeFile), coerce_int96_timestamp_unit="us"
+                source,
+                pre_buffer=isinstance(source, RangeFile),
+                coerce_int96_timestamp_unit="us",
+                page_checksum_verification=True,
             )
             self.schema: pa.Schema = self._file.schema_arrow
-            self.metadata = self._file.metadata
+            footer = self._file.metadata
+            self._group_rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+            self.rows: int = footer.num_rows
+        if sum(self._group_rows) != self.rows or min(self._group_rows, default=0) < 0:
+            raise malformed(self.name, f"has {self.rows} rows, and {sum(self._group_rows)} in its row groups")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -73,44 +85,78 @@ class ParquetObject:
                 return False
         return True
 
-    def groups_with(self, leaf: str, *, surely: bool = False) -> list[int]:
-        """The row groups in which a leaf column has values.
+    @property
+    def groups(self) -> int:
+        """How many row groups there are."""
+        return len(self._group_rows)
+
+    def present(self, leaves: Sequence[str]) -> dict[str, dict[int, int]]:
+        """How many rows have a value in each of some columns, by row group; groups without any are not named.
 
         Args:
-            leaf: The dotted path of the column.
-            surely: Only those of which the footer says so; otherwise those of which it does not say the opposite.
+            leaves: Dotted paths of columns.
         """
-        with self.reading():
-            groups = range(self.metadata.num_row_groups)
-            return [group for group in groups if self._has_values(group, leaf, not surely)]
+        found: dict[str, dict[int, int]] = {leaf: {} for leaf in leaves}
+        for group in range(self.groups) if leaves else ():
+            for batch in self.batches(leaves, [group]):
+                for leaf in leaves:
+                    values = self._leaf(batch, leaf)
+                    if values.null_count < len(values):
+                        found[leaf][group] = found[leaf].get(group, 0) + len(values) - values.null_count
+        return found
 
-    def _has_values(self, group: int, leaf: str, otherwise: bool) -> bool:
-        rows = self.metadata.row_group(group)
-        for index in range(rows.num_columns):
-            column = rows.column(index)
-            if column.path_in_schema == leaf:
-                statistics = column.statistics
-                known = statistics is not None and statistics.has_null_count
-                return bool(statistics.null_count < rows.num_rows) if known else otherwise
-        return False
+    def _leaf(self, batch: pa.RecordBatch, leaf: str) -> pa.Array:
+        column, *steps = leaf.split(".")
+        values = batch.column(column)
+        for step in steps:
+            values = self.children(values)[step]
+        return values
 
-    def batches(self, columns: Sequence[str], groups: Sequence[int], rows: int = 65536) -> Iterator[pa.RecordBatch]:
-        """The asked-for columns of some row groups, a batch at a time.
+    def children(self, column: pa.Array) -> dict[str, pa.Array]:
+        """The children of a struct column, each with the nulls that were read from its own pages.
+
+        Whether the struct itself is null is read from the pages of one child alone. So that goes only for children
+        that cannot be null themselves.
+
+        Raises:
+            MalformedError: It is no struct.
+        """
+        if not pa.types.is_struct(column.type):
+            raise malformed(self.name, f"has {column.type} in a column, expected a struct")
+        fields = list(column.type)
+        merged = None if all(field.nullable for field in fields) else column.flatten()
+        return {
+            field.name: column.field(number) if merged is None or field.nullable else merged[number]
+            for number, field in enumerate(fields)
+        }
+
+    def batches(
+        self, columns: Sequence[str], groups: Sequence[int] | None = None, rows: int = 65536
+    ) -> Iterator[pa.RecordBatch]:
+        """The asked-for columns of row groups, a batch at a time.
 
         Args:
             columns: Dotted paths; a struct brings all that is below it.
-            groups: Which row groups.
+            groups: Which row groups; all if not given.
             rows: How many rows at most in one batch.
+
+        Raises:
+            MalformedError: The bytes are damaged, or hold fewer rows than the footer says.
         """
-        if not groups:
+        chosen = list(range(self.groups)) if groups is None else list(groups)
+        expected = sum(self._group_rows[group] for group in chosen)
+        if not expected:
             return
         with self.reading():
-            batches = self._file.iter_batches(batch_size=rows, row_groups=list(groups), columns=list(columns))
+            batches = self._file.iter_batches(batch_size=rows, row_groups=chosen, columns=list(columns))
         while True:
             with self.reading():
                 batch = next(batches, None)
                 if batch is None:
-                    return
+                    break
                 # Text is checked here once; nothing after this expects bytes that are not UTF-8.
                 batch.validate(full=True)
+            expected -= len(batch)
             yield batch
+        if expected:
+            raise malformed(self.name, f"lacks {expected} of its rows")

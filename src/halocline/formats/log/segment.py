@@ -12,13 +12,13 @@ name. Checkpoints that turned out to be unreadable can be left out, and the segm
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.log.names import CHECKPOINT_KINDS, FileKind, LogEntry, LogLayout
-from halocline.formats.log.pointer import read_pointer
+from halocline.formats.log.pointer import Pointer, read_pointer
 from halocline.storage.base import Store
 
 _LISTINGS: Final = 3
@@ -54,6 +54,7 @@ class Segment:
         compactions: Compactions whose range lies after the checkpoint and within the version.
         checksums: Version checksums from the checkpoint on, oldest first.
         checkpoint_commit: The commit of the checkpoint's own version, if it is still there.
+        pointer: What the pointer says of this very checkpoint, if it was asked.
     """
 
     version: int
@@ -62,6 +63,7 @@ class Segment:
     compactions: tuple[LogEntry, ...] = ()
     checksums: tuple[LogEntry, ...] = ()
     checkpoint_commit: LogEntry | None = None
+    pointer: Pointer | None = None
 
     @property
     def last_commit(self) -> LogEntry | None:
@@ -139,7 +141,8 @@ def _listed_segment(store: Store, layout: LogLayout, version: int | None, withou
         segment = _newest(list_files(store, layout, first=pointer.version), version)
         # Without a checkpoint in sight the hint is stale; the log may well be whole from its beginning.
         if segment is not None and segment.checkpoint is not None and version in (None, segment.version):
-            return _contiguous(segment, layout)
+            told = pointer if pointer.version == segment.checkpoint.version else None
+            return _contiguous(replace(segment, pointer=told), layout)
     files = list_files(store, layout)
     segment = _newest(files, version, without)
     if segment is None or version not in (None, segment.version) or _is_before_history(segment, files):

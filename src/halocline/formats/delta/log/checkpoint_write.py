@@ -7,6 +7,7 @@ so that a client too old for V2 finds the protocol and can refuse by name.
 
 The *pointer* `_last_checkpoint` is moved last. A crash at any point leaves files that nobody refers to, never a
 checkpoint that cannot be read. A checkpoint holds nothing that the log does not say: losing one costs time only.
+Every page carries a checksum, so that a damaged one is noticed where it is read.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from halocline.formats.delta.actions.action import Action, CheckpointMetadata, D
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.log import checkpoint_schema
 from halocline.formats.delta.log.checkpoint_rows import CheckpointRows
+from halocline.formats.delta.log.header import header_of
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.log.table_size import Tally
 from halocline.formats.log.names import DELTA
@@ -101,13 +103,16 @@ def write_checkpoint(
         UnsupportedError: A column's type cannot be put into a checkpoint.
     """
     present = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    rows = CheckpointRows(Replay.open(store, version), present)
-    if rows.header.protocol_action is not None and check_access is not None:
-        check_access(Terms.of(rows.header.protocol, rows.header.facts))
-    if is_v2(rows):
-        written, more = _write_v2(store, version, rows, present)
-    else:
-        written, more = _write_classic(store, version, rows), {}
+    replay = Replay.open(store, version)
+    header = header_of(replay)
+    if header.protocol_action is not None and check_access is not None:
+        check_access(Terms.of(header.protocol, header.facts))
+
+    def write() -> tuple[WrittenCheckpoint, dict[str, Any]]:
+        rows = CheckpointRows(replay, present)
+        return _write_v2(store, version, rows, present) if is_v2(rows) else (_write_classic(store, version, rows), {})
+
+    written, more = replay.reading(write)
     _move_pointer(store, written, more)
     return written
 
@@ -242,7 +247,9 @@ class _ParquetBytes:
 
     def __init__(self, schema: Any) -> None:
         self._sink = io.BytesIO()
-        self._writer = pq.ParquetWriter(self._sink, schema, compression="snappy", store_schema=False)
+        self._writer = pq.ParquetWriter(
+            self._sink, schema, compression="snappy", store_schema=False, write_page_checksum=True
+        )
         self.rows = 0
 
     def write(self, batch: Any) -> None:

@@ -66,6 +66,23 @@ class Header:
         """Whether both were found."""
         return self.protocol is not None and self.metadata is not None
 
+    def agrees_with(self, other: Header) -> bool:
+        """Whether both mean the same table, though one came through a checkpoint, which keeps no order of lists."""
+        return self._meaning == other._meaning
+
+    @property
+    def _meaning(self) -> object:
+        protocol, metadata = self.protocol, self.metadata
+        return (
+            protocol
+            and (
+                (protocol.min_reader_version, protocol.min_writer_version),
+                (set(protocol.reader_features or ()), set(protocol.writer_features or ())),
+            ),
+            metadata
+            and (metadata.id, metadata.schema_string, tuple(metadata.partition_columns), dict(metadata.configuration)),
+        )
+
     def over(self, older: Header) -> Header:
         """This one where it says something, the older one elsewhere."""
         return Header(self.protocol or older.protocol, self.metadata or older.metadata)

@@ -3,17 +3,18 @@
 The tail's word on a logical file hides the checkpoint's. To tell which rows of a checkpoint are hidden, whole batches
 of paths are compared with the tail's at once; only the few that meet are looked at one by one.
 
-A checkpoint that cannot be opened is left out if an older one, or the log from its beginning, leads to the same
-version; the result is the same table, only slower. If nothing does, the damage is an error.
+A checkpoint that is damaged, incomplete or lacks a sidecar is left out, whenever that is noticed, if an older one or
+the log from its beginning leads to the same version; the result is the same table, only slower. If nothing does, the
+damage is an error.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,10 +25,12 @@ from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import live_files
-from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns
+from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns, Witness
+from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.commits import Header, Key, Tail, TailState, key_of
 from halocline.formats.delta.log.tombstones import TOMBSTONES, from_checkpoint, from_removes
 from halocline.formats.delta.stats import json_writer
+from halocline.formats.log.damage import malformed
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import Segment, find_segment
 from halocline.storage.base import Store
@@ -35,6 +38,7 @@ from halocline.storage.base import Store
 _log = logging.getLogger(__name__)
 _CHECKPOINTS_TRIED: Final = 4
 _BATCH: Final = 65536
+_T = TypeVar("_T")
 
 
 class Pruner(Protocol):
@@ -59,12 +63,33 @@ class Replay:
         segment: The files of the version.
     """
 
+    segment: Segment
+    checkpoint: Checkpoint | None
+
     def __init__(self, store: Store, segment: Segment) -> None:
         self.store = store
-        self.segment = segment
         self.locations = Locations(store.root)
-        self._tail = Tail(store, segment.cover)
-        self.checkpoint = None if segment.checkpoint is None else Checkpoint(store, DELTA, segment.checkpoint)
+        self._left_out: dict[str, MalformedError | NotFoundError] = {}
+        self._use(segment)
+
+    def _use(self, segment: Segment) -> None:
+        for name in ("header", "state", "txns", "domains", "_zoneless"):
+            self.__dict__.pop(name, None)
+        self.segment = segment
+        self._tail = Tail(self.store, segment.cover)
+        files = segment.checkpoint
+        self.checkpoint = None if files is None else Checkpoint(self.store, DELTA, files, self._witnesses)
+
+    def _witnesses(self) -> Iterator[Witness]:
+        """What is said about the checkpoint elsewhere; the checksum of its version is only read if it must be."""
+        pointer, checkpoint = self.segment.pointer, self.segment.checkpoint
+        if pointer is not None:
+            yield Witness(DELTA.pointer_path, pointer.num_of_add_files, pointer.size)
+        first = next(iter(self.segment.checksums), None)
+        if first is not None and checkpoint is not None and first.version == checkpoint.version:
+            summary = read_summary(self.store, first.version)
+            if summary is not None:
+                yield Witness(first.path, summary.tally.files)
 
     @staticmethod
     def open(store: Store, version: int | None = None) -> Replay:
@@ -74,28 +99,41 @@ class Replay:
             NotFoundError: There is no table, or no such version.
             MalformedError: The log has a gap or is damaged.
         """
-        without: set[str] = set()
-        first_error: MalformedError | NotFoundError | None = None
-        for _ in range(_CHECKPOINTS_TRIED):
+        replay = Replay(store, find_segment(store, DELTA, version))
+        replay.reading(lambda: replay.checkpoint and replay.checkpoint.others)
+        return replay
+
+    def reading(self, read: Callable[[], _T]) -> _T:
+        """What reading the checkpoint gives; if that turns out to be damaged, the same without it.
+
+        Args:
+            read: Reads through this replay; run again from its beginning after another way to the version was found.
+
+        Raises:
+            MalformedError: The checkpoint is damaged, and nothing else leads to the version.
+            NotFoundError: The same for a file that is gone.
+        """
+        while True:
             try:
-                replay = Replay(store, find_segment(store, DELTA, version, without=without))
-            except (MalformedError, NotFoundError):
-                if first_error is not None:
-                    raise first_error from None
-                raise
-            if replay.checkpoint is None:
-                return replay
-            try:
-                _ = replay.checkpoint.others
+                return read()
             except (MalformedError, NotFoundError) as error:
-                first_error = first_error or error
-                without |= {file.path for file in replay.checkpoint.files.files}
-                version = replay.segment.version
-                _log.warning("leaving out checkpoint %s of %s: %s", replay.checkpoint.name, store.root, error.message)
-            else:
-                return replay
-        assert first_error is not None
-        raise first_error
+                self._leave_out_checkpoint(error)
+
+    def _leave_out_checkpoint(self, error: MalformedError | NotFoundError) -> None:
+        checkpoint = self.checkpoint
+        if checkpoint is not None:
+            self._left_out |= dict.fromkeys((file.path for file in checkpoint.files.files), error)
+        first = next(iter(self._left_out.values()), error)
+        if checkpoint is None or len(set(self._left_out.values())) == _CHECKPOINTS_TRIED:
+            raise first
+        try:
+            other = Replay(self.store, find_segment(self.store, DELTA, self.segment.version, without=self._left_out))
+            if not other.header.agrees_with(self.__dict__.get("header", other.header)):
+                raise malformed(checkpoint.name, "holds another protocol or metadata than the commits lead to")
+        except (MalformedError, NotFoundError) as found:
+            raise first from found
+        _log.warning("leaving out checkpoint %s of %s: %s", checkpoint.name, self.store.root, error.message)
+        self._use(other.segment)
 
     @cached_property
     def header(self) -> Header:
@@ -133,7 +171,12 @@ class Replay:
             MalformedError: The log is damaged, or lists a path twice.
         """
         wanted = live_files.chosen(columns)
-        batches = [*self._tail_files(wanted, pruner), *self._checkpoint_files(wanted, pruner)]
+
+        def listed() -> list[pa.RecordBatch]:
+            return [*self._tail_files(wanted, pruner), *self._checkpoint_files(wanted, pruner)]
+
+        _ = self.state
+        batches = self.reading(listed)
         table = pa.Table.from_batches(batches, schema=live_files.schema_of(wanted))
         live_files.check_unique(table["path"], self.store.root)
         return table
@@ -156,8 +199,6 @@ class Replay:
         hidden = _Hidden(self.state.keys, self.locations)
         schema = live_files.schema_of(wanted)
         read = [live_files.ON_DISK[name] for name in wanted if name != live_files.LOG_PATH]
-        if "stats" in wanted and not checkpoint.has_text_stats and checkpoint.has("stats_parsed"):
-            read.append("stats_parsed")
         read += ["deletionVector", *(pruner.columns(checkpoint) if pruner is not None else ())]
         for batch in checkpoint.adds(list(dict.fromkeys(read))):
             found = dict(batch)
@@ -183,14 +224,18 @@ class Replay:
 
     def tombstones(self) -> pa.Table:
         """The files that were removed and are remembered, newest word only."""
-        batches = [from_removes(self.state.removes)]
-        if self.checkpoint is not None:
-            hidden = _Hidden(self.state.keys, self.locations)
-            for batch in self.checkpoint.removes([field.name for field in TOMBSTONES]):
-                found = dict(batch)
-                found["path"] = live_files.decoded_paths(found["path"], self.locations)
-                batches.append(from_checkpoint(_kept(found, hidden.keep(found)), self.checkpoint.name))
-        return pa.Table.from_batches(batches)
+        _ = self.state
+        return pa.Table.from_batches(self.reading(lambda: list(self._tombstones())))
+
+    def _tombstones(self) -> Iterator[pa.RecordBatch]:
+        yield from_removes(self.state.removes)
+        if self.checkpoint is None:
+            return
+        hidden = _Hidden(self.state.keys, self.locations)
+        for batch in self.checkpoint.removes([field.name for field in TOMBSTONES]):
+            found = dict(batch)
+            found["path"] = live_files.decoded_paths(found["path"], self.locations)
+            yield from_checkpoint(_kept(found, hidden.keep(found)), self.checkpoint.name)
 
 
 def _kept(found: dict[str, pa.Array], keep: pa.Array | None) -> dict[str, pa.Array]:

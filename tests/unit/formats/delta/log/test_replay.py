@@ -229,8 +229,7 @@ class TestCheckpointContent:
         value = {pa.string(): "x", pa.float64(): 1.5}.get(column, [1])
         kind = pa.struct([("path", pa.string()), ("size", column)])
         rows = pa.Table.from_pylist([{"add": {"path": "a", "size": value}}], schema=pa.schema([("add", kind)]))
-        log = LogBuilder().create().put(f"{0:020d}.checkpoint.parquet", written(rows))
-        log.put(f"{0:020d}.json", b'{"commitInfo":{}}').commit(*BASE[:2], version=1)
+        log = LogBuilder().put(f"{0:020d}.checkpoint.parquet", written(rows)).commit(*BASE[:2], version=1)
         with pytest.raises(MalformedError, match=r"add\.size"):
             opened(log).files()
 
@@ -275,13 +274,19 @@ class TestCheckpointContent:
             assert isinstance(checkpoint, Checkpoint)
             assert checkpoint.others.is_v2 is is_v2
 
-    def test_rows_without_actions_are_passed_over(self):
+    def test_rows_without_actions_are_damage_unless_their_action_may_be_unknown(self):
         name, kind = COLUMNS[Add]
         row = {"path": "a", "size": 1, "modificationTime": 1, "partitionValues": []}
         rows = [{name: None}] * 3 + [{name: row}] + [{name: None}] * 3
-        data = written(pa.Table.from_pylist(rows, schema=pa.schema([(name, kind)])), row_group_size=2)
-        log = LogBuilder().put(f"{0:020d}.checkpoint.parquet", data).commit(*BASE[:2], version=1)
-        assert paths(opened(log)) == ["a"]
+        for column, known in (("txn", True), ("shiny", False)):
+            schema = pa.schema([(name, kind), (column, pa.struct([("appId", pa.string())]))])
+            data = written(pa.Table.from_pylist(rows, schema=schema), row_group_size=2)
+            log = LogBuilder().put(f"{0:020d}.checkpoint.parquet", data).commit(*BASE[:2], version=1)
+            if known:
+                with pytest.raises(MalformedError, match="6 rows that are no action"):
+                    opened(log).files()
+            else:
+                assert paths(opened(log)) == ["a"]
 
 
 class TestUnreadableCheckpoint:
