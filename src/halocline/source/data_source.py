@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.source.options import LATEST, SourceOptions
+from halocline.source.options import LATEST, Door, SourceOptions
 from halocline.source.writer import RowSink, Written
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
 from halocline.spark.session.session import remembered
@@ -88,30 +88,32 @@ class HaloclineSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the version that is read, which is fixed from here on."""
-        end = _end(self._asked)
+        end = _end(self._asked.through(Door.READ, Door.STREAM_READ))
         self._version = end.version
         shown = shown_schema(_column_source(self._asked, end), changes=self._asked.change_feed)
         return cast(StructType, spark_schema(shown.fields))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the rows of one version, or the changes of several."""
-        return TableReader(self._asked, schema, self._version)
+        return TableReader(self._asked.through(Door.READ), schema, self._version)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or puts them in place of all others."""
-        return TableWriter(RowSink.open(self._asked, struct_of(schema), overwrite=overwrite), self._asked)
+        asked = self._asked.through(Door.WRITE)
+        return TableWriter(RowSink.open(asked, struct_of(schema), overwrite=overwrite), asked)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads what is added to the table, version by version."""
         from halocline.source.stream import TableStreamReader
 
-        return TableStreamReader(self._asked, schema, self._version)
+        return TableStreamReader(self._asked.through(Door.STREAM_READ), schema, self._version)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, each once."""
         from halocline.source.stream import TableStreamWriter
 
-        return TableStreamWriter.open(self._asked, struct_of(schema), overwrite=overwrite)
+        asked = self._asked.through(Door.STREAM_WRITE)
+        return TableStreamWriter.open(asked, struct_of(schema), overwrite=overwrite)
 
 
 class FilePartition(InputPartition):
@@ -184,10 +186,10 @@ def _end(asked: SourceOptions, version: int | None = None) -> Snapshot:
     """The version to read; the last one of a range of changes."""
     if asked.change_feed:
         if version is None:
-            return asked.snapshot(OPERATION, version=asked.ending_version, timestamp_ms=asked.ending_ms)
+            return asked.snapshot(OPERATION, version=asked.ending_version, timestamp=asked.ending_timestamp)
         return asked.snapshot(OPERATION, version=version)
     if version is None:
-        return asked.snapshot("read", version=asked.version, timestamp_ms=asked.timestamp_ms)
+        return asked.snapshot("read", version=asked.version, timestamp=asked.timestamp)
     return asked.snapshot("read", version=version)
 
 
@@ -198,8 +200,8 @@ def _column_source(asked: SourceOptions, end: Snapshot) -> Snapshot:
 
 def _first(asked: SourceOptions, end: Snapshot) -> int:
     """The first version of a range of changes."""
-    if asked.starting_ms is not None:
-        return first_version_from(end, asked.starting_ms)
+    if asked.starting_timestamp is not None:
+        return first_version_from(end, asked.opened(end.store).milliseconds(asked.starting_timestamp))
     if asked.starting_version == LATEST:
         return end.version
     return int(asked.starting_version or 0)

@@ -1,72 +1,90 @@
-"""The options of the data source, read once and typed.
+"""The options of the data source: what each of its doors knows, read once and typed.
 
-Spark hands options over as text, with their names in lower case. Those of reading, writing and streaming have the names
-that notebooks use already; those that begin with `halocline.` are settings of a table; the rest belong to the store.
-
-    path                       the table: a local path or a URL
-    versionAsOf, timestampAsOf a version, or a time at which it held
-    timeZone                   the zone of times without one; UTC. The source runs outside of the session, and so does
-                               not know its zone
-    readChangeFeed             true: what happened to rows, from startingVersion to endingVersion
-    startingVersion            the first version of changes or of a stream; a stream also takes `latest`
-    startingTimestamp          the same as a time: the first version at or after it
-    endingVersion, endingTimestamp   the last version of changes; the newest if not given
-    maxFilesPerTrigger         the most files of one micro-batch, 1000 unless said otherwise
-    maxBytesPerTrigger         the most bytes of one micro-batch; at least one file is read
-    ignoreDeletes              true: versions that only take rows away are no error in a stream
-    ignoreChanges              true: nor are those that rewrite files; rows that stayed are delivered again
-    skipChangeCommits          true: versions that take rows away are left out altogether
-    partitionBy                for a table to be created: its partition columns, separated by commas
-    txnAppId, txnVersion       an application and its own version of a write, so that it is not done twice
-    userMetadata               a note for the history
-    checkpointLocation         Spark's own; a stream's identity is kept there
+Spark makes a source from its options before it says what for: reading, writing, or a stream of either. A name that no
+door knows is refused at once, with the nearest one; one that belongs to another door is refused when that shows. What
+begins with `halocline.` is a setting of a table, and what a store knows belongs to the store. The tables in
+`docs/spark.md` are made from this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
-from typing import Final, TypeVar
+from enum import StrEnum
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from halocline.errors import InputError
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.spark.session.settings import PREFIX, Settings
+from halocline.spark.session import declarations
+from halocline.spark.session.declarations import choice, declared, number, switch, text, time
+from halocline.spark.session.settings import NAMES, PREFIX, Settings
 from halocline.storage import open_store
 from halocline.storage.base import Store
+from halocline.storage.options import KNOWN as STORE_OPTIONS
+from halocline.storage.options import unknown
 from halocline.table.delta.opened import Opened
-
-T = TypeVar("T")
 
 LATEST: Final = "latest"
 """The word for the version after the newest one."""
 
-_SWITCH: Final = {"true": True, "false": False}
-_OWN: Final = frozenset(
-    {
-        "checkpointlocation",
-        "endingtimestamp",
-        "endingversion",
-        "ignorechanges",
-        "ignoredeletes",
-        "maxbytespertrigger",
-        "maxfilespertrigger",
-        "partitionby",
-        "path",
-        "paths",
-        "readchangefeed",
-        "skipchangecommits",
-        "startingtimestamp",
-        "startingversion",
-        "timestampasof",
-        "timezone",
-        "txnappid",
-        "txnversion",
-        "usermetadata",
-        "versionasof",
-    }
-)
+
+class Door(StrEnum):
+    """What a source is made for."""
+
+    READ = "reading"
+    WRITE = "writing"
+    STREAM_READ = "reading a stream"
+    STREAM_WRITE = "writing a stream"
+
+
+class PartitionOverwrite(StrEnum):
+    """Which partitions an overwrite replaces."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+_READS: Final = (Door.READ, Door.STREAM_READ)
+_WRITES: Final = (Door.WRITE, Door.STREAM_WRITE)
+_FROM_SPARK: Final = frozenset({"path", "paths", "queryname"})
+_OF_FILES: Final = "The log says which files count, and how they are read."
+_OF_COLUMNS: Final = "A table has its own columns and types."
+_OF_DELTA: Final = "Delta Lake has it, and it is not done here."
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "compression": "Set the table's property delta.parquet.compression.codec.",
+    **dict.fromkeys(("basePath", "ignoreCorruptFiles", "ignoreMissingFiles", "modifiedAfter"), _OF_FILES),
+    **dict.fromkeys(("modifiedBefore", "pathGlobFilter", "recursiveFileLookup"), _OF_FILES),
+    **dict.fromkeys(("dateFormat", "encoding", "header", "inferSchema", "multiLine", "sep"), _OF_COLUMNS),
+    **dict.fromkeys(("autoCompact", "excludeRegex", "failOnDataLoss", "optimizeWrite"), _OF_DELTA),
+    **dict.fromkeys(("schemaLocation", "schemaTrackingLocation", "targetFileSize"), _OF_DELTA),
+}
+"""Options that people know from elsewhere, and what to do instead."""
+
+
+def _version(given: str) -> int | str:
+    if given.lower() == LATEST:
+        return LATEST
+    if int(given) < 0:
+        raise ValueError(given)
+    return int(given)
+
+
+def _zone(given: str) -> str:
+    try:
+        return str(ZoneInfo(given))
+    except OSError:
+        raise ValueError(given) from None
+
+
+def _condition(given: str) -> str:
+    if not given:
+        raise ValueError(given)
+    return given
+
+
+def _names(given: str) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in given.split(","))))
 
 
 @dataclass(frozen=True)
@@ -81,132 +99,197 @@ class SourceOptions:
     path: str
     settings: Settings = field(default_factory=Settings)
     store_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    version: int | None = None
-    timestamp_ms: int | None = None
-    zone: str = "UTC"
-    change_feed: bool = False
-    starting_version: int | str | None = None
-    starting_ms: int | None = None
-    ending_version: int | None = None
-    ending_ms: int | None = None
-    most_files: int | None = None
-    most_bytes: int | None = None
-    ignore_deletes: bool = False
-    ignore_changes: bool = False
-    skip_change_commits: bool = False
-    partition_by: tuple[str, ...] = ()
-    txn_app_id: str | None = None
-    txn_version: int | None = None
-    user_metadata: str | None = None
-    checkpoint: str | None = None
+    given: frozenset[str] = frozenset()
+    version: int | None = number(None, "versionAsOf", "a version", "the version to read", [Door.READ])
+    timestamp: str | None = time("timestampAsOf", "a time; the version that held then", [Door.READ])
+    change_feed: bool = switch(
+        False,
+        "readChangeFeed",
+        "what happened to rows, with `_change_type`, `_commit_version` and `_commit_timestamp`",
+        _READS,
+    )
+    starting_version: int | str | None = declared(
+        None,
+        "startingVersion",
+        "a version; a stream also takes `latest`",
+        "the first version of changes, or of a stream; a stream without one begins with the rows that are there",
+        _version,
+        _READS,
+    )
+    starting_timestamp: str | None = time(
+        "startingTimestamp", "the same as a time: the first version from it on", _READS
+    )
+    ending_version: int | None = number(
+        None, "endingVersion", "a version", "the last version of changes; the newest if not given", [Door.READ]
+    )
+    ending_timestamp: str | None = time("endingTimestamp", "the same as a time", [Door.READ])
+    most_files: int | None = number(
+        None,
+        "maxFilesPerTrigger",
+        "a number",
+        "the most files of one micro-batch, else 1000",
+        [Door.STREAM_READ],
+        least=1,
+    )
+    most_bytes: int | None = number(
+        None,
+        "maxBytesPerTrigger",
+        "a number of bytes",
+        "the most bytes of one micro-batch; at least one file is read",
+        [Door.STREAM_READ],
+        least=1,
+    )
+    ignore_deletes: bool = switch(
+        False, "ignoreDeletes", "versions that only take rows away are no error", [Door.STREAM_READ]
+    )
+    ignore_changes: bool = switch(
+        False,
+        "ignoreChanges",
+        "nor are those that rewrite files; rows that stayed are delivered again",
+        [Door.STREAM_READ],
+    )
+    skip_change_commits: bool = switch(
+        False, "skipChangeCommits", "versions that take rows away are left out altogether", [Door.STREAM_READ]
+    )
+    partition_by: tuple[str, ...] = declared(
+        (),
+        "partitionBy",
+        "names, separated by commas",
+        "the partition columns of a table that does not exist yet, or whose columns are overwritten",
+        _names,
+        _WRITES,
+    )
+    replace_where: str | None = declared(
+        None,
+        "replaceWhere",
+        "an SQL condition",
+        "with mode `overwrite`: replace the rows that meet it, and no others; every new row must meet it, too",
+        _condition,
+        [Door.WRITE],
+    )
+    partition_overwrite: PartitionOverwrite = choice(
+        "partitionOverwriteMode",
+        PartitionOverwrite,
+        "with mode `overwrite`: `dynamic` replaces exactly the partitions that the new rows are in",
+        [Door.WRITE],
+    )
+    merge_schema: bool = switch(False, "mergeSchema", "lets the table grow by the columns that it lacks", _WRITES)
+    overwrite_schema: bool = switch(
+        False, "overwriteSchema", "with mode `overwrite`: gives the table the columns of the rows", [Door.WRITE]
+    )
+    max_records: int | None = number(
+        None, "maxRecordsPerFile", "a number", "the most rows of one new file", _WRITES, least=1
+    )
+    data_change: bool = switch(
+        True,
+        "dataChange",
+        "false: the rows are those that were there, only laid out otherwise; streams and change feeds skip them",
+        [Door.WRITE],
+    )
+    txn_app_id: str | None = text(
+        "txnAppId",
+        "a name",
+        "an application; with `txnVersion`, a write that the table has already is not done twice. "
+        "For a stream, its name instead of the checkpoint's id",
+        _WRITES,
+    )
+    txn_version: int | None = number(None, "txnVersion", "a number", "the application's own version", [Door.WRITE])
+    user_metadata: str | None = text("userMetadata", "a text", "a note for the history", _WRITES)
+    checkpoint: str | None = text(
+        "checkpointLocation", "a path", "Spark's own; the identity of a stream is kept there", [Door.STREAM_WRITE]
+    )
+    zone: str = declared(
+        "UTC",
+        "timeZone",
+        "a name such as Europe/Vienna",
+        "the zone of times without one; the source does not know the session's",
+        _zone,
+        Door,
+    )
 
     @staticmethod
     def read(options: Mapping[str, str]) -> SourceOptions:
         """Reads the options of a data source.
 
+        Args:
+            options: The options, with their names in lower case or not.
+
         Raises:
-            InputError: The path is missing, or a value does not fit its option.
+            InputError: A name is no option, a value does not fit, or the path is missing.
         """
-        given = _Given(options)
-        zone = _zone(given.text("timezone") or "UTC")
-        rest = {key: value for key, value in options.items() if key not in _OWN and not key.startswith(PREFIX)}
+        folded = {key.lower(): value for key, value in options.items()}
+        own = folded.keys() & _DECLARED.keys()
+        for key in folded.keys() - own - _FROM_SPARK:
+            if not key.startswith(PREFIX) and key not in STORE_OPTIONS:
+                raise _unknown(key)
+        values: dict[str, Any] = declarations.parsed(SourceOptions, folded, "option ")
         found = SourceOptions(
-            path=_path(options),
-            settings=Settings.read(options),
-            store_options=rest,
-            version=given.number("versionAsOf"),
-            timestamp_ms=given.time("timestampAsOf", zone),
-            zone=str(zone),
-            change_feed=given.switch("readChangeFeed"),
-            starting_version=given.version("startingVersion"),
-            starting_ms=given.time("startingTimestamp", zone),
-            ending_version=given.number("endingVersion"),
-            ending_ms=given.time("endingTimestamp", zone),
-            most_files=given.number("maxFilesPerTrigger", least=1),
-            most_bytes=given.number("maxBytesPerTrigger", least=1),
-            ignore_deletes=given.switch("ignoreDeletes"),
-            ignore_changes=given.switch("ignoreChanges"),
-            skip_change_commits=given.switch("skipChangeCommits"),
-            partition_by=tuple(filter(None, (each.strip() for each in (given.text("partitionBy") or "").split(",")))),
-            txn_app_id=given.text("txnAppId"),
-            txn_version=given.number("txnVersion"),
-            user_metadata=given.text("userMetadata"),
-            checkpoint=given.text("checkpointLocation"),
+            _path(folded),
+            Settings.read(folded),
+            {key: value for key, value in folded.items() if key in STORE_OPTIONS},
+            frozenset(_DECLARED[key][0].name for key in own),
+            **values,
         )
-        _check_one_of(found.version, found.timestamp_ms, "versionAsOf", "timestampAsOf")
-        _check_one_of(found.starting_version, found.starting_ms, "startingVersion", "startingTimestamp")
-        _check_one_of(found.ending_version, found.ending_ms, "endingVersion", "endingTimestamp")
+        _check_one_of(found.version, found.timestamp, "versionAsOf", "timestampAsOf")
+        _check_one_of(found.starting_version, found.starting_timestamp, "startingVersion", "startingTimestamp")
+        _check_one_of(found.ending_version, found.ending_timestamp, "endingVersion", "endingTimestamp")
         return found
+
+    def through(self, *doors: Door) -> SourceOptions:
+        """The same, once it is known that every option belongs to one of these doors.
+
+        Raises:
+            InputError: One belongs to others only.
+        """
+        for name in sorted(self.given):
+            told = _DECLARED[name.lower()][0]
+            if not told.doors.intersection(doors):
+                raise InputError(
+                    f"{name} is an option for {' and '.join(sorted(told.doors))}, not for {doors[0]}",
+                    sides={"given": name, f"options for {doors[0]}": ", ".join(names_for(doors))},
+                    next_step="Leave it out.",
+                )
+        return self
 
     def opened(self, store: Store | None = None) -> Opened:
         """The table, opened in the process in which Spark plans or commits for the source."""
         place = store or open_store(self.path, self.store_options)
         return Opened(place, settings=self.settings, zone=self.zone, short_lived=True)
 
-    def snapshot(self, operation: str, *, version: int | None = None, timestamp_ms: int | None = None) -> Snapshot:
+    def snapshot(self, operation: str, *, version: int | None = None, timestamp: str | None = None) -> Snapshot:
         """The table at a version or time, the newest if neither is given, behind the gate.
 
         Raises:
             IncompatibleError: The release that acts lacks a feature that the table requires.
             NotFoundError: There is no table, or no such version.
         """
-        return self.opened().snapshot(operation, version=version, timestamp=timestamp_ms)
+        return self.opened().snapshot(operation, version=version, timestamp=timestamp)
 
 
-class _Given:
-    """Options by their names in lower case, as one type or another."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = options
-
-    def text(self, name: str) -> str | None:
-        return self._options.get(name.lower())
-
-    def switch(self, name: str) -> bool:
-        return bool(self._parsed(name, lambda text: _SWITCH[text.strip().lower()], "true or false"))
-
-    def number(self, name: str, least: int = 0) -> int | None:
-        return self._parsed(name, lambda text: _number(text, least), f"a whole number from {least} on")
-
-    def version(self, name: str) -> int | str | None:
-        if (self.text(name) or "").strip().lower() == LATEST:
-            return LATEST
-        return self.number(name)
-
-    def time(self, name: str, zone: tzinfo) -> int | None:
-        return self._parsed(name, lambda text: _milliseconds(text, zone), "a time such as 2026-11-01 12:00:00")
-
-    def _parsed(self, name: str, parse: Callable[[str], T], expected: str) -> T | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            return parse(text)
-        except (ValueError, KeyError):
-            raise InputError(f"option {name} cannot be {text!r}", sides={"expected": expected, "found": text}) from None
+_DECLARED: Final = declarations.declarations(SourceOptions)
 
 
-def _number(text: str, least: int) -> int:
-    number = int(text)
-    if number < least:
-        raise ValueError(text)
-    return number
+def names_for(doors: Iterable[Door]) -> list[str]:
+    """The names of the options that one of these doors knows."""
+    wanted = set(doors)
+    return [each.name for each, _ in _DECLARED.values() if each.doors & wanted]
 
 
-def _milliseconds(text: str, zone: tzinfo) -> int:
-    moment = datetime.fromisoformat(text.strip())
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone)
-    return int(moment.timestamp() * 1000)
+def documented(*doors: Door) -> str:
+    """The options of doors in a table, as `docs/spark.md` and `docs/streaming.md` show them."""
+    wanted = set(doors)
+    told = ((each, own.default) for each, own in _DECLARED.values() if each.doors & wanted)
+    return declarations.documented(told, "option")
 
 
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise InputError(
-            f"option timeZone cannot be {name!r}", sides={"expected": "a name such as Europe/Vienna", "found": name}
-        ) from None
+def _unknown(key: str) -> InputError:
+    elsewhere = {name.lower(): (name, advice) for name, advice in _ELSEWHERE.items()}
+    if key in elsewhere:
+        name, advice = elsewhere[key]
+        return InputError(
+            f"{name} does nothing here", sides={"given": name, "known to": "other formats"}, next_step=advice
+        )
+    return unknown(key, [*(each.name for each, _ in _DECLARED.values()), *NAMES, *STORE_OPTIONS])
 
 
 def _path(options: Mapping[str, str]) -> str:

@@ -73,8 +73,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins."""
         asked, log = self._asked, self._walked
-        if asked.starting_ms is not None:
-            return log.at_version(first_version_from(asked.snapshot(OPERATION), asked.starting_ms)).to_dict()
+        if asked.starting_timestamp is not None:
+            opened = asked.opened()
+            first = first_version_from(opened.snapshot(OPERATION), opened.milliseconds(asked.starting_timestamp))
+            return log.at_version(first).to_dict()
         if asked.starting_version == LATEST:
             return log.at_version(log.newest() + 1).to_dict()
         if asked.starting_version is not None:

@@ -29,12 +29,13 @@ from halocline.errors import (
     AlreadyExistsError,
     ConflictError,
     HaloclineError,
+    InputError,
     NotFoundError,
     SchemaError,
     UnsupportedError,
 )
 from halocline.formats.base import TableFormat, formats_at
-from halocline.formats.delta.actions.action import Action, Add, Remove
+from halocline.formats.delta.actions.action import Action, Add, Metadata, Remove
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
@@ -45,10 +46,13 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.delta.stats.row_filter import RowFilter
 from halocline.schema.defaults import default_of
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
-from halocline.source.options import SourceOptions
+from halocline.source.options import PartitionOverwrite, SourceOptions
+from halocline.source.replacement import Replaced, check_rows, replaced
+from halocline.spark.scan.file_rows import shown_schema
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import holds
 from halocline.spark.write.arrow_fit import ArrowFit
@@ -57,6 +61,9 @@ from halocline.spark.write.file_stats import Wanted
 from halocline.spark.write.physical import Physical
 from halocline.spark.write.rules import rules_of
 from halocline.table.delta.opened import Opened
+from halocline.table.delta.replacement import Replacement, SchemaMode, same_partitions
+from halocline.table.delta.row_files import Layout
+from halocline.table.delta.write_attempt import parameters_of, target_state
 
 Written = WrittenFile
 OPERATION: Final = "write"
@@ -71,18 +78,20 @@ class RowSink:
     Attributes:
         asked: The options of the write.
         state: What the table is, or is going to be.
-        is_new: Whether the table did not exist when the sink was opened.
+        before: What the table was when the sink was opened; None if it did not exist.
         writer: Writes files.
         fit: Fits rows.
-        overwrite: Whether the rows come in place of all others.
+        plan: What the rows come in place of; None if they are added.
+        condition: Which rows are replaced, if not all.
     """
 
     asked: SourceOptions
     state: TableConfiguration
-    is_new: bool
+    before: Metadata | None
     writer: ArrowWriter
     fit: ArrowFit
-    overwrite: bool
+    plan: Replacement | None
+    condition: RowFilter | None
 
     @staticmethod
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> RowSink:
@@ -91,20 +100,26 @@ class RowSink:
         Args:
             asked: The options.
             schema: The columns of the rows.
-            overwrite: Whether the rows come in place of all others.
+            overwrite: Whether the rows come in place of others.
 
         Raises:
             IncompatibleError: The release that acts may not write the table.
+            InputError: Options contradict each other or the mode.
             SchemaError: The columns do not fit.
-            UnsupportedError: The table has rules that need SQL.
+            UnsupportedError: The table has rules that need SQL, or rows are to be replaced by a condition that does.
         """
+        plan = _plan(asked, overwrite)
         opened = asked.opened()
         store, table = opened.store, opened.url
-        state, is_new = _state(asked, opened, schema)
+        snapshot = _snapshot(opened)
+        state = _state(asked, opened, snapshot, schema)
         _check_writable(state, table)
         metadata = state.metadata
-        if overwrite and not is_new:
+        if overwrite and snapshot is not None:
             check_appendable([Remove("all of them")], state, table)
+        condition = None
+        if asked.replace_where is not None:
+            condition = RowFilter.parse(asked.replace_where, state.columns, asked.zone)
         mode = properties.choice(metadata.configuration, MODE)
         physical = Physical(state.schema, metadata.partition_columns, mode)
         writer = ArrowWriter(
@@ -113,32 +128,38 @@ class RowSink:
             physical=physical,
             wanted=Wanted.of(state.schema, mode, metadata.partition_columns, metadata.configuration),
             codec=metadata.configuration.get(_CODEC, "snappy").lower(),
+            max_records=asked.max_records,
         )
-        return RowSink(asked, state, is_new, writer, ArrowFit(schema, state.schema, physical, mode, table), overwrite)
+        fit = ArrowFit(schema, state.schema, physical, mode, table)
+        before = None if snapshot is None else snapshot.metadata
+        return RowSink(asked, state, before, writer, fit, plan, condition)
 
     # ------------------------------------------------------------------ on workers
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         """Writes the rows of one task; if it fails, its files are gone."""
         files: list[WrittenFile] = []
+        if self.condition is not None:
+            condition, partitions = self.condition, self.state.metadata.partition_columns
+            batches = (check_rows(batch, condition, partitions) for batch in batches)
         try:
-            for part in self._sorted(batches):
+            for part in self._sorted(self.fit, batches):
                 files += self.writer.write(part)
         except BaseException:
             self._delete([file.path for file in files])
             raise
         return files
 
-    def _sorted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
+    def _sorted(self, fit: ArrowFit, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
         """The rows in parts that are each sorted by partition, so that a part has one file per partition."""
         keys = self.writer.physical.keys
         if not keys:
-            yield (self.fit(batch) for batch in batches)
+            yield (fit(batch) for batch in batches)
             return
         held: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
-            held.append(self.fit(batch))
+            held.append(fit(batch))
             size += held[-1].nbytes
             if size >= _BUFFER:
                 yield _by_keys(held, keys)
@@ -153,11 +174,10 @@ class RowSink:
         txn = None
         if self.asked.txn_app_id is not None and self.asked.txn_version is not None:
             txn = (self.asked.txn_app_id, self.asked.txn_version)
-        parameters = {
-            "mode": "Overwrite" if self.overwrite else "Append",
-            "partitionBy": list(self.state.metadata.partition_columns),
-        }
-        operation = "CREATE TABLE AS SELECT" if self.is_new else "WRITE"
+        mode = "Append" if self.plan is None else "Overwrite"
+        parameters = parameters_of(mode, self.state, _schema_mode(self.asked))
+        parameters |= {} if self.plan is None else self.plan.parameters
+        operation = "WRITE" if self.before is not None else "CREATE TABLE AS SELECT"
         return self.commit(files, CommitDescription(operation, parameters, txn=txn))
 
     def commit(self, files: Sequence[WrittenFile], said: CommitDescription) -> int:
@@ -173,20 +193,43 @@ class RowSink:
     def _committed(self, opened: Opened, files: Sequence[WrittenFile], said: CommitDescription) -> int:
         before = self._found(opened)
         transaction = opened.transaction(before)
-        actions: list[Action] = [_add(file) for file in files]
-        if before is not None and self.overwrite:
-            removed = removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True)
-            actions = [*removed, *actions]
-        metrics = {
-            "numFiles": len(files),
-            "numOutputRows": sum(file.num_records for file in files),
-            "numOutputBytes": sum(file.size for file in files),
-        }
+        changes = self.asked.data_change
+        adds = [_add(file, data_change=changes) for file in files]
+        metrics = _figures(files)
+        actions: list[Action] = []
+        is_changed = before is None or _described(before.metadata) != _described(self.state.metadata)
+        if self.condition is not None and before is not None:
+            found = transaction.files(self.condition.text)
+            gone = replaced(before, found, self.condition, zone=self.asked.zone, data_change=changes)
+            again = self._rewritten(before, gone)
+            actions += [*gone.removes, *(_add(file, data_change=changes) for file in again)]
+            metrics = _figures([*files, *again]) | {"numCopiedRows": sum(file.num_records for file in again)}
+            metrics |= {"numRemovedFiles": len(gone.removes)}
+            metrics |= {} if gone.deleted_rows is None else {"numDeletedRows": gone.deleted_rows}
+            files = [*files, *again]
+        elif self.plan is not None and before is not None:
+            dynamic = self.plan.dynamic
+            listed = same_partitions(self.asked.zone, before, transaction, adds) if dynamic else transaction.files()
+            actions += removes_from(listed, timestamp_ms=system_clock(), data_change=changes)
+            metrics |= {"numRemovedFiles": len(listed)}
         said = replace(said, metrics=metrics, user_metadata=self.asked.user_metadata)
-        version = transaction.commit(actions, said, configuration=self.state if before is None else None)
+        configuration = self.state if is_changed else None
+        version = transaction.commit([*actions, *adds], said, configuration=configuration)
         if transaction.outcome is not None and not transaction.outcome.committed:
             self._delete([file.path for file in files])
         return version
+
+    def _rewritten(self, before: Snapshot, gone: Replaced) -> list[WrittenFile]:
+        """Writes rows of the table again that stay."""
+        fit = ArrowFit(
+            shown_schema(before), self.state.schema, self.writer.physical, self.state.mapping_mode, before.store.root
+        )
+        return [file for part in self._sorted(fit, gone.staying) for file in self.writer.write(part)]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the table did not exist when the sink was opened."""
+        return self.before is None
 
     def _found(self, opened: Opened) -> Snapshot | None:
         """The newest version; None if the table is still to be created."""
@@ -194,21 +237,17 @@ class RowSink:
         try:
             found = opened.snapshot(OPERATION)
         except NotFoundError:
-            if self.is_new:
+            if self.before is None:
                 return None
             raise
-        if self.is_new and found.metadata.id != self.state.metadata.id:
+        if self.before is None and found.metadata.id != self.state.metadata.id:
             raise AlreadyExistsError(
                 f"somebody else created {store.root} meanwhile",
                 sides={"found": f"version {found.version}", "expected": "no table"},
                 next_step="Run the write again.",
             )
-        mine, theirs = self.state.metadata, found.metadata
-        if (mine.schema_string, mine.partition_columns, mine.configuration) != (
-            theirs.schema_string,
-            theirs.partition_columns,
-            theirs.configuration,
-        ):
+        expected = [_described(each) for each in (self.before, self.state.metadata) if each is not None]
+        if _described(found.metadata) not in expected:
             raise ConflictError(
                 f"the metadata of {store.root} changed while rows were written; nothing was committed",
                 condition="CONCURRENT_METADATA_CHANGE",
@@ -253,32 +292,85 @@ class RowSink:
                 shutil.rmtree(local, ignore_errors=True)
 
 
-def _state(asked: SourceOptions, opened: Opened, schema: Struct) -> tuple[TableConfiguration, bool]:
-    """What the table is, or is going to be, and whether it is yet to be created."""
-    store = opened.store
-    formats = formats_at(store)
+def _plan(asked: SourceOptions, overwrite: bool) -> Replacement | None:
+    """What the rows come in place of."""
+    if (asked.txn_version is None) != (asked.txn_app_id is None) and asked.checkpoint is None:
+        raise InputError(
+            "an application and its version go together",
+            sides={"txnAppId": str(asked.txn_app_id), "txnVersion": str(asked.txn_version)},
+            next_step="Give both, or neither.",
+        )
+    Layout(data_change=asked.data_change).check(_schema_mode(asked))
+    if overwrite:
+        partition_by = asked.partition_by if asked.overwrite_schema and asked.partition_by else None
+        return Replacement.asked(
+            asked.replace_where, asked.partition_overwrite, _schema_mode(asked), partition_by, Layout()
+        )
+    needs = {
+        "replaceWhere": asked.replace_where is not None,
+        "partitionOverwriteMode": asked.partition_overwrite is PartitionOverwrite.DYNAMIC,
+        "overwriteSchema": asked.overwrite_schema,
+    }
+    if given := [name for name, is_given in needs.items() if is_given]:
+        raise InputError(
+            f"{given[0]} replaces rows, and this write adds some",
+            sides={"given": ", ".join(given), "mode": "append"},
+            next_step=f'Use mode("overwrite"), or leave {given[0]} out.',
+        )
+    return None
+
+
+def _schema_mode(asked: SourceOptions) -> SchemaMode | None:
+    return "overwrite" if asked.overwrite_schema else "merge" if asked.merge_schema else None
+
+
+def _snapshot(opened: Opened) -> Snapshot | None:
+    """The newest version; None if there is no table yet."""
+    formats = formats_at(opened.store)
     if formats and TableFormat.DELTA not in formats:
         raise UnsupportedError(
-            f"{store.root} is a table of another format, which the data source does not write",
+            f"{opened.url} is a table of another format, which the data source does not write",
             sides={"found": ", ".join(sorted(formats)), "written here": TableFormat.DELTA.value},
         )
     try:
-        snapshot = opened.snapshot(OPERATION)
+        return opened.snapshot(OPERATION)
     except NotFoundError:
         if formats:
             raise
+        return None
+
+
+def _state(asked: SourceOptions, opened: Opened, snapshot: Snapshot | None, schema: Struct) -> TableConfiguration:
+    """What the table is, or is going to be."""
+    if snapshot is None:
         columns = nullable(input_schema.declared(schema))
         state = new_table(columns, _spelt(columns, asked.partition_by), created_ms=system_clock())
         approve_change(None, state, opened.approve)
-        return state, True
+        return state
     has = [name.lower() for name in snapshot.partition_columns]
-    if asked.partition_by and [name.lower() for name in asked.partition_by] != has:
+    if asked.partition_by and not asked.overwrite_schema and [name.lower() for name in asked.partition_by] != has:
         raise SchemaError(
-            f"{store.root} is partitioned in another way",
+            f"{opened.url} is partitioned in another way",
             sides={"asked for": ", ".join(asked.partition_by), "table has": ", ".join(has) or "no partition columns"},
-            next_step="Leave partitionBy out: it is for tables that do not exist yet.",
+            next_step="Leave partitionBy out: it is for tables that do not exist yet, or with overwriteSchema.",
         )
-    return snapshot.configuration, False
+    mode = _schema_mode(asked)
+    if mode is None:
+        return snapshot.configuration
+    return target_state(opened, input_schema.declared(schema), snapshot, mode, asked.partition_by or None)
+
+
+def _described(metadata: Metadata) -> tuple[object, ...]:
+    """What rows are fitted to."""
+    return metadata.schema_string, metadata.partition_columns, metadata.configuration
+
+
+def _figures(files: Sequence[WrittenFile]) -> dict[str, int]:
+    return {
+        "numFiles": len(files),
+        "numOutputRows": sum(file.num_records for file in files),
+        "numOutputBytes": sum(file.size for file in files),
+    }
 
 
 def _spelt(schema: Struct, names: Sequence[str]) -> list[str]:
@@ -307,7 +399,6 @@ def _by_keys(batches: Sequence[pa.RecordBatch], keys: Sequence[str]) -> Iterator
     yield from table.sort_by([(key, "ascending") for key in keys]).combine_chunks().to_batches()
 
 
-def _add(file: WrittenFile) -> Add:
-    return Add(
-        encoded_path(file.path), file.partition_values, file.size, file.modification_time, True, stats=file.stats
-    )
+def _add(file: WrittenFile, *, data_change: bool) -> Add:
+    path, values = encoded_path(file.path), file.partition_values
+    return Add(path, values, file.size, file.modification_time, data_change, stats=file.stats)

@@ -188,6 +188,8 @@ def test_sql_reads_through_a_view_and_writes_through_it(orders, spark):
     ("options", "condition"),
     [
         ({"versionAsOf": "99"}, "VERSION_NOT_FOUND"),
+        ({"versionAsOff": "0"}, "versionAsOf"),
+        ({"replaceWhere": "id = 1"}, "not for reading"),
         ({"versionAsOf": "one"}, "ARGUMENT_INVALID"),
         ({"versionAsOf": "1", "timestampAsOf": "2024-01-01"}, "ARGUMENT_INVALID"),
         ({"readChangeFeed": "true", "startingVersion": "7"}, "ARGUMENT_INVALID"),
@@ -204,6 +206,26 @@ def test_options_that_do_not_fit_are_typed_errors(orders, spark, options, condit
         protocol = ProtocolAction(3, 7, ("deletionVectors",), ("deletionVectors",))
         log.put_if_absent(DELTA.commit_path(3), encode_commit([CommitInfo({}), protocol]))
     assert condition in refused(lambda: load(spark, orders, **options).count())
+
+
+THREE_DAYS = "SELECT id, date_add(DATE'2026-11-01', CAST(id % 3 AS INT)) AS day FROM range(30)"
+
+
+def test_an_overwrite_by_a_condition_leaves_all_other_rows(tmp_path, spark):
+    path = tmp_path / "t"
+    save(spark.sql(THREE_DAYS), path)
+    save(spark.sql("SELECT 100L AS id, DATE'2026-11-01' AS day"), path, "overwrite", replaceWhere="day='2026-11-01'")
+    assert load(spark, path).count() == 21
+    assert DeltaTable(str(path)).to_pyarrow_table().num_rows == 21
+
+
+def test_an_overwrite_of_partitions_leaves_all_others(tmp_path, spark):
+    path = tmp_path / "t"
+    save(spark.sql(THREE_DAYS), path, partitionBy="day")
+    more = spark.sql("SELECT 100L AS id, DATE'2026-11-01' AS day")
+    save(more, path, "overwrite", partitionOverwriteMode="dynamic")
+    assert sorted(row["count"] for row in load(spark, path).groupBy("day").count().collect()) == [1, 10, 10]
+    assert DeltaTable(str(path)).to_pyarrow_table().num_rows == 21
 
 
 def test_a_path_that_is_no_table_is_a_typed_error(tmp_path, spark):

@@ -71,6 +71,7 @@ class ArrowWriter:
         physical: How rows are laid out.
         wanted: Which statistics to keep.
         codec: How to compress.
+        max_records: The most rows of one file.
     """
 
     store: Store
@@ -78,6 +79,7 @@ class ArrowWriter:
     physical: Physical
     wanted: Wanted
     codec: str
+    max_records: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the rows of one task, which come sorted by partition; this is what a worker runs."""
@@ -90,13 +92,22 @@ class ArrowWriter:
         files: list[WrittenFile] = []
         current: _OpenFile | None = None
         for batch in batches:
-            for texts, part in _by_partition(batch, keys):
-                if current is not None and (current.texts != texts or current.full):
+            for texts, part in self._parts(batch, keys):
+                if current is not None and (current.texts != texts or not current.takes(part)):
                     files.append(current.finished())
                     current = None
                 current = current or _OpenFile(self, texts, len(files))
                 current.add(part)
         return [*files, current.finished()] if current is not None else files
+
+    def _parts(
+        self, batch: pa.RecordBatch, keys: Sequence[str]
+    ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+        """The runs of rows that share a partition, none of them with more rows than a file may have."""
+        for texts, part in _by_partition(batch, keys):
+            most = self.max_records or part.num_rows
+            for start in range(0, part.num_rows, most):
+                yield texts, part.slice(start, most)
 
 
 class _OpenFile:
@@ -106,6 +117,7 @@ class _OpenFile:
         self.texts = texts
         self._writer = writer
         self._number = number
+        self._rows = 0
         self._schema = _WithIds().schema(writer.physical.fields)
         self._floats = {
             path: _Floats() for path, type in writer.wanted.bounds.items() if type.name in ("float", "double")
@@ -121,13 +133,14 @@ class _OpenFile:
             store_decimal_as_integer=True,
         )
 
-    @property
-    def full(self) -> bool:
-        """Whether the next rows belong into another file."""
-        return bool(self._sink.tell() >= _FILE_BYTES)
+    def takes(self, batch: pa.RecordBatch) -> bool:
+        """Whether the next rows belong into the same file."""
+        most = self._writer.max_records
+        return bool(self._sink.tell() < _FILE_BYTES) and (most is None or self._rows + batch.num_rows <= most)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Appends rows."""
+        self._rows += batch.num_rows
         arrays = [batch.column(n).cast(field.type) for n, field in enumerate(self._schema)]
         table = pa.Table.from_arrays(arrays, schema=self._schema)
         for path, floats in self._floats.items():

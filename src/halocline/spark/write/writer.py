@@ -71,7 +71,7 @@ def write_files(
     mapping_mode: str = "none",
     configuration: Mapping[str, str] | None = None,
     under: str = "",
-    options: Mapping[str, str] | None = None,
+    max_records: int | None = None,
     store: Store | None = None,
 ) -> list[WrittenFile]:
     """Writes rows into new files below a table.
@@ -84,7 +84,7 @@ def write_files(
         mapping_mode: The table's column mapping: `none`, `name` or `id`.
         configuration: The table's properties, which say what statistics to keep and how to compress.
         under: A folder below the root to write into, such as `_change_data`.
-        options: Further options for Spark's Parquet writer, such as `maxRecordsPerFile`.
+        max_records: The most rows of one file.
         store: The table's store, if it is open already.
 
     Returns:
@@ -107,13 +107,13 @@ def write_files(
     folder = "/".join(part for part in (under.strip("/"), uuid.uuid4().hex) if part)
     rows = physical.frame(df)
     address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))
-    writer = ArrowWriter(store, folder, physical, wanted, codec or "snappy")
+    writer = ArrowWriter(store, folder, physical, wanted, codec or "snappy", max_records)
     variant = any(holds(field.type, ("variant",)) for field in physical.data)
     with _all_or_nothing(store, folder), tagged(spark, TAG):
         if address is None:
             return write_through_workers(rows, writer)
         with settings(spark, {**_SETTINGS, **(_VARIANT_SETTINGS if variant else {})}):
-            saving = rows.write.options(**_OPTIONS).options(**(options or {}))
+            saving = rows.write.options(**_OPTIONS).option("maxRecordsPerFile", max_records or 0)
             saving = saving.option("compression", codec) if codec else saving
             (saving.partitionBy(*physical.keys) if physical.keys else saving).parquet(address)
         return _adopted(store, folder, physical, wanted)

@@ -11,7 +11,7 @@ from halocline.spark.types import input_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import SchemaMode
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.row_files import Layout, RowFiles
 from halocline.table.delta.write_attempt import (
     Txn,
     check_choice,
@@ -36,6 +36,8 @@ def append_rows(
     schema_mode: Literal["merge"] | None = None,
     txn: Txn | None = None,
     user_metadata: str | None = None,
+    max_records_per_file: int | None = None,
+    data_change: bool = True,
 ) -> int:
     """Adds rows, and returns the version that has them.
 
@@ -45,6 +47,9 @@ def append_rows(
         schema_mode: `merge` lets the table grow by the columns that it lacks.
         txn: An application and its own version. If the table has that version or a later one, nothing is done.
         user_metadata: A note for the history.
+        max_records_per_file: The most rows of one new file.
+        data_change: False says that the rows are those that were there, only laid out otherwise: streams and change
+            feeds skip them.
 
     Raises:
         SchemaError: The columns do not fit.
@@ -58,8 +63,10 @@ def append_rows(
     """
     input_schema.checked_frame(df)
     check_choice("schema_mode", schema_mode, (None, "merge"))
+    layout = Layout(max_records_per_file, data_change)
+    layout.check(schema_mode)
     said = description(txn, user_metadata)
-    return repeated(lambda: _append(table, df, schema_mode, said))
+    return repeated(lambda: _append(table, df, schema_mode, layout, said))
 
 
 def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) -> int:
@@ -91,14 +98,16 @@ def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) ->
     return append_rows(table, df, txn=(app_id, batch_id))
 
 
-def _append(table: Opened, df: DataFrame, schema_mode: SchemaMode | None, said: CommitDescription) -> int:
+def _append(
+    table: Opened, df: DataFrame, schema_mode: SchemaMode | None, layout: Layout, said: CommitDescription
+) -> int:
     snapshot = table.snapshot("write.append")
     transaction = table.transaction(snapshot, df.sparkSession)
     if is_done(transaction, said):
         return snapshot.version
-    state = target_state(table, df, snapshot, schema_mode)
+    state = target_state(table, input_schema.columns_of(df), snapshot, schema_mode)
     rows = incoming(df, state, table=table.url)
-    with RowFiles(table.store, state) as files:
+    with RowFiles(table.store, state, layout) as files:
         adds = files.write(rows)
         if not files.has_changes(transaction, adds) and said.txn is None:
             return snapshot.version

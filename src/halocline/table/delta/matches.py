@@ -73,7 +73,7 @@ def matches(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str
         files: A file list of the snapshot, pruned by the condition or not.
         where: The condition, which Spark has analysed over the table's columns.
     """
-    live = _live_rows(files)
+    live = live_rows(files)
     if is_about_partitions(snapshot, where):
         chosen = _by_partition(spark, snapshot, files, where)
         rows = pc.sum(live.filter(chosen)).as_py() or 0
@@ -137,7 +137,7 @@ class _Records(msgspec.Struct, rename="camel"):
 _decode_records = msgspec.json.Decoder(_Records).decode
 
 
-def _live_rows(files: pa.Table) -> pa.Array:
+def live_rows(files: pa.Table) -> pa.Array:
     """How many live rows each file holds; null where its statistics do not say."""
     vectors = pc.struct_field(files["deletion_vector"], "cardinality").to_pylist()
     counts = []

@@ -16,7 +16,7 @@ from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import Replacement, SchemaMode
 from halocline.table.delta.row_changes import inserted
 from halocline.table.delta.row_commit import check_removable
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.row_files import Layout, RowFiles
 from halocline.table.delta.write_attempt import (
     Txn,
     check_choice,
@@ -44,6 +44,8 @@ def overwrite_rows(
     partition_by: Sequence[str] | None = None,
     txn: Txn | None = None,
     user_metadata: str | None = None,
+    max_records_per_file: int | None = None,
+    data_change: bool = True,
 ) -> int:
     """Puts rows in place of others, and returns the version that has them.
 
@@ -57,6 +59,9 @@ def overwrite_rows(
         partition_by: With `schema_mode="overwrite"`, the new partition columns; they stay if left out.
         txn: An application and its own version. If the table has that version or a later one, nothing is done.
         user_metadata: A note for the history.
+        max_records_per_file: The most rows of one new file.
+        data_change: False says that the rows are those that were there, only laid out otherwise: streams and change
+            feeds skip them.
 
     Raises:
         SchemaError: The columns do not fit.
@@ -72,7 +77,8 @@ def overwrite_rows(
     input_schema.checked_frame(df)
     check_choice("schema_mode", schema_mode, (None, "merge", "overwrite"))
     check_choice("partitions", partitions, ("static", "dynamic"))
-    plan = Replacement.asked(where, partitions, schema_mode, partition_by)
+    layout = Layout(max_records_per_file, data_change)
+    plan = Replacement.asked(where, partitions, schema_mode, partition_by, layout)
     said = description(txn, user_metadata)
     return repeated(lambda: _overwrite(table, df, plan, said))
 
@@ -84,10 +90,10 @@ def _overwrite(table: Opened, df: DataFrame, plan: Replacement, said: CommitDesc
         return snapshot.version
     check_removable(snapshot, "an overwrite")
     spark = df.sparkSession
-    state = target_state(table, df, snapshot, plan.schema_mode, plan.partition_by)
+    state = target_state(table, input_schema.columns_of(df), snapshot, plan.schema_mode, plan.partition_by)
     further = [plan.rule(spark, snapshot)] if plan.where is not None else []
     rows = incoming(df, state, table=table.url, further=further)
-    with RowFiles(table.store, state) as files:
+    with RowFiles(table.store, state, plan.layout) as files:
         adds = _written(files, rows, plan)
         removal = plan.removal(spark, snapshot, transaction, adds, files)
         changes = inserted(spark, table.store, state, adds, files) if removal.is_recorded else []

@@ -76,11 +76,12 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
         row_files: Where rows that stay are written.
     """
     found = matches(spark, snapshot, files, where)
-    whole = list(removes_from(found.whole, timestamp_ms=system_clock(), data_change=True))
+    changes = row_files.layout.data_change
+    whole = list(removes_from(found.whole, timestamp_ms=system_clock(), data_change=changes))
     if not len(found.mixed):
         return Removal(whole, deleted_rows=found.rows)
-    mixed = list(removes_from(found.mixed, timestamp_ms=system_clock(), data_change=True))
-    if marks_rows(snapshot):
+    mixed = list(removes_from(found.mixed, timestamp_ms=system_clock(), data_change=changes))
+    if changes and marks_rows(snapshot):
         return Removal(
             [*whole, *mixed], _marked(spark, snapshot, found.mixed, where, row_files), deleted_rows=found.rows
         )
@@ -105,9 +106,9 @@ def _rewritten(
     from pyspark.sql import functions as F
 
     staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
-    adds = row_files.rewrite(staying, snapshot.schema, data_change=True)
+    adds = row_files.rewrite(staying, snapshot.schema, data_change=row_files.layout.data_change)
     changes: list[Cdc] = []
-    recorded = feeds_changes(snapshot)
+    recorded = row_files.layout.data_change and feeds_changes(snapshot)
     if recorded:
         going = frame_of(spark, snapshot, where=where, files=found.files)
         changes = row_files.write_changes(going.withColumn(CHANGE_TYPE, F.lit("delete")), snapshot.schema)

@@ -7,7 +7,7 @@ leaves the same table. Partitions are compared by value, not by the text in the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from halocline.spark.write.expressions import checked_condition
 from halocline.spark.write.rules import RowRule
 from halocline.table.delta.matches import partition_columns
 from halocline.table.delta.removal import Removal, remove_rows
-from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.row_files import Layout, RowFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,16 +45,22 @@ class Replacement:
         dynamic: Whether exactly the partitions of the new rows are replaced.
         schema_mode: What becomes of the table's columns.
         partition_by: The new partition columns, if columns are replaced, too.
+        layout: How the rows are laid out.
     """
 
     where: str | None
     dynamic: bool
     schema_mode: SchemaMode | None
     partition_by: Sequence[str] | None
+    layout: Layout = field(default_factory=Layout)
 
     @staticmethod
     def asked(
-        where: str | None, partitions: str, schema_mode: SchemaMode | None, partition_by: Sequence[str] | None
+        where: str | None,
+        partitions: str,
+        schema_mode: SchemaMode | None,
+        partition_by: Sequence[str] | None,
+        layout: Layout,
     ) -> Replacement:
         """The replacement that a user asks for.
 
@@ -62,7 +68,8 @@ class Replacement:
             InputError: The arguments contradict each other.
         """
         _check_together(where, partitions, schema_mode, partition_by)
-        return Replacement(where, partitions == "dynamic", schema_mode, partition_by)
+        layout.check(schema_mode)
+        return Replacement(where, partitions == "dynamic", schema_mode, partition_by, layout)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -91,8 +98,10 @@ class Replacement:
         """What goes, noted as read."""
         if self.where is not None:
             return remove_rows(spark, snapshot, _candidates(transaction, self.where), self.where, files)
-        gone = _same_partitions(spark, snapshot, transaction, adds) if self.dynamic else transaction.files()
-        return Removal(list(removes_from(gone, timestamp_ms=system_clock(), data_change=True)))
+        gone = (
+            same_partitions(session_zone(spark), snapshot, transaction, adds) if self.dynamic else transaction.files()
+        )
+        return Removal(list(removes_from(gone, timestamp_ms=system_clock(), data_change=self.layout.data_change)))
 
     def metrics(self, figures: Mapping[str, int], removal: Removal, inserted_files: int) -> dict[str, int]:
         """The figures that the commit records."""
@@ -120,10 +129,12 @@ def _candidates(transaction: Transaction, where: str) -> pa.Table:
         return transaction.files()
 
 
-def _same_partitions(
-    spark: SparkSession, snapshot: Snapshot, transaction: Transaction, adds: Sequence[Add]
-) -> pa.Table:
-    """The live files in the partitions of new ones, noted as read."""
+def same_partitions(zone: str, snapshot: Snapshot, transaction: Transaction, adds: Sequence[Add]) -> pa.Table:
+    """The live files in the partitions of new ones, noted as read.
+
+    Raises:
+        InputError: The table is not partitioned.
+    """
     if not snapshot.partition_columns:
         raise InputError(
             f"{snapshot.store.root} is not partitioned, so no partition of it can be replaced",
@@ -131,7 +142,6 @@ def _same_partitions(
             next_step="Overwrite it whole, or by a condition.",
         )
     columns = partition_columns(snapshot)
-    zone = session_zone(spark)
     new = PartitionValues(pa.Table.from_batches([from_adds([(add.path, add) for add in adds])]), columns, zone)
     wanted = set(new.values)
     if len(wanted) <= _MOST_PARTITIONS:

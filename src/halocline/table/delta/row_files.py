@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 from pyroaring import BitMap64
 
-from halocline.errors import HaloclineError, UnavailableError
+from halocline.errors import HaloclineError, InputError, UnavailableError
 from halocline.formats.delta.actions import deletion_vectors
 from halocline.formats.delta.actions.action import Action, Add, Cdc, DeletionVector
 from halocline.formats.delta.actions.locations import encoded_path
@@ -57,15 +57,45 @@ _decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How rows that come in are laid out.
+
+    Args:
+        max_records: The most rows of one file; None for as many as come together.
+        data_change: Whether the table has other rows afterwards. If not, streams and change feeds skip the commit.
+    """
+
+    max_records: int | None = None
+    data_change: bool = True
+
+    def check(self, schema_mode: str | None) -> None:
+        """Makes sure that it fits the rest of what is asked for.
+
+        Raises:
+            InputError: No row can be in a file, or the rows are to be the same in other columns.
+        """
+        if self.max_records is not None and self.max_records < 1:
+            raise InputError("a file cannot hold fewer rows than one", sides={"given": str(self.max_records)})
+        if not self.data_change and schema_mode is not None:
+            raise InputError(
+                "rows that stay what they are do not change the table's columns",
+                sides={"given": f"data_change=False, schema_mode={schema_mode!r}"},
+                next_step="Leave one of them out.",
+            )
+
+
 class RowFiles:
     """New files of one table, nobody's until they are committed.
 
     Args:
         store: The table's store.
         state: What the table is going to be.
+        layout: How rows that come in are laid out.
     """
 
-    def __init__(self, store: Store, state: TableConfiguration) -> None:
+    def __init__(self, store: Store, state: TableConfiguration, layout: Layout | None = None) -> None:
+        self.layout = layout or Layout()
         self._store = store
         self._state = state
         self._schema = state.schema
@@ -92,7 +122,7 @@ class RowFiles:
             ConstraintError: A row breaks a rule of the table.
         """
         try:
-            files = self._save(incoming.rows, self._schema)
+            files = self._save(incoming.rows, self._schema, max_records=self.layout.max_records)
         except HaloclineError:
             raise
         except Exception as error:  # Spark's classes differ between classic sessions and Connect
@@ -100,7 +130,7 @@ class RowFiles:
         if incoming.numbered and files:
             physical = {self._physical(column): column for column in incoming.numbered}
             self._marks |= marks_in(self._store, [(file.path, file.size) for file in files], physical)
-        return [_add(file, data_change=True) for file in files]
+        return [_add(file, data_change=self.layout.data_change) for file in files]
 
     def rewrite(self, rows: DataFrame, schema: Struct, *, data_change: bool) -> list[Add]:
         """Writes rows of the table again, which keep the ids that `identities` asked the scan for.
@@ -181,7 +211,9 @@ class RowFiles:
 
     # ------------------------------------------------------------------ small things
 
-    def _save(self, rows: DataFrame, schema: Struct, under: str = "") -> list[WrittenFile]:
+    def _save(
+        self, rows: DataFrame, schema: Struct, under: str = "", max_records: int | None = None
+    ) -> list[WrittenFile]:
         files = write_files(
             rows,
             table_url=self._store.root,
@@ -190,6 +222,7 @@ class RowFiles:
             mapping_mode=self._mode,
             configuration=self._state.metadata.configuration,
             under=under,
+            max_records=max_records,
             store=self._store,
         )
         self._written += files

@@ -14,7 +14,7 @@ else does so first, they are done again on top of it, so the rows are computed o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from halocline.errors import ConflictError, InputError
 from halocline.formats.delta.actions.action import Action
@@ -25,16 +25,13 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.features import support
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
-from halocline.spark.types import input_schema
 from halocline.table.delta import schema_merge
 from halocline.table.delta.new_table import check_reserved, spelt
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import SchemaMode
 from halocline.table.delta.row_files import RowFiles
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Txn = tuple[str, int]
 """An application and its own version of a write, so that the same write is not done twice."""
@@ -45,14 +42,13 @@ _TO_REPEAT: Final = ("CONCURRENT_METADATA_CHANGE", "CONCURRENT_PROTOCOL_CHANGE",
 
 def target_state(
     table: Opened,
-    df: DataFrame,
+    rows: Struct,
     snapshot: Snapshot,
     schema_mode: SchemaMode | None,
     partition_by: Sequence[str] | None = None,
 ) -> TableConfiguration:
-    """What the table is going to be, once everybody who must be asked has agreed."""
+    """What the table is going to be, given the columns of rows, once everybody who must be asked has agreed."""
     state = snapshot.configuration
-    rows = input_schema.columns_of(df)
     upgrade = table.settings.auto_upgrade
     if schema_mode == "merge":
         state = schema_merge.grown(state, rows, version=snapshot.version + 1, auto_upgrade=upgrade, table=table.url)

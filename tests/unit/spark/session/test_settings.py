@@ -8,7 +8,7 @@ import pytest
 
 from halocline.errors import InputError
 from halocline.spark.session import settings
-from halocline.spark.session.settings import NAMES, ScanMode, Settings
+from halocline.spark.session.settings import ScanMode, Settings
 
 DOCS = Path(__file__).parents[4] / "docs" / "settings.md"
 
@@ -94,8 +94,3 @@ def test_the_documentation_is_made_from_the_declarations():
     text = DOCS.read_text()
     shown = text.partition("<!-- settings -->\n")[2].partition("\n<!-- /settings -->")[0]
     assert shown == settings.documented(), "paste what halocline.spark.session.settings.documented() returns"
-
-
-def test_every_setting_has_a_meaning_and_is_listed_once():
-    assert len(NAMES) == len(set(NAMES)) == len(settings.declared())
-    assert all(each.meaning and each.expected for each, _ in settings.declared())

@@ -1,0 +1,163 @@
+"""Replacing rows by a condition where no SQL can be evaluated.
+
+The condition must be one that is decided row by row without an engine (see
+`halocline.formats.delta.stats.row_filter`). Partitions decide about whole files. Of other files that may hold such
+rows, the columns of the condition are read: a file all of whose rows meet it is removed, one with rows of both kinds is
+written again without them. That is done by one process, where Spark commits for the source; `Table.overwrite` does it
+with all of Spark, and takes any condition.
+
+The limit: in a table that tracks rows or keeps a change feed, files with rows of both kinds are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from halocline.errors import ConstraintError, UnsupportedError
+from halocline.formats.delta.commit.transaction import system_clock
+from halocline.formats.delta.log.file_actions import adds_from, removes_from
+from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.delta.stats.row_filter import RowFilter
+from halocline.schema.arrow import arrow_type
+from halocline.schema.types import Struct
+from halocline.spark.scan.file_rows import FileRows, shown_schema
+from halocline.spark.types.partition_values import PartitionValues
+from halocline.table.delta.matches import live_rows, partition_columns
+from halocline.table.delta.removal import feeds_changes
+
+if TYPE_CHECKING:
+    from halocline.formats.delta.actions.action import Remove
+
+_WAY = "Table.for_path(path, spark).overwrite(df, where=...) does it."
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What a condition takes out of a table.
+
+    Attributes:
+        removes: The files that go, or are written again.
+        staying: The rows of the latter that stay, by logical names.
+        deleted_rows: How many rows go; None if the log does not say.
+    """
+
+    removes: list[Remove]
+    staying: Iterator[pa.RecordBatch]
+    deleted_rows: int | None
+
+
+def check_rows(rows: pa.RecordBatch, condition: RowFilter, partitions: Iterable[str]) -> pa.RecordBatch:
+    """The same rows, if all of them are such as the condition replaces.
+
+    Args:
+        rows: Rows that come in.
+        condition: The condition.
+        partitions: The partition columns, in which empty text counts as null.
+
+    Raises:
+        ConstraintError: One is not.
+    """
+    outside = pc.invert(condition.mask(rows, tuple(partitions)))
+    if pc.any(outside).as_py():
+        raise ConstraintError(
+            f"a row does not meet the condition by which rows are replaced: {condition.text}; nothing was written",
+            sides={"condition": condition.text, "row": str(rows.filter(outside).slice(0, 1).to_pylist()[0])[:500]},
+            next_step="Leave such rows out, or widen the condition.",
+        )
+    return rows
+
+
+def replaced(
+    snapshot: Snapshot, candidates: pa.Table, condition: RowFilter, *, zone: str, data_change: bool
+) -> Replaced:
+    """Works out what takes the rows that meet a condition out of a table.
+
+    Args:
+        snapshot: The version that was read.
+        candidates: Its files that may hold such rows.
+        condition: The condition.
+        zone: The zone of partition values without one.
+        data_change: Whether the table has other rows afterwards.
+
+    Raises:
+        UnsupportedError: A file would have to be written again in a way that takes an engine.
+    """
+    names = {name.lower() for name in snapshot.partition_columns}
+    if all(column.path[0].lower() in names for column in condition.columns):
+        gone = candidates.filter(_by_partition(snapshot, candidates, condition, zone))
+        known = live_rows(gone).to_pylist()
+        rows = None if None in known else sum(known)
+        return Replaced(list(_removes(gone, data_change)), iter(()), rows)
+    files = _change_files(snapshot, candidates)
+    wanted = {column.path[0].lower() for column in condition.columns}
+    read = FileRows.of(snapshot, _with_columns(snapshot, wanted), zone=zone)
+    counts = [_counted(read, file, condition) for file in files]
+    chosen = [number for number, (met, _) in enumerate(counts) if met]
+    mixed = [files[number] for number in chosen if counts[number][0] < counts[number][1]]
+    if mixed:
+        _check_rewritable(snapshot, mixed[0].path)
+    gone = candidates.take(pa.array(chosen, pa.int64()))
+    staying = _staying(FileRows.of(snapshot, shown_schema(snapshot), zone=zone), mixed, condition)
+    return Replaced(list(_removes(gone, data_change)), staying, sum(counts[number][0] for number in chosen))
+
+
+def _by_partition(snapshot: Snapshot, files: pa.Table, condition: RowFilter, zone: str) -> pa.Array:
+    columns = partition_columns(snapshot)
+    values = PartitionValues(files, columns, zone)
+    met = []
+    for group in range(len(values.values)):
+        arrays = [
+            pa.array([values.scalar(group, number, arrow_type(column.type)).as_py()], arrow_type(column.type))
+            for number, column in enumerate(columns)
+        ]
+        row = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
+        met.append(condition.mask(row)[0].as_py())
+    return pa.array([met[group] for group in values.group_of], pa.bool_())
+
+
+def _counted(read: FileRows, file: ChangeFile, condition: RowFilter) -> tuple[int, int]:
+    """How many rows of a file meet the condition, and how many there are."""
+    met = every = 0
+    for batch in read.read([file]):
+        met += pc.sum(condition.mask(batch)).as_py() or 0
+        every += batch.num_rows
+    return met, every
+
+
+def _staying(read: FileRows, files: list[ChangeFile], condition: RowFilter) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        for batch in read.read([file]):
+            kept = batch.filter(pc.invert(condition.mask(batch)))
+            if kept.num_rows:
+                yield kept
+
+
+def _change_files(snapshot: Snapshot, files: pa.Table) -> list[ChangeFile]:
+    adds = zip(files["path"].to_pylist(), adds_from(files, data_change=True), strict=True)
+    return [
+        ChangeFile(path, add, ChangeKind.INSERT, snapshot.version, 0, without=add.deletion_vector) for path, add in adds
+    ]
+
+
+def _with_columns(snapshot: Snapshot, names: set[str]) -> Struct:
+    return Struct([each for each in shown_schema(snapshot).fields if each.name.lower() in names])
+
+
+def _removes(files: pa.Table, data_change: bool) -> Iterator[Remove]:
+    return removes_from(files, timestamp_ms=system_clock(), data_change=data_change)
+
+
+def _check_rewritable(snapshot: Snapshot, path: str) -> None:
+    tracked = snapshot.protocol.supports("rowTracking") and snapshot.properties.row_tracking
+    if tracked or feeds_changes(snapshot):
+        raise UnsupportedError(
+            f"{path} holds rows of both kinds, and writing it again takes an engine",
+            sides={"table": "tracks rows" if tracked else "keeps a change feed", "file": path},
+            next_step=_WAY,
+        )

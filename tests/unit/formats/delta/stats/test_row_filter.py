@@ -1,0 +1,114 @@
+"""Predicates decided row by row: what Spark would say, or a refusal."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from halocline.errors import InputError, UnsupportedError
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.stats.row_filter import RowFilter
+
+TYPES = {
+    "id": "long",
+    "n": "integer",
+    "name": "string",
+    "day": "date",
+    "price": "decimal(6,2)",
+    "open": "boolean",
+    "at": "timestamp",
+    "local": "timestamp_ntz",
+    "f": "double",
+}
+FIELDS = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in TYPES.items()]
+NESTED = {"name": "s", "type": {"type": "struct", "fields": [FIELDS[0]]}, "nullable": True, "metadata": {}}
+SCHEMA = Schema.parse(json.dumps({"type": "struct", "fields": [*FIELDS, NESTED]}))
+DAY = dt.date(2026, 11, 1)
+AT = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
+ROWS = pa.RecordBatch.from_pydict(
+    {
+        "id": pa.array([1, 2, 3, None], pa.int64()),
+        "n": pa.array([1, 2, 3, None], pa.int32()),
+        "name": pa.array(["a", "ab", "", None], pa.string()),
+        "day": pa.array([DAY, DAY + dt.timedelta(1), DAY, None], pa.date32()),
+        "price": pa.array([Decimal("1.00"), Decimal("1.50"), Decimal("2.00"), None], pa.decimal128(6, 2)),
+        "open": pa.array([True, False, True, None], pa.bool_()),
+        "at": pa.array([AT, AT + dt.timedelta(hours=1), AT, None], pa.timestamp("us", "UTC")),
+        "local": pa.array([AT.replace(tzinfo=None)] * 3 + [None], pa.timestamp("us")),
+        "f": pa.array([1.0, 2.0, float("nan"), None], pa.float64()),
+        "s": pa.array([{"id": 1}, {"id": None}, None, {"id": 4}], pa.struct([("id", pa.int64())])),
+    }
+)
+
+
+def met(where: str, **named) -> list[int]:
+    """The numbers of the rows that a predicate is true for."""
+    mask = RowFilter.parse(where, SCHEMA, "UTC").mask(ROWS, **named)
+    return [number for number, is_met in enumerate(mask.to_pylist()) if is_met]
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("id = 2", [1]),
+        ("id != 2", [0, 2]),
+        ("NOT (id = 2)", [0, 2]),
+        ("id > 1 AND id < 3", [1]),
+        ("n BETWEEN 2 AND 3", [1, 2]),
+        ("n < 2.5", [0, 1]),
+        ("id IN (1, 3)", [0, 2]),
+        ("id NOT IN (1, 3)", [1]),
+        ("id IS NULL", [3]),
+        ("id IS NOT NULL OR name IS NULL", [0, 1, 2, 3]),
+        ("id <=> NULL", [3]),
+        ("ID = '2'", [1]),
+        ("name = 'a'", [0]),
+        ("name >= 'a'", [0, 1]),
+        ("name LIKE 'a%'", [0, 1]),
+        ("name = ''", [2]),
+        ("day = '2026-11-01'", [0, 2]),
+        ("day > DATE '2026-11-01'", [1]),
+        ("price = 1.5", [1]),
+        ("price <= 1.555", [0, 1]),
+        ("open = true", [0, 2]),
+        ("at = '2026-11-01 12:00:00'", [0, 2]),
+        ("local = TIMESTAMP_NTZ'2026-11-01 12:00:00'", [0, 1, 2]),
+        ("s.id = 4", [3]),
+        ("s.id IS NULL", [1, 2]),
+        ("false", []),
+        ("id = 1 OR false", [0]),
+    ],
+)
+def test_rows_for_which_a_predicate_is_true(where, rows):
+    assert met(where) == rows
+
+
+def test_empty_text_counts_as_null_where_it_will_be():
+    assert met("name = ''", empty_is_null=("NAME",)) == []
+    assert met("name IS NULL", empty_is_null=("name",)) == [2, 3]
+
+
+def test_a_column_that_rows_lack_is_null():
+    rows = ROWS.select(["id"])
+    mask = RowFilter.parse("name IS NULL AND id = 1", SCHEMA, "UTC").mask(rows)
+    assert mask.to_pylist() == [True, False, False, False]
+    assert RowFilter.parse("day = '2026-11-01'", SCHEMA, "UTC").mask(rows).to_pylist() == [False] * 4
+
+
+@pytest.mark.parametrize(
+    "where", ["f > 1", "upper(name) = 'A'", "id = n", "id % 2 = 0", "name LIKE '%b'", "rand() < 0.5", "price = '1.5'"]
+)
+def test_what_takes_an_engine_is_refused_with_the_way(where):
+    with pytest.raises(UnsupportedError, match="cannot be decided") as refused:
+        met(where)
+    assert "overwrite" in refused.value.next_step
+
+
+@pytest.mark.parametrize("where", ["nobody = 1", "id =", "SELECT 1"])
+def test_what_is_no_predicate_is_refused(where):
+    with pytest.raises(InputError):
+        met(where)
