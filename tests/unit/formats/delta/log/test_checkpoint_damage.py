@@ -29,8 +29,8 @@ FIRST = b"f4-2"
 def table(policy: str = "classic") -> MemoryStore:
     """Four versions, a checkpoint of the last, and one commit after it."""
     store = MemoryStore()
-    state = new_table(schema("id"), (), {"delta.checkpointPolicy": policy})
-    Transaction.create(store).commit(state.actions, "CREATE TABLE")
+    configuration = new_table(schema("id"), (), {"delta.checkpointPolicy": policy})
+    Transaction.create(store).commit((), "CREATE TABLE", configuration=configuration)
     for version in range(1, 5):
         gone = [remove("f1-0")] if version == 3 else []
         Transaction(Snapshot.load(store)).commit([*(add(f"f{version}-{n}") for n in range(3)), *gone], "WRITE")
