@@ -88,6 +88,7 @@ class Feature:
         excludes_supported: Features that may not be supported while it is enabled.
         excludes_enabled: Features that may not be enabled while it is enabled.
         enabled_by: What switches it on; any one suffices.
+        log_elsewhere: What shows that commits may lie outside of the log, where a reader of the log alone misses them.
         modes: The ways to use it that clients tell apart, each with the condition under which it is used that way.
         added_by_metadata: True if switching it on also adds it to the protocol.
         upgrades_existing: True if that also happens silently to an existing table; otherwise it must be named first.
@@ -115,6 +116,7 @@ class Feature:
     excludes_supported: frozenset[str] = frozenset()
     excludes_enabled: frozenset[str] = frozenset()
     enabled_by: tuple[Activation, ...] = ()
+    log_elsewhere: tuple[Activation, ...] = ()
     modes: tuple[tuple[str, Activation], ...] = ()
     added_by_metadata: bool = False
     upgrades_existing: bool = False
@@ -358,7 +360,7 @@ _PLAIN = (
 
 
 def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> Feature:
-    structured = {"name", "kind", "legacy", "enabled_by", "modes", "enable_with", "drop", "aliases"}
+    structured = {"name", "kind", "legacy", "enabled_by", "log_elsewhere", "modes", "enable_with", "drop", "aliases"}
     unknown = data.keys() - {*structured, *_SETS, *_PLAIN}
     if unknown:
         raise MalformedError(
@@ -374,6 +376,7 @@ def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> F
         FeatureKind(data["kind"]),
         None if legacy is None else (legacy[0], legacy[1]),
         enabled_by=tuple(map(Activation.from_record, data.get("enabled_by", ()))),
+        log_elsewhere=tuple(map(Activation.from_record, data.get("log_elsewhere", ()))),
         modes=tuple((mode, Activation.from_record(each)) for mode, each in data.get("modes", {}).items()),
         enable_with=tuple(data.get("enable_with", {}).items()),
         drop=_drop(data["drop"]) if "drop" in data else None,

@@ -301,6 +301,7 @@ class Transaction:
         if new_metadata is not None:
             check_metadata(metadata, None if before is None else before.metadata, protocol, operation)
         after = before if before and not new_protocol and not new_metadata else TableConfiguration(protocol, metadata)
+        access.check_log(self._release, after.facts, access.WRITE, self.store.root)
         domains.check(actions, protocol)
         commit_rules.check_actions(actions, protocol, metadata)
         return after

@@ -24,6 +24,7 @@ from halocline.formats.delta.actions import operations
 from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.column_mapping import MODE, check_column_mapping, mode_of
+from halocline.formats.delta.configuration.properties import KNOWN, TableProperties
 from halocline.schema.types import DataType, Opaque, Path, Primitive, Struct, decimal_of, is_void
 from halocline.schema.visitor import types
 
@@ -38,6 +39,12 @@ _OTHER_TYPES: Final = re.compile(r"(?:char|varchar)\(\d+\)$|string collate \w+$|
 _MOST_DIGITS: Final = 38
 _UNWRITABLE: Final = re.compile(r"[ ,;{}()\n\t=]")
 _NOT_FOR_PARTITIONS: Final = frozenset({"variant", "void"})
+
+
+LOG_RETENTION: Final = "delta.logRetentionDuration"
+FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
+FOREIGN_FORMATS: Final = "delta.universalFormat.enabledFormats"
+ICEBERG_SWITCHES: Final = tuple(f"delta.enableIcebergCompatV{version}" for version in (1, 2, 3))
 
 
 def table_metadata(metadata: Metadata) -> TableMetadata:
@@ -101,6 +108,11 @@ def check_properties(configuration: Mapping[str, str], before: Mapping[str, str]
             )
         if before.get(key) != value:
             properties.check(key, value)
+    changed = {key for key in configuration.keys() | before.keys() if configuration.get(key) != before.get(key)}
+    if changed & {LOG_RETENTION, FILE_RETENTION}:
+        _check_retention(TableProperties(configuration))
+    if FOREIGN_FORMATS in changed:
+        _check_foreign_formats(configuration)
     both = ("delta.enableRowTracking", "delta.rowTrackingSuspended")
     if all(properties.flag(configuration, key) for key in both):
         raise InputError(
@@ -108,6 +120,28 @@ def check_properties(configuration: Mapping[str, str], before: Mapping[str, str]
             condition="PROPERTY_INVALID",
             sides=dict.fromkeys(both, "true"),
             next_step="Set one of them to false.",
+        )
+
+
+def _check_retention(properties: TableProperties) -> None:
+    if properties.log_retention_ms < properties.deleted_file_retention_ms:
+        keys = (LOG_RETENTION, FILE_RETENTION)
+        raise InputError(
+            "deleted files would be kept for longer than the log that tells of them",
+            condition="PROPERTY_INVALID",
+            sides={key: properties.get(key, f"{KNOWN[key].default} (default)") for key in keys},
+            next_step=f"Set {LOG_RETENTION} to at least {FILE_RETENTION}.",
+        )
+
+
+def _check_foreign_formats(configuration: Mapping[str, str]) -> None:
+    formats = {each.strip().lower() for each in configuration.get(FOREIGN_FORMATS, "").split(",")}
+    if "iceberg" in formats and not any(properties.flag(configuration, key) for key in ICEBERG_SWITCHES):
+        raise InputError(
+            "a table is shown to Iceberg only if its files are written so that Iceberg can read them",
+            condition="PROPERTY_INVALID",
+            sides={"given": f"{FOREIGN_FORMATS}={configuration[FOREIGN_FORMATS]}", "needed": "icebergCompat"},
+            next_step=f"Set {ICEBERG_SWITCHES[1]}=true as well, or leave iceberg out.",
         )
 
 

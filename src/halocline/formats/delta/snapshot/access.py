@@ -12,7 +12,7 @@ import warnings
 from typing import Final
 
 from halocline.compat.agreement import disagreements
-from halocline.compat.features import FeatureKind, feature
+from halocline.compat.features import FeatureKind, feature, features
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
@@ -57,6 +57,23 @@ def check_agreement(protocol: Protocol, facts: TableMetadata, operation: str, ta
         )
         if finding.code == "ENABLED_NOT_SUPPORTED" and finding.fatal and concerns:
             raise contradiction(protocol, str(finding), table)
+
+
+def check_log(release: Release, facts: TableMetadata, operation: str, table: str) -> None:
+    """Makes sure that the log alone says what the table is, whatever the protocol lists.
+
+    Raises:
+        IncompatibleError: Commits may lie elsewhere, and would be missed.
+    """
+    for record in features("delta").values():
+        shown = next((rule for rule in record.log_elsewhere if rule.holds(facts)), None)
+        if shown is not None and release != UNCHECKED:
+            raise IncompatibleError(
+                f"{table} uses {record.name}: commits that are not yet in its log would be missed",
+                condition="WRITER_TOO_OLD" if operation.startswith(WRITE) else "READER_TOO_OLD",
+                sides={"table has": str(shown), "you are": f"{release}, which goes by the log alone"},
+                next_step=f"Drop {record.name} with the engine that set it, or use that engine.",
+            )
 
 
 def check_transition(before: Protocol, after: Protocol, dropped: str | None, table: str) -> None:

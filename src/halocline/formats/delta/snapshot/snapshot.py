@@ -112,6 +112,7 @@ class Snapshot:
         actor = own_release() if release is None else Release.parse(release)
         # Before anything else is looked at: what the table asks for may explain what else cannot be read.
         access.check_access(actor, Terms.of(protocol, header.facts), operation, store.root)
+        access.check_log(actor, header.facts, operation, store.root)
         access.check_agreement(protocol, header.facts, operation, store.root)
         configuration = TableConfiguration(protocol, header.metadata)
         return Snapshot(store, header.version, configuration, actor, operation, replay)
@@ -127,6 +128,7 @@ class Snapshot:
             IncompatibleError: The release may not.
         """
         access.check_access(self.release, self.configuration.terms, operation, self.store.root)
+        access.check_log(self.release, self.configuration.facts, operation, self.store.root)
         access.check_agreement(self.protocol, self.configuration.facts, operation, self.store.root)
         return replace(self, operation=operation)
 

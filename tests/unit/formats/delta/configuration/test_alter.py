@@ -354,3 +354,36 @@ def test_identity_columns_are_found_by_their_annotations():
     notes = {"delta.identity.start": 1, "delta.identity.step": 2, "delta.identity.allowExplicitInsert": True}
     columns = schema("plain", field("id", "long", metadata=notes))
     assert identity_columns(columns) == (IdentityColumn("id", 1, 2, None, True),)
+
+
+# ---------------------------------------------------------------------- properties that Delta refuses together
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.logRetentionDuration": "interval 1 day"},
+        {"delta.deletedFileRetentionDuration": "interval 60 days"},
+        {"delta.logRetentionDuration": "interval 1 day", "delta.deletedFileRetentionDuration": "interval 2 days"},
+    ],
+)
+def test_log_that_is_kept_for_less_time_than_deleted_files_is_refused(properties):
+    for change in (lambda: new_table(NESTED, (), properties), lambda: alter.set_properties(state(), properties)):
+        with pytest.raises(InputError) as refused:
+            change()
+        assert refused.value.condition == "PROPERTY_INVALID"
+        assert set(refused.value.sides) == {"delta.logRetentionDuration", "delta.deletedFileRetentionDuration"}
+
+
+def test_log_that_is_kept_as_long_as_deleted_files_is_taken():
+    same = {"delta.logRetentionDuration": "interval 2 days", "delta.deletedFileRetentionDuration": "interval 2 days"}
+    assert alter.set_properties(state(), same).properties.log_retention_ms == 2 * 86_400_000
+
+
+@pytest.mark.parametrize("formats", ["iceberg", "hudi, Iceberg"])
+def test_table_that_is_shown_to_iceberg_without_its_features_is_refused(formats):
+    wanted = {"delta.universalFormat.enabledFormats": formats}
+    for change in (lambda: new_table(NESTED, (), wanted), lambda: alter.set_properties(state(), wanted)):
+        with pytest.raises(InputError, match="Iceberg") as refused:
+            change()
+        assert "delta.enableIcebergCompatV2=true" in refused.value.next_step

@@ -12,6 +12,7 @@ from halocline.formats.delta.actions.action import (
     ProtocolAction,
     Remove,
     Txn,
+    encode_commit,
 )
 from halocline.formats.delta.log.header import LegacyProtocolWarning, read_header
 from halocline.formats.delta.snapshot.detail import checksum_finding, detail_of
@@ -396,3 +397,14 @@ class TestDetail:
 def test_remove_and_add_of_another_table_are_not_confused():
     log = LogBuilder().create(Add("s3://other/a", {"day": None}, 1, 1, True)).commit(Remove("a"))
     assert loaded(log).files()["path"].to_pylist() == ["s3://other/a"]
+
+
+@pytest.mark.parametrize("operation", ["read", "write", "read.changes", "write.metadata"])
+@pytest.mark.parametrize("key", ["commitCoordinator-preview", "tableConf-preview", "commitCoordinator"])
+def test_table_whose_commits_a_coordinator_may_hold_is_refused_whatever_its_protocol_lists(operation, key):
+    store = MemoryStore()
+    held = Metadata("1", configuration={f"delta.coordinatedCommits.{key}": "dynamodb"})
+    store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), held]))
+    with pytest.raises(IncompatibleError, match="coordinatedCommits-preview") as refused:
+        Snapshot.load(store, operation=operation)
+    assert refused.value.condition == ("WRITER_TOO_OLD" if operation.startswith("write") else "READER_TOO_OLD")
