@@ -20,6 +20,7 @@ from halocline.spark.session import pinning, session
 from halocline.spark.session.file_system import spark_address
 from halocline.storage import open_store
 
+pytestmark = pytest.mark.connect
 MODES = ["auto", "paths", "arrow"]
 ID = columns.schema("id")
 STRANGE_NAMES = [

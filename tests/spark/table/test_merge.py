@@ -24,6 +24,7 @@ TABLES = {
     "vectors with feed": {"partition_by": "p", "properties": {**VECTORS, **FEED}},
     "tracked": {"properties": {"delta.enableRowTracking": "true"}},
 }
+KINDS = [pytest.param(kind, marks=[pytest.mark.connect] * (kind == "vectors with feed")) for kind in TABLES]
 COLUMNS = "id BIGINT, p INT, v INT, s STRING"
 
 
@@ -83,7 +84,7 @@ def expected(target, source):
     return sorted(left, key=str)
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_clauses_of_every_kind_leave_the_rows_that_the_first_one_decides(kind, tmp_path, spark):
     rng = random.Random(kind)
     rows = target_rows(rng)
@@ -163,6 +164,7 @@ def test_a_source_goes_by_its_own_name_or_by_s(tmp_path, spark, name):
     assert rows_of(table) == [(1, 0, 7, "new"), (2, 0, 2, "b"), (3, 0, 8, "new")]
 
 
+@pytest.mark.connect
 def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_path, spark):
     table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
     source = frame(spark, [(1, 0, 7, "first"), (1, 0, 8, "second"), (3, 0, 8, "third")])
@@ -181,6 +183,7 @@ def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_
     assert rows_of(table) == [(2, 0, 2, "b")]
 
 
+@pytest.mark.connect
 def test_a_source_that_differs_each_time_is_read_once(tmp_path, spark):
     table = Table.create(tmp_path / "t", spark.range(200).selectExpr("id", "0D AS v"), spark, properties=FEED)
     source = spark.range(400).selectExpr("id", "rand() AS v").where("v < 0.5")

@@ -48,6 +48,7 @@ def test_condition_on_partitions_drops_whole_files_without_reading_them(spark, p
     assert (found["operationMetrics"]["numDeletedRows"], found["operationMetrics"]["numCopiedRows"]) == ("5", "0")
 
 
+@pytest.mark.connect
 def test_condition_on_rows_rewrites_only_files_with_rows_of_both_kinds(spark, path):
     table = made(spark, path)
     table.append(new(spark, "(50, 0, 'far')"))
@@ -139,6 +140,7 @@ def test_rewritten_rows_keep_their_ids_where_rows_are_tracked(spark, path):
     assert all(hidden not in each["stats"] for each in actions(path, version, "add"))
 
 
+@pytest.mark.connect
 def test_dynamic_overwrite_replaces_exactly_the_partitions_of_the_rows(spark, path):
     table = made(spark, path)
     table.append(new(spark, "(77, null, 'null')"))

@@ -19,6 +19,8 @@ from halocline.spark.write.file_stats import upper_bound
 from halocline.spark.write.writer import WrittenFile, write_files
 from halocline.storage import open_store
 
+pytestmark = pytest.mark.connect
+
 
 @pytest.fixture(params=["native", "workers"])
 def route(request, monkeypatch) -> str:
