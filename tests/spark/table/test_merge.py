@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from halocline.errors import ConstraintError, InputError, SchemaError
 from halocline.table import Table
+from halocline.table.delta import merge
 from halocline.table.delta.new_table import Identity, column
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -253,3 +254,20 @@ def test_what_cannot_be_merged_is_refused_before_anything_is_written(build, mess
         build(table.merge(source, "t.id = s.id")).execute()
     assert table.version == 0
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_merge_that_others_come_before_is_done_again(spark, tmp_path, monkeypatch):
+    table = Table.create(tmp_path / "t", COLUMNS, spark=spark)
+    table.append(frame(spark, [(1, 0, 1, "a")]))
+    commit, appended = merge.Merge._commit, iter([(2, 0, 5, "theirs")])
+
+    def behind_an_append(self, *args):
+        for row in appended:
+            Table.for_path(tmp_path / "t", spark).append(frame(spark, [row]))
+        return commit(self, *args)
+
+    monkeypatch.setattr(merge.Merge, "_commit", behind_an_append)
+    source = frame(spark, [(1, 0, 10, "ours"), (2, 0, 20, "ours")])
+    builder = table.merge(source, "t.id = s.id").when_matched_update_all().when_not_matched_insert_all()
+    assert builder.execute().version == 3
+    assert rows_of(table) == [(1, 0, 10, "ours"), (2, 0, 20, "ours")]
