@@ -315,6 +315,16 @@ def test_who_would_break_is_asked_before_anything_is_written():
     assert asked == [(now, then, {"checkpointProtection"})]
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_log_is_opened_again_only_after_it_was_written_to(name, monkeypatch):
+    store = table(name)
+    snapshot, opened, load = Snapshot.load(store, operation="write.metadata"), [], Snapshot.load
+    monkeypatch.setattr(Snapshot, "load", staticmethod(lambda *args, **more: opened.append(1) or load(*args, **more)))
+    dropped = drop_feature(snapshot, name, approve=nobody_objects, clock=Clock())
+    written = dropped.version - snapshot.version
+    assert len(opened) < written or (len(opened), written) == (0, 1), f"{len(opened)} openings for {written} commits"
+
+
 # ---------------------------------------------------------------------- protection
 
 
