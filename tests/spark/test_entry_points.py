@@ -48,7 +48,6 @@ TOUCHES_NOTHING = {
     "protocol": "shows the protocol",
     "spark": "the session",
     "store": "where it lies",
-    "terms": "shows the protocol and what is in use under it",
     "url": "where it lies",
     "version": "the number of the newest version",
 }

@@ -47,13 +47,10 @@ def show(
     # Imported here: every command loads this module, and most open no table.
     from halocline.formats.delta.features.support import propose
     from halocline.formats.delta.log.header import read_header
-    from halocline.formats.delta.snapshot.inspection import check_readable
     from halocline.storage import open_store
 
     store = open_store(table)
-    header = read_header(store)
-    check_readable(store, header)
-    proposal = propose(header, enable=enable or (), drop=drop or (), truncate_history=truncate_history)
+    proposal = propose(read_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history)
     found = forecast(_clients(store, table, client or (), operation), proposal.now, *proposal.ways.values())
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
     cannot = _cannot(found)

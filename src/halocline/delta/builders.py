@@ -1,4 +1,4 @@
-"""Merges, rearrangements and sequences under the names of delta-spark.
+"""Merges and rearrangements under the names of delta-spark.
 
 Thin: every method hands over to the builder of the same meaning in snake_case, and what comes back is a DataFrame with
 the columns that delta-spark gives.
@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from halocline.spark.session.analysis import Expression
-
-
-@dataclass(frozen=True)
-class IdentityGenerator:
-    """A sequence that gives a column its values, under the name of delta-spark.
-
-    Args:
-        start: The first value.
-        step: The distance between values.
-    """
-
-    start: int = 1
-    step: int = 1
 
 
 @dataclass(frozen=True)

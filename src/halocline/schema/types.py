@@ -317,8 +317,7 @@ class Field(_Composite):
 
     def without(self, keys: Iterable[str]) -> Field:
         """The field without some entries of its metadata; itself if it has none of them."""
-        gone = self.metadata.keys() & set(keys)
-        if not gone:
+        if not self.metadata or not (gone := self.metadata.keys() & set(keys)):
             return self
         return replace(self, metadata={key: value for key, value in self.metadata.items() if key not in gone})
 

@@ -136,11 +136,3 @@ def test_a_log_that_names_nobody_asks_for_a_client(tmp_path, monkeypatch, capsys
     code, _, err = run(capsys, "orders")
     assert code == 1
     assert "halocline check orders --client" in err
-
-
-@pytest.mark.parametrize("command", ["check", "inspect"])
-def test_damaged_newest_commit_is_an_error_that_names_the_file(orders, capsys, command):
-    orders.put("_delta_log/00000000000000000001.json", b'{"commitInfo":{}}\n{"add":{"path":"x","part')
-    assert main.run([command, "orders", *(["--client", "deltalake@1.6.6"] if command == "check" else [])]) == 1
-    told = capsys.readouterr()
-    assert "00000000000000000001.json" in told.out + told.err

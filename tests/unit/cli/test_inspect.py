@@ -4,12 +4,9 @@ import json
 import time
 
 import pytest
-from tests.support.hudi_tables import HudiTableMaker
 
 from halocline.cli import main
 from halocline.cli.inspect import age_text, size_text
-from halocline.formats.hudi.configuration import TableType
-from halocline.storage import open_store
 
 HOUR = 3_600_000
 
@@ -113,39 +110,3 @@ def test_sizes_are_told_in_the_unit_that_fits(size, text):
 @pytest.mark.parametrize(("age", "text"), [(-5, "just now"), (61_000, "1 min ago"), (25 * HOUR, "1 day ago")])
 def test_ages_are_told_in_the_unit_that_fits(age, text):
     assert age_text(age) == text
-
-
-def hudi_table(folder):
-    table = HudiTableMaker.create(open_store(folder), 8, TableType.MERGE_ON_READ)
-    table.upsert(range(4), 100, "a")
-    table.upsert([1], 200, "b")
-    return table
-
-
-def test_a_hudi_table_is_told_as_well(tmp_path, capsys):
-    table = hudi_table(tmp_path)
-    pending = table.begin().time
-    assert main.run(["inspect", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    for part in (
-        "hudi · merge on read",
-        "3 files",
-        "table version 8",
-        "mergeModes",
-        "2 commits",
-        f"{pending}.deltacommit",
-    ):
-        assert part in shown.replace("\n", " "), shown
-    assert main.run(["inspect", str(tmp_path), "--output", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["format"], told["tableVersion"], told["writes"], told["files"]) == ("hudi", 8, 2, 3)
-
-
-def test_a_hudi_table_of_a_version_that_is_not_read_is_told_with_the_reason(tmp_path, capsys):
-    hudi_table(tmp_path)
-    file = tmp_path / ".hoodie" / "hoodie.properties"
-    file.write_text(file.read_text().replace("hoodie.table.version=8", "hoodie.table.version=10"))
-    assert main.run(["inspect", str(tmp_path), "--output", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["files"] is None
-    assert "READER_TOO_OLD" in told["uncounted"]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,62 +44,47 @@ from halocline.spark.types.columns import (
     without_void,
 )
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+from halocline.storage import open_store
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-
-__all__ = ["FileLayout", "RowColumns", "scan"]
+__all__ = ["RowColumns", "scan"]
 
 _LONG: Final = Primitive("long")
 
 
-@dataclass(frozen=True, slots=True)
-class FileLayout:
-    """How files hold the columns of a table.
-
-    Attributes:
-        schema: The columns.
-        partition_columns: Logical names of the partition columns.
-        mapping_mode: By what columns are found in files: `none`, `name` or `id`.
-    """
-
-    schema: Struct
-    partition_columns: Sequence[str] = ()
-    mapping_mode: str = "none"
-
-    @staticmethod
-    def of(configuration: TableConfiguration) -> FileLayout:
-        """The layout of a table's own files."""
-        return FileLayout(configuration.schema, configuration.partition_columns, configuration.mapping_mode)
-
-
 def scan(
     spark: SparkSession | None,
-    store: Store,
     files: pa.Table,
-    layout: FileLayout,
     *,
+    table_url: str,
+    schema: Struct,
+    partition_columns: Sequence[str] = (),
+    mapping_mode: str = "none",
     deleted: Mapping[int, BitMap64] | None = None,
     columns: Sequence[str] | None = None,
     where: str | Column | None = None,
     rows: RowColumns | None = None,
     zone: str = "UTC",
+    store: Store | None = None,
 ) -> DataFrame:
     """A DataFrame over exactly these files.
 
     Args:
         spark: The session; the active one if None.
-        store: Where the table lies.
         files: The file list of a snapshot. Files are numbered by their rows in it.
-        layout: How they hold the table's columns.
+        table_url: The table's root: a URL or a local path.
+        schema: The table's schema.
+        partition_columns: Logical names of the partition columns.
+        mapping_mode: The table's column mapping: `none`, `name` or `id`.
         deleted: The positions of deleted rows, by the number of the file.
         columns: Logical names of the columns wanted; all if None.
         where: A condition on the table's columns that rows must meet. It is for Spark; files are pruned before.
         rows: Columns to add that identify rows.
         zone: The time zone in which partition values of type timestamp without a zone are meant.
+        store: The table's store, if it is open already.
 
     Raises:
         InputError: There is no such column, or the session's settings cannot be used.
@@ -108,17 +92,20 @@ def scan(
         UnsupportedError: Spark does not know a type, or cannot read a file in any way.
 
     Example:
-        >>> layout = FileLayout.of(snapshot.configuration)  # doctest: +SKIP
-        >>> scan(spark, snapshot.store, snapshot.files(), layout)  # doctest: +SKIP
+        >>> scan(spark, snapshot.files(), table_url="lake/orders", schema=snapshot.schema)  # doctest: +SKIP
         DataFrame[id: bigint, amount: decimal(10,2)]
     """
     spark = session(spark)
-    work = _Scan(spark, store, files, layout, deleted or {}, rows or RowColumns(), zone)
-    wanted = work.checked(columns)
+    store = store or open_store(table_url)
+    wanted = _checked(schema, columns)
+    schema = _narrowed(schema, wanted, partition_columns, where)
+    work = _Scan(
+        spark, store, files, schema, partition_columns, mapping_mode, deleted or {}, rows or RowColumns(), zone
+    )
     mode = in_force(spark).scan_mode
     base = None if mode is ScanMode.ARROW else spark_address(spark, store.address())
     with Sources.opened(spark, store, base or "", mode if base else ScanMode.PATHS) as sources:
-        df = work.frame(sources, base, work.needed(wanted, where))
+        df = work.frame(sources, base)
         if where is not None:
             df = df.where(where)
         df = work.finished(df, wanted)
@@ -131,7 +118,9 @@ class _Scan:
         spark: SparkSession,
         store: Store,
         files: pa.Table,
-        layout: FileLayout,
+        schema: Struct,
+        partition_columns: Sequence[str],
+        mode: str,
         deleted: Mapping[int, BitMap64],
         rows: RowColumns,
         zone: str,
@@ -139,10 +128,10 @@ class _Scan:
         self._spark = spark
         self._store = store
         self._files = files
-        self._mode = mode = layout.mapping_mode
-        self._schema = layout.schema
-        self._fields = layout.schema.fields
-        self._partitions = [layout.schema.find([name])[1] for name in layout.partition_columns]
+        self._mode = mode
+        self._schema = schema
+        self._fields = schema.fields
+        self._partitions = [schema.find([name])[1] for name in partition_columns]
         names = {field.name for field in self._partitions}
         self._data = [field for field in self._fields if field.name not in names]
         self._values = PartitionValues(files, [PartitionColumn.of(field, mode) for field in self._partitions], zone)
@@ -159,30 +148,6 @@ class _Scan:
                 next_step="Prune with where=, or compact the table.",
             )
 
-    # ------------------------------------------------------------------ what is asked for
-
-    def checked(self, columns: Sequence[str] | None) -> list[str]:
-        """The columns wanted, in the table's spelling."""
-        if columns is None:
-            return list(self._schema.names)
-        if not columns:
-            raise InputError(
-                "no column is asked for",
-                condition="COLUMN_NOT_FOUND",
-                sides={"asked for": "none", "table has": ", ".join(self._schema.names[:20])},
-                next_step="Use one of the table's columns.",
-            )
-        return [self._schema.find([name])[0][0] for name in columns]
-
-    def needed(self, wanted: Sequence[str], where: str | Column | None) -> set[str]:
-        """The columns that rows read through Arrow must have; too many do no harm."""
-        if where is None:
-            return set(wanted)
-        if not isinstance(where, str):
-            return set(self._schema.names)
-        text = where.replace("``", "`").lower()
-        return {*wanted, *(name for name in self._schema.names if name.lower() in text)}
-
     def finished(self, df: DataFrame, wanted: Sequence[str]) -> DataFrame:
         """The columns wanted, with the metadata that expressions have lost."""
         metadata = {f.name: kept_metadata(f) for f in self._fields if f.name in self._with_metadata}
@@ -194,7 +159,7 @@ class _Scan:
 
     # ------------------------------------------------------------------ branches
 
-    def frame(self, sources: Sources, base: str | None, needed: set[str]) -> DataFrame:
+    def frame(self, sources: Sources, base: str | None) -> DataFrame:
         """All branches together."""
         branches = Branches(self._spark, self._store, self._files, self._data, self._mode, self._values)
         too_large = self._deleted.keys() - deleted_rows.within(self._deleted, in_force(self._spark).max_bitmap_bytes)
@@ -202,7 +167,7 @@ class _Scan:
         divided = branches.divided(native, self._deleted.keys(), folders=sources.by_manifest)
         frames = [self._native(sources, branch) for branch in divided]
         if strange:
-            frames.append(self._through_arrow(strange, needed))
+            frames.append(self._through_arrow(strange))
         if not frames:
             nothing = [Output(f.name, missing(f.type), kept_metadata(f) or None) for f in self._fields]
             nothing += [Output(name, missing(_LONG)) for name in self._rows.names]
@@ -264,15 +229,13 @@ class _Scan:
             columns[deleted_rows.WORDS] = deleted_rows.words_column(self._deleted, numbers)
         return self._spark.createDataFrame(pa.table(columns))
 
-    def _through_arrow(self, numbers: Sequence[int], needed: set[str]) -> DataFrame:
+    def _through_arrow(self, numbers: Sequence[int]) -> DataFrame:
         rows = self._rows
-        data = [field for field in self._data if field.name in needed]
-        partitions = {n: field for n, field in enumerate(self._partitions) if field.name in needed}
         reader = ArrowReader(
             store=self._store,
             mode=self._mode,
-            fields=without_void(data),
-            partitions=list(partitions.values()),
+            fields=without_void(self._data),
+            partitions=self._partitions,
             stored=rows.stored,
             file=NUMBER if rows.file else None,
             row=ROW if rows.with_position else None,
@@ -286,16 +249,14 @@ class _Scan:
                 path=paths[number],
                 size=sizes[number] or 0,
                 deleted=self._deleted.get(number),
-                values=[self._values.values[groups[number]][n] for n in partitions],
+                values=self._values.values[groups[number]],
                 of_file=[self._files[column][number].as_py() for column in rows.of_file.values()],
             )
             for number in numbers
         ]
-        read = {output.name: output for output in outputs(data, Names())}
-        read |= {f.name: Output(f.name, quoted(f.name), kept_metadata(f) or None) for f in partitions.values()}
-        # The union wants all columns; nobody looks at those that are not needed.
-        unread = {f.name: Output(f.name, missing(f.type)) for f in self._fields}
-        columns = [read.get(name, unread[name]) for name in self._schema.names]
+        read = {output.name: output for output in outputs(self._data, Names())}
+        read |= {f.name: Output(f.name, quoted(f.name), kept_metadata(f) or None) for f in self._partitions}
+        columns = [read[name] for name in self._schema.names]
         df = arrow_frame(self._spark, reader, files).selectExpr(*self._items(columns), *reader.hidden)
         return self._shown(df) if rows.names else df
 
@@ -307,3 +268,34 @@ class _Scan:
     def _items(self, columns: Sequence[Output]) -> list[str]:
         self._with_metadata |= {output.name for output in columns if output.metadata}
         return [output.select() for output in columns]
+
+
+def _checked(schema: Struct, columns: Sequence[str] | None) -> list[str]:
+    """The columns wanted, in the table's spelling."""
+    if columns is None:
+        return list(schema.names)
+    if not columns:
+        raise InputError(
+            "no column is asked for",
+            condition="COLUMN_NOT_FOUND",
+            sides={"asked for": "none", "table has": ", ".join(schema.names[:20])},
+            next_step="Use one of the table's columns.",
+        )
+    return [schema.find([name])[0][0] for name in columns]
+
+
+def _narrowed(
+    schema: Struct, wanted: Sequence[str], partition_columns: Sequence[str], where: str | Column | None
+) -> Struct:
+    """The columns that are shown or that a condition may speak of: Spark takes time for each that it hears of.
+
+    Partition columns stay, and so does one column of the files, which give the number of rows.
+    """
+    if where is not None and not isinstance(where, str):
+        return schema
+    text = (where or "").replace("``", "`").lower()
+    partitions, shown = {name.lower() for name in partition_columns}, set(wanted)
+    data = [field for field in schema.fields if field.name.lower() not in partitions]
+    kept = {field.name for field in data if field.name in shown or field.name.lower() in text}
+    kept |= {data[0].name} if data and not kept else set()
+    return schema.with_fields(f for f in schema.fields if f.name in kept or f.name.lower() in partitions)
