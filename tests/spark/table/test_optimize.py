@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from halocline.errors import ConflictError, InputError
+from halocline.errors import ConflictError, InputError, MalformedError
 from halocline.formats.delta.actions.action import decode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
@@ -160,3 +160,20 @@ def test_a_crash_at_any_step_leaves_the_table_as_before_or_after(tmp_path, spark
         assert (table.version, table.snapshot().files().num_rows) == (1, 1), f"after operation {step}"
         assert by_another_client(path) == rows, f"after operation {step} and another run"
     assert crashed > 10, "there was something to break"
+
+
+@pytest.mark.parametrize("verb", ["optimize", "merge"])
+def test_files_with_other_rows_than_the_log_says_are_not_written_again(tmp_path, spark, verb):
+    table = Table.create(tmp_path / "t", spark.range(0, 40, 1, 2), spark)
+    (commit,) = (tmp_path / "t" / "_delta_log").glob("*0.json")
+    commit.write_text(commit.read_text().replace('\\"numRecords\\":20', '\\"numRecords\\":21', 1))
+    for checksum in (tmp_path / "t" / "_delta_log").glob("*.crc"):
+        checksum.unlink()
+    before = sorted(each.name for each in (tmp_path / "t").rglob("*.parquet"))
+    merge = table.merge(spark.range(40), "t.id = s.id").when_matched_update(set={"id": "s.id"})
+    work = table.optimize().execute_compaction if verb == "optimize" else merge.execute
+    with pytest.raises(MalformedError, match="other rows than its log says") as caught:
+        work()
+    assert "(20 rows, not 21)" in caught.value.sides["differ"]
+    assert sorted(each.name for each in (tmp_path / "t").rglob("*.parquet")) == before
+    assert table.version == 0

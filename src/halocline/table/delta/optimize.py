@@ -32,6 +32,7 @@ from halocline.table.delta.clauses import FILE, ROW
 from halocline.table.delta.matches import is_about_partitions, matches
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_commit import RowsChanged
+from halocline.table.delta.row_counts import check_rows
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.delta.zorder import VALUE, with_z_value
 
@@ -227,6 +228,7 @@ class _Rearranging:
         transaction.read_files(old["path"].to_pylist())
         with RowFiles(self.table.store, self.snapshot.configuration) as files:
             adds = write(files)
+            check_rows(self.table.store, old, files.figures(adds)["numOutputRows"])
             metrics = self._metrics(adds, old)
             actions: list[Action] = [
                 *removes_from(old, timestamp_ms=system_clock(), data_change=False),

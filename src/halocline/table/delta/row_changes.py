@@ -35,6 +35,7 @@ from halocline.spark.types.columns import quoted, written_fields
 from halocline.storage.base import Store
 from halocline.table.delta.clauses import CLAUSE, FILE, OLD, ROW, Clause, ClauseKind, with_old
 from halocline.table.delta.removal import feeds_changes
+from halocline.table.delta.row_counts import check_rows
 from halocline.table.delta.row_edits import Edited, edited, with_values
 from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles
 from halocline.table.delta.row_marks import marked, marks_rows, positions_by_file
@@ -188,6 +189,8 @@ def change_rows(
     adds = work.written(rows) if updated or not marks else []
     changes = work.recorded(rows) if recorded else []
     figures = row_files.figures(adds)
+    if not marks and deleted is not None:
+        check_rows(snapshot.store, hits.files, figures["numOutputRows"] + deleted)
     again = work.marked() if marks else []
     if hits.frame is None:
         updated = figures["numOutputRows"]

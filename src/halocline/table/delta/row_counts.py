@@ -1,0 +1,67 @@
+"""Rows that were read, counted against the log before they become permanent.
+
+The log knows how many rows a file holds, and how many of them are deleted. A file that was swapped or cut short shows
+by another number. Whoever writes rows again compares, since afterwards the new files are the only truth left. The
+limit: a file whose statistics do not say its rows cannot be checked, nor can one swapped for as many other rows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from halocline.errors import HaloclineError, MalformedError
+from halocline.formats.delta.log.live_files import vectors_in
+from halocline.spark.scan.footers import footers
+from halocline.storage.base import Store
+from halocline.table.delta.bins import records_in
+
+_SHOWN: Final = 5
+
+
+def live_rows(files: pa.Table) -> int | None:
+    """How many rows some files hold that are not deleted; None where the log does not say.
+
+    Args:
+        files: A file list.
+    """
+    records = records_in(files)
+    if None in records:
+        return None
+    deleted = sum(vector.cardinality for vector in vectors_in(files["deletion_vector"]) if vector is not None)
+    return sum(count or 0 for count in records) - deleted
+
+
+def check_rows(store: Store, files: pa.Table, found: int) -> None:
+    """Makes sure that as many rows were read as the log says the files hold.
+
+    Args:
+        store: The table's store.
+        files: The files that were read, a file list.
+        found: How many rows came out of them.
+
+    Raises:
+        MalformedError: The numbers differ; the files that differ are named. Nothing was committed.
+    """
+    expected = live_rows(files)
+    if expected is None or expected == found:
+        return
+    raise MalformedError(
+        f"files of {store.root} hold other rows than its log says, so they are not written again",
+        sides={"log": f"{expected} rows", "files": f"{found} rows", "differ": _differing(store, files)},
+        next_step="Restore the files from a backup, or read an earlier version of the table.",
+    )
+
+
+def _differing(store: Store, files: pa.Table) -> str:
+    paths, sizes = files["path"].to_pylist(), files["size"].to_pylist()
+    names: list[str] = []
+    for path, size, records in zip(paths, sizes, records_in(files), strict=True):
+        try:
+            (footer,) = footers(store, [(path, size)])
+        except HaloclineError as error:
+            names.append(f"{path} ({error.message})")
+        else:
+            names += [] if footer.num_rows == records else [f"{path} ({footer.num_rows} rows, not {records})"]
+    return ", ".join(names[:_SHOWN]) or "none by its footer"
