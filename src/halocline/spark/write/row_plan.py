@@ -56,6 +56,7 @@ class Incoming:
 
 def incoming(
     df: DataFrame,
+    columns: Struct,
     state: TableConfiguration,
     *,
     table: str,
@@ -65,6 +66,7 @@ def incoming(
 
     Args:
         df: What is offered.
+        columns: Its columns, as `halocline.spark.types.input_schema.columns_of` reads them.
         state: What the table is, or is going to be.
         table: The table's name, for messages.
         further: Rules for these rows besides the table's.
@@ -73,7 +75,7 @@ def incoming(
         SchemaError: Columns are missing, are too many, or have types that do not fit.
         InputError: An expression of the table, or one given, cannot be evaluated.
     """
-    columns, metadata = input_schema.columns_of(df), state.metadata
+    metadata = state.metadata
     schema = metadata.schema
     plan = _Plan(columns, schema, metadata.partition_columns, table)
     rules = (

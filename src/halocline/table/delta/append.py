@@ -105,8 +105,9 @@ def _append(
     transaction = table.transaction(snapshot, df.sparkSession)
     if is_done(transaction, said):
         return snapshot.version
-    state = target_state(table, input_schema.columns_of(df), snapshot, schema_mode)
-    rows = incoming(df, state, table=table.url)
+    columns = input_schema.columns_of(df)
+    state = target_state(table, columns, snapshot, schema_mode)
+    rows = incoming(df, columns, state, table=table.url)
     with RowFiles(table.store, state, layout) as files:
         adds = files.write(rows)
         if not files.has_changes(transaction, adds) and said.txn is None:

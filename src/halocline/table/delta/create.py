@@ -199,7 +199,7 @@ def _commit(
         if not input_schema.is_frame(what):
             files.commit(transaction, [*domains, *gone], CommitDescription(operation, parameters, {}))
             return
-        adds = files.write(incoming(what, state, table=store.root))
+        adds = files.write(incoming(what, input_schema.columns_of(what), state, table=store.root))
         metrics = {**files.figures(adds), **(removed if transaction.snapshot else {})}
         actions: list[Action] = [*domains, *gone, *adds]
         files.commit(transaction, actions, CommitDescription(f"{operation} AS SELECT", parameters, metrics))

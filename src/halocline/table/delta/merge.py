@@ -281,7 +281,7 @@ class Merge:
             values = (clause.values or {}).items()
             items = [column_of(value).alias(_insert_name(name, self.asked.target_alias)) for name, value in values]
             new = rows.where(F.col(CLAUSE) == F.lit(number)).select(*items)
-            adds += files.write(incoming(new, self.state, table=self.url))
+            adds += files.write(incoming(new, input_schema.columns_of(new), self.state, table=self.url))
         return adds
 
     def _ambiguous(self, candidates: pa.Table, found: DataFrame) -> InputError:

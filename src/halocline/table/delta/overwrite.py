@@ -90,9 +90,10 @@ def _overwrite(table: Opened, df: DataFrame, plan: Replacement, said: CommitDesc
         return snapshot.version
     check_removable(snapshot, "an overwrite")
     spark = df.sparkSession
-    state = target_state(table, input_schema.columns_of(df), snapshot, plan.schema_mode, plan.partition_by)
+    columns = input_schema.columns_of(df)
+    state = target_state(table, columns, snapshot, plan.schema_mode, plan.partition_by)
     further = [plan.rule(spark, snapshot)] if plan.where is not None else []
-    rows = incoming(df, state, table=table.url, further=further)
+    rows = incoming(df, columns, state, table=table.url, further=further)
     with RowFiles(table.store, state, plan.layout) as files:
         adds = _written(files, rows, plan)
         removal = plan.removal(spark, snapshot, transaction, adds, files)

@@ -127,6 +127,8 @@ class Snapshot:
         Raises:
             IncompatibleError: The release may not.
         """
+        if operation == self.operation:
+            return self
         access.check_access(self.release, self.configuration.terms, operation, self.store.root)
         access.check_log(self.release, self.configuration.facts, operation, self.store.root)
         access.check_agreement(self.protocol, self.configuration.facts, operation, self.store.root)
