@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final, Protocol, Self
 
 from halocline.compat.protocol import Protocol as TableProtocol
+from halocline.compat.terms import Terms
 from halocline.errors import InputError, NotFoundError
 from halocline.formats.hudi import properties
 from halocline.formats.log.names import LOG_FOLDERS
@@ -33,6 +34,10 @@ class TableVersion(Protocol):
     @property
     def protocol(self) -> TableProtocol:
         """What the table requires at this version."""
+
+    @property
+    def terms(self) -> Terms:
+        """The protocol, and what is in use under it."""
 
     def reopened(self, operation: str) -> Self:
         """The same version for another operation, behind the gate once more."""

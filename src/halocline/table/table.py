@@ -21,7 +21,6 @@ from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
 from halocline.errors import MissingVerbError, UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
-from halocline.storage import open_store
 from halocline.table.opening import Moment, Opening, placed
 
 if TYPE_CHECKING:
@@ -87,8 +86,8 @@ class Table(ABC):
 
     @staticmethod
     def is_table(path: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> bool:
-        """Whether there is a table at a path or URL."""
-        return bool(formats_at(open_store(path, options)))
+        """Whether there is a table at a path or URL; options are those of `for_path`."""
+        return bool(formats_at(placed(path, None, options)[0]))
 
     @classmethod
     def create(

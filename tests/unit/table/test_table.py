@@ -7,7 +7,7 @@ import copy
 import pytest
 from tests.support.columns import schema
 
-from halocline.errors import MissingVerbError, NotFoundError, UnsupportedError
+from halocline.errors import InputError, MissingVerbError, NotFoundError, UnsupportedError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
@@ -115,6 +115,16 @@ def test_what_is_said_of_a_table_comes_from_one_version(url, fetched, ask):
     fetched.clear()
     ask(table)
     assert len(fetched) == len(set(fetched)), f"read twice: {fetched}"
+
+
+def test_every_way_to_a_table_knows_its_options(url):
+    assert Table.is_table(url, {"halocline.scan.mode": "paths", "aws_region": "eu"})
+    assert Table.for_path(url, options={"AWS_REGION": "eu"}).snapshot().terms == Table.for_path(url).terms
+    for ask in (Table.is_table, lambda url, given: Table.for_path(url, options=given)):
+        with pytest.raises(InputError, match="no option versionAsOff"):
+            ask(url, {"versionAsOff": "0"})
+        with pytest.raises(InputError, match="is not a setting"):
+            ask(url, {"halocline.scan.mod": "paths"})
 
 
 def test_no_table_is_not_found(tmp_path):

@@ -121,6 +121,11 @@ class Snapshot:
         """Whether new behaviour of that level may begin: always without a fleet, which then leaves it to the table."""
         return self.level is None or level <= self.level
 
+    @property
+    def terms(self) -> Terms:
+        """The protocol, and what is in use under it."""
+        return self.configuration.terms
+
     def reopened(self, operation: str) -> Snapshot:
         """The same version for another operation, behind the gate once more.
 
