@@ -26,11 +26,12 @@ from zoneinfo import ZoneInfo
 
 from halocline.compat.release import Release
 from halocline.compat.terms import ProtocolChange, Terms
-from halocline.errors import InputError
+from halocline.errors import HaloclineError, InputError
 from halocline.formats.base import TableVersion
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.delta.snapshot.access import UNCHECKED
 from halocline.formats.delta.snapshot.snapshot import own_release
+from halocline.spark.scan.read_errors import read_failure
 from halocline.spark.session.settings import PREFIX, Settings
 from halocline.storage import open_store
 from halocline.table import gatekeeper, joining
@@ -176,6 +177,10 @@ class Opening(ABC, Generic[V]):
 
         Args:
             name: The word for it.
+
+        Raises:
+            NotFoundError: A data file that Spark was to read does not exist (`DATA_FILES_MISSING`).
+            MalformedError: A data file that Spark was to read is damaged.
         """
         running = self._running()
         if running is not None:
@@ -186,6 +191,12 @@ class Opening(ABC, Generic[V]):
             token = _running.set((keeper, begun))
             try:
                 yield begun
+            except HaloclineError:
+                raise
+            except Exception as error:  # Spark's classes differ between classic sessions and Connect
+                if failure := read_failure(error):
+                    raise failure from None
+                raise
             finally:
                 _running.reset(token)
 

@@ -8,7 +8,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from msgspec import structs
 from pyspark.sql import functions as F
 
-from halocline.errors import ConflictError, InputError
+from halocline.errors import ConflictError, InputError, MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import Add, decode_commit, encode_commit
 from halocline.formats.log.names import DELTA
 from halocline.table import Table
@@ -189,3 +189,19 @@ def test_an_append_only_table_keeps_its_rows(tmp_path, spark):
         assert refused.value.condition == "TABLE_APPEND_ONLY"
     merge.when_not_matched_insert_all().execute()
     assert rows_of(table) == [(n,) for n in range(5)]
+
+
+@pytest.mark.parametrize(("damage", "error"), [("missing", NotFoundError), ("overwritten", MalformedError)])
+@pytest.mark.parametrize("verb", ["delete", "update", "optimize"])
+def test_data_file_that_cannot_be_read_is_named(tmp_path, spark, damage, error, verb):
+    table = Table.create(tmp_path / "t", spark.range(0, 20, 1, 2), spark)
+    file = min((tmp_path / "t").rglob("part-*.parquet"))
+    (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
+    file.unlink() if damage == "missing" else file.write_bytes(b"x" * file.stat().st_size)
+    work = {
+        "delete": lambda: table.delete("id % 7 = 3"),
+        "update": lambda: table.update({"id": "id + 1"}, "id % 7 = 3"),
+        "optimize": lambda: table.optimize().execute_compaction(),
+    }
+    with pytest.raises(error, match=file.name):
+        work[verb]()

@@ -1,0 +1,41 @@
+"""What Spark says of a data file that it cannot read, in Halocline's words.
+
+Verbs run their own Spark jobs, so a file that is missing or damaged ends them with an error that names it. A DataFrame
+that was handed out is run by its owner, who meets Spark's error as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from halocline.errors import HaloclineError, MalformedError, NotFoundError
+
+_FAILED: Final = re.compile(r"\[FAILED_READ_FILE\.(?P<kind>\w+)\][^\n]*? reading file (?P<file>\S+?)\.(?:\s|$)")
+
+
+def read_failure(error: BaseException) -> HaloclineError | None:
+    """The error for a data file that Spark could not read; None if the error is about something else.
+
+    Args:
+        error: What Spark raised; its class differs between classic sessions and Connect, its text does not.
+
+    Example:
+        >>> text = "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///t/a.parquet. File"
+        >>> type(read_failure(RuntimeError(text))).__name__
+        'NotFoundError'
+    """
+    found = _FAILED.search(str(error))
+    if found is None:
+        return None
+    next_step = "Restore the file from a backup, or a version of the table that does not need it."
+    if found["kind"] == "FILE_NOT_EXIST":
+        return NotFoundError(
+            f"data file {found['file']} does not exist",
+            condition="DATA_FILES_MISSING",
+            sides={"log": found["file"], "folder": "no such file"},
+            next_step=next_step,
+        )
+    return MalformedError(
+        f"data file {found['file']} cannot be read", sides={"file": found["file"]}, next_step=next_step
+    )
