@@ -48,6 +48,7 @@ TOUCHES_NOTHING = {
     "protocol": "shows the protocol",
     "spark": "the session",
     "store": "where it lies",
+    "terms": "shows the protocol, and what is in use",
     "url": "where it lies",
     "version": "the number of the newest version",
 }
