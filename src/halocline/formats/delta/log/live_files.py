@@ -14,6 +14,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -67,7 +68,7 @@ ON_DISK: Final[Mapping[str, str]] = {
 }
 """Names of the same columns in a checkpoint."""
 
-_MARKS: Final = (b"%", b":/", b"//", b"./")
+_BEFORE_SLASH: Final = np.frombuffer(b":/.", np.uint8)
 _VECTOR_ON_DISK: Final = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
 
 
@@ -213,17 +214,27 @@ def decoded_paths(paths: pa.Array, locations: Locations) -> pa.Array:
     """The paths of a checkpoint in the form that can be compared; untouched where they already have it."""
     if not len(paths):
         return paths
-    data = paths.buffers()[2]
-    content = b"" if data is None else data.to_pybytes()
-    # One search through all the paths together is far cheaper than one per path, and nearly always enough.
-    if not any(mark in content for mark in _MARKS):
-        careful = pc.or_(pc.starts_with(paths, "/"), pc.or_(pc.ends_with(paths, "."), pc.equal(paths, "")))
-        if not pc.any(careful).as_py():
-            return paths
+    if _are_plain(paths):
+        return paths
     decode = locations.decode
     return pa.array(
         [decode(path) if "%" in path or needs_care(path) else path for path in paths.to_pylist()], type=pa.string()
     )
+
+
+def _are_plain(paths: pa.Array) -> bool:
+    """Whether no path has escapes, dots, a scheme or a slash too many; looked for in all of them together."""
+    data = paths.buffers()[2]
+    content = b"" if data is None else data.to_pybytes()
+    if b"%" in content or pc.min(pc.binary_length(paths)).as_py() <= len(".."):
+        return False
+    if b"/" not in content:
+        return True
+    characters = np.frombuffer(content, np.uint8)
+    slashes = np.flatnonzero(characters == ord("/"))
+    before, after = characters[slashes - 1], characters[np.minimum(slashes + 1, len(characters) - 1)]
+    marked = np.isin(before, _BEFORE_SLASH).any() or (after == ord(".")).any()
+    return not marked and not pc.any(pc.starts_with(paths, "/")).as_py()
 
 
 def check_unique(paths: pa.ChunkedArray, table: str) -> None:
