@@ -256,5 +256,5 @@ def _check_agreement(protocol: Protocol, metadata: TableMetadata) -> None:
             f"features contradict each other: {'; '.join(map(str, fatal))}",
             condition="FEATURE_DEPENDENCY",
             sides={"protocol": str(protocol), "enabled": ", ".join(sorted(protocol.enabled(metadata))) or "nothing"},
-            next_step="FeatureGain the properties so that one of them is left out.",
+            next_step="Change the properties so that one of them is left out.",
         )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from halocline.table.arguments import checks_arguments
 from halocline.table.delta.merge_builder import MergeBuilder
 from halocline.table.delta.optimize import OptimizeBuilder
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from halocline.spark.session.analysis import Expression
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class DeltaMergeBuilder:
     """A merge under the names of delta-spark; see `halocline.table.delta.merge_builder`."""
@@ -71,6 +73,7 @@ class DeltaMergeBuilder:
         return self.builder.table.spark.createDataFrame([(sum(counts), *counts)], names)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class DeltaOptimizeBuilder:
     """A rearrangement under the names of delta-spark; see `halocline.table.delta.optimize`."""

@@ -19,6 +19,7 @@ from halocline.delta.builders import DeltaMergeBuilder, DeltaOptimizeBuilder
 from halocline.errors import UnsupportedError
 from halocline.schema.types import Field
 from halocline.spark.types import input_schema
+from halocline.table.arguments import checks_arguments
 from halocline.table.delta.clauses import TARGET_ALIAS
 from halocline.table.delta.new_table import Identity, column
 from halocline.table.delta.table import DeltaLakeTable
@@ -56,6 +57,7 @@ _DETAIL: Final[Mapping[str, str]] = {
 _RETENTION_CHECK: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class DeltaTable:
     """A table under the names of delta-spark.
@@ -271,6 +273,7 @@ class DeltaTable:
         self.table.drop_feature_support(featureName, truncate_history=bool(truncateHistory))
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class DeltaTableBuilder:
     """A table to be created, under the names of delta-spark; see `Table.create`."""

@@ -21,6 +21,7 @@ from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
 from halocline.errors import MissingVerbError, UnsupportedError
 from halocline.formats.base import TableFormat, detect_format, formats_at
+from halocline.table.arguments import checked, checks_arguments
 from halocline.table.opening import Moment, Opening, placed
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ R = TypeVar("R")
 T = TypeVar("T", bound=Opening[Any])
 
 
+@checks_arguments
 class Table(ABC):
     """A table, opened with `Table.for_path`.
 
@@ -51,6 +53,7 @@ class Table(ABC):
 
     def __init_subclass__(cls, *, format: TableFormat) -> None:
         cls.format = format
+        checks_arguments(cls)
         Table._classes[format] = cls
 
     def __init__(self, opened: Opening[Any]) -> None:
@@ -120,7 +123,7 @@ class Table(ABC):
             0
         """
         made = cls._class_of(format, os.fspath(path))
-        return made(made._create(path, what, spark, **declared))
+        return made(checked("create", made._create)(path, what, spark, **declared))
 
     @classmethod
     def replace(
@@ -150,13 +153,13 @@ class Table(ABC):
             7
         """
         made = cls._class_of(format, os.fspath(path))
-        return made(made._replace(path, what, spark, **declared))
+        return made(checked("replace", made._replace)(path, what, spark, **declared))
 
     @classmethod
     def convert_to_delta(cls, path: str | os.PathLike[str], spark: SparkSession | None = None, **declared: Any) -> Self:
         """Makes a Delta table of a folder of Parquet files; see `halocline.table.delta.convert` for the arguments."""
         made = cls._class_of(TableFormat.DELTA, os.fspath(path))
-        return made(made._convert(path, spark, **declared))
+        return made(checked("convert_to_delta", made._convert)(path, spark, **declared))
 
     @classmethod
     def _class_of(cls, format: str, table: str) -> type[Self]:

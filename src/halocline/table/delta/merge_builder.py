@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from halocline.errors import InputError
 from halocline.spark.session.analysis import Expression
+from halocline.table.arguments import checks_arguments
 from halocline.table.delta.clauses import TARGET_ALIAS, Clause, ClauseKind
 from halocline.table.delta.merge import Merge, MergeRequest
 from halocline.table.delta.opened import Opened
@@ -49,6 +50,7 @@ def begin_merge(
     return MergeBuilder(table, named, condition, target_alias)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class MergeBuilder(MergeRequest):
     """A merge that is being put together; every call returns a new one, and `execute` does it.

@@ -27,6 +27,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Primitive
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.types.columns import quoted
+from halocline.table.arguments import checks_arguments
 from halocline.table.delta.bins import bins_of, records_in, spread
 from halocline.table.delta.clauses import FILE, ROW
 from halocline.table.delta.matches import is_about_partitions, matches
@@ -56,6 +57,7 @@ def begin_optimize(table: Opened) -> OptimizeBuilder:
     return OptimizeBuilder(table)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class OptimizeBuilder:
     """A rearrangement that is being put together.

@@ -40,9 +40,9 @@ def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
     )
 
 
-def unset_properties(table: Opened, keys: Iterable[str], *, if_exists: bool = False) -> Altered:
+def unset_properties(table: Opened, keys: str | Iterable[str], *, if_exists: bool = False) -> Altered:
     """Takes properties away. Features stay in the protocol; `drop_feature_support` takes one out."""
-    names = list(keys)
+    names = [keys] if isinstance(keys, str) else list(keys)
     return alter(
         table,
         lambda state: change.unset_properties(state, names, if_exists=if_exists),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from halocline.errors import InputError
 from halocline.formats.delta.actions.action import CommitInfo
 from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in, increasing, text_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -57,6 +58,7 @@ def history(snapshot: Snapshot, limit: int | None = None) -> list[HistoryEntry]:
         limit: How many entries at most; all if not given.
 
     Raises:
+        InputError: The limit is negative.
         MalformedError: A commit cannot be read.
 
     Example:
@@ -68,6 +70,8 @@ def history(snapshot: Snapshot, limit: int | None = None) -> list[HistoryEntry]:
         >>> [entry.operation for entry in history(Snapshot.load(store))]
         ['CREATE TABLE']
     """
+    if limit is not None and limit < 0:
+        raise InputError(f"a history cannot have {limit} entries", sides={"limit": str(limit), "possible": "0 or more"})
     files = [file for file in list_files(snapshot.store, DELTA) if file.version <= snapshot.version]
     commits = [file for file in files if file.kind is FileKind.COMMIT]
     by_file = increasing(commits)

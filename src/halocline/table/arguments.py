@@ -1,0 +1,140 @@
+"""What a user hands to a verb: known names, and values of the right kind, before the verb begins.
+
+Python itself takes `data_change="false"` for true, and speaks of a wrong keyword by the name of a function that no user
+has called. A class made of verbs is therefore given `checks_arguments`, which compares every call with the signature:
+a name that it lacks is refused with the nearest one that it has, and a value with the kinds that it accepts. Kinds that
+are not in the table below are left to the verb.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
+from inspect import Parameter, Signature, signature
+from numbers import Integral, Real
+from typing import Any, Final, TypeVar
+
+from halocline.errors import InputError, MissingVerbError, nearest
+
+C = TypeVar("C", bound=type)
+R = TypeVar("R")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
+def _is_expression(value: Any) -> bool:
+    return isinstance(value, str) or type(value).__name__ == "Column"
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_session(value: Any) -> bool:
+    return hasattr(value, "conf")
+
+
+_KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "None": ("None", lambda value: value is None),
+    "bool": ("True or False", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
+    "float": ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
+    "str": ("text", lambda value: isinstance(value, str)),
+    "os.PathLike[str]": ("a path", _is_text),
+    "Expression": ("an SQL expression", _is_expression),
+    "Mapping[str, str]": ("a dict", _is_mapping),
+    "Mapping[str, Any]": ("a dict", _is_mapping),
+    "SparkSession": ("a Spark session", _is_session),
+}
+"""How annotations are spelt, what they are called, and whether a value is of the kind."""
+
+
+def checks_arguments(cls: C) -> C:
+    """Lets every public method of a class check what it is given, and refuse names that the class lacks.
+
+    Example:
+        >>> @checks_arguments
+        ... class Counter:
+        ...     def up(self, by: int = 1) -> int:
+        ...         return by
+        >>> Counter().up(bye=2)
+        Traceback (most recent call last):
+        halocline.errors.InputError: ARGUMENT_INVALID: up has no argument 'bye'
+          given    bye
+          nearest  by
+          known    by
+    """
+    for name, member in list(vars(cls).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, staticmethod | classmethod):
+            setattr(cls, name, type(member)(checked(name, member.__func__)))
+        elif callable(member) and hasattr(member, "__code__"):
+            setattr(cls, name, checked(name, member))
+    if "__getattr__" not in dir(cls):
+        cls.__getattr__ = _missing  # type: ignore[attr-defined]
+    return cls
+
+
+def checked(name: str, function: Callable[..., R]) -> Callable[..., R]:
+    """A function that checks what it is given, and speaks of itself by the name that users call it by."""
+
+    @wraps(function)
+    def checking(*given: Any, **named: Any) -> R:
+        _check(name, function, given, named)
+        return function(*given, **named)
+
+    checking.__name__ = name
+    return checking
+
+
+_signature: Final = cache(signature)
+
+
+def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    shape = _signature(function)
+    known = [each for each in _names(shape) if each not in ("self", "cls", "table")]
+    if Parameter.VAR_KEYWORD not in {each.kind for each in shape.parameters.values()}:
+        for key in named:
+            if key not in shape.parameters:
+                near = {"nearest": nearest(key, known)} if nearest(key, known) else {}
+                sides = {"given": key, **near, "known": ", ".join(known) or "none"}
+                raise InputError(f"{name} has no argument {key!r}", sides=sides)
+    try:
+        bound = shape.bind(*given, **named)
+    except TypeError as error:
+        raise InputError(f"{name}: {error}", sides={"arguments": ", ".join(known) or "none"}) from None
+    for key, value in bound.arguments.items():
+        annotation = shape.parameters[key].annotation
+        kinds = [_KINDS.get(each.strip()) for each in str(annotation).split(" | ")]
+        if shape.parameters[key].kind in _SEVERAL or None in kinds:
+            continue
+        if not any(fits(value) for _, fits in filter(None, kinds)):
+            expected = " or ".join(dict.fromkeys(word for word, _ in filter(None, kinds) if word != "None"))
+            raise InputError(
+                f"{key} of {name} cannot be {value!r:.80}",
+                sides={"given": type(value).__name__, "expected": expected},
+            )
+
+
+_SEVERAL: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+def _names(shape: Signature) -> list[str]:
+    return [name for name, each in shape.parameters.items() if each.kind not in _SEVERAL]
+
+
+def _missing(self: Any, name: str) -> Any:
+    kind = type(self).__name__
+    if name.startswith("_"):
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+    known = sorted(each for each in dir(type(self)) if not each.startswith("_"))
+    near = nearest(name, known)
+    raise MissingVerbError(
+        f"{kind} has no {name!r}",
+        sides={"asked for": name, "nearest": near or "none"},
+        next_step=f"Use {near}." if near else f"It has: {', '.join(known)}",
+    )

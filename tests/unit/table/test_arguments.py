@@ -1,0 +1,103 @@
+"""Mistyped names and values of the wrong kind are refused before a verb begins."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import StructType
+
+import halocline as hc
+from halocline.delta.tables import DeltaTable
+from halocline.errors import InputError, MissingVerbError
+
+COLUMNS = StructType().add("id", "long").add("day", "date")
+
+
+@pytest.fixture
+def table(tmp_path):
+    return hc.Table.create(tmp_path / "orders", COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("call", "nearest"),
+    [
+        (lambda table: table.append(None, usermetadata="x"), "user_metadata"),
+        (lambda table: table.overwrite(None, max_record_per_file=3), "max_records_per_file"),
+        (lambda table: table.merge(None, "t.id = s.id", targetAlias="t"), "target_alias"),
+        (lambda table: table.delete(wher="id = 1"), "where"),
+        (lambda table: table.vacuum(dryrun=False), "dry_run"),
+        (lambda table: table.restore(verson=0), "version"),
+        (lambda table: table.to_df(versions=1), "version"),
+        (lambda table: table.drop_feature_support("x", truncateHistory=True), "truncate_history"),
+        (lambda table: table.shallow_clone("there", verson=1), "version"),
+        (lambda table: table.optimize().execute_compaction(minFileSize=1), "min_file_size"),
+        (lambda table: hc.Table.for_path(table.url, option={}), "options"),
+        (lambda table: hc.Table.create(f"{table.url}-2", COLUMNS, partitionBy="day"), "partition_by"),
+        (lambda table: hc.Table.replace(table.url, COLUMNS, orCreate=True), "or_create"),
+        (lambda table: hc.Table.convert_to_delta(table.url, collectStats=False), "collect_stats"),
+        (lambda table: DeltaTable(table).vacuum(retentionHour=1), "retentionHours"),
+    ],
+)
+def test_mistyped_keyword_is_refused_with_the_nearest(table, call, nearest):
+    with pytest.raises(InputError) as refused:
+        call(table)
+    assert refused.value.sides.get("nearest") == nearest, refused.value
+    assert table.version == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda table: table.append(None, data_change="false"), "True or False"),
+        (lambda table: table.append(None, user_metadata={"by": "me"}), "text"),
+        (lambda table: table.append(None, max_records_per_file="x"), "a whole number"),
+        (lambda table: table.overwrite(None, max_records_per_file=True), "a whole number"),
+        (lambda table: table.overwrite(None, max_records_per_file=1.5), "a whole number"),
+        (lambda table: table.update("id = 1", {"day": "null"}), "a dict"),
+        (lambda table: table.vacuum("7 days"), "a number"),
+        (lambda table: table.vacuum(dry_run="False"), "True or False"),
+        (lambda table: table.restore("x"), "a whole number"),
+        (lambda table: table.to_df(version="x"), "a whole number"),
+        (lambda table: table.history("3"), "a whole number"),
+        (lambda table: table.drop_feature_support("deletionVectors", truncate_history="false"), "True or False"),
+        (lambda table: hc.Table.for_path(None), "text or a path"),
+        (lambda table: hc.Table.for_path(table.url, "spark"), "a Spark session"),
+        (lambda table: DeltaTable(table).dropFeatureSupport("deletionVectors", "false"), "True or False"),
+    ],
+)
+def test_value_of_another_kind_is_refused_before_anything_is_touched(table, call, expected):
+    with pytest.raises(InputError) as refused:
+        call(table)
+    assert refused.value.sides.get("expected") == expected, refused.value
+    assert table.version == 0
+
+
+def test_missing_and_surplus_arguments_are_told_by_the_verbs_own_name(table):
+    with pytest.raises(InputError, match="append: missing a required argument: 'df'"):
+        table.append()
+    with pytest.raises(InputError, match="for_path: too many"):
+        hc.Table.for_path(table.url, None, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "nearest"),
+    [
+        (lambda table: table.optimize().executeCompaction, "execute_compaction"),
+        (lambda table: table.merge(None, "t.id = s.id").whenMatchedUpdateAll, "when_matched_update_all"),
+        (lambda table: DeltaTable(table).toDf, "toDF"),
+        (lambda table: DeltaTable(table).optimize().executeCompacton, "executeCompaction"),
+    ],
+)
+def test_mistyped_method_is_refused_with_the_nearest(table, call, nearest):
+    with pytest.raises(MissingVerbError, match=f"Use {nearest}"):
+        call(table)
+
+
+def test_negative_number_of_entries_is_refused(table):
+    with pytest.raises(InputError, match="history"):
+        table.history(-1)
+
+
+def test_one_property_may_be_unset_as_text(table):
+    table.set_properties({"owner": "me"})
+    assert table.unset_properties("owner").version == 2
+    assert "owner" not in table.snapshot().properties
