@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from halocline.formats.delta.actions.statistics import num_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,22 +23,9 @@ DELETED_SHARE: Final = 0.05
 """A file that has lost a larger share of its rows is written again, however large it is."""
 
 
-class _Records(msgspec.Struct, rename="camel"):
-    num_records: int | None = None
-
-
-_decode = msgspec.json.Decoder(_Records).decode
-
-
 def records_in(files: pa.Table) -> list[int | None]:
     """How many rows each file holds, deleted ones included; None where its statistics do not say."""
-    found: list[int | None] = []
-    for stats in files["stats"].to_pylist():
-        try:
-            found.append(None if not stats else _decode(stats.encode()).num_records)
-        except msgspec.MsgspecError:
-            found.append(None)
-    return found
+    return [num_records(stats) for stats in files["stats"].to_pylist()]
 
 
 def bins_of(files: pa.Table, smallest: int, largest: int) -> list[list[int]]:

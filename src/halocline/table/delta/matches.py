@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import InputError
+from halocline.formats.delta.actions.statistics import num_records
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.predicate import Predicate
@@ -130,21 +130,9 @@ def partition_columns(snapshot: Snapshot) -> list[PartitionColumn]:
     ]
 
 
-class _Records(msgspec.Struct, rename="camel"):
-    num_records: int | None = None
-
-
-_decode_records = msgspec.json.Decoder(_Records).decode
-
-
 def live_rows(files: pa.Table) -> pa.Array:
     """How many live rows each file holds; null where its statistics do not say."""
     vectors = pc.struct_field(files["deletion_vector"], "cardinality").to_pylist()
-    counts = []
-    for stats, deleted in zip(files["stats"].to_pylist(), vectors, strict=True):
-        try:
-            records = None if not stats else _decode_records(stats.encode()).num_records
-        except msgspec.MsgspecError:
-            records = None
-        counts.append(None if records is None else records - (deleted or 0))
+    records = [num_records(stats) for stats in files["stats"].to_pylist()]
+    counts = (None if n is None else n - (deleted or 0) for n, deleted in zip(records, vectors, strict=True))
     return pa.array(counts, pa.int64())

@@ -27,7 +27,7 @@ from halocline.formats.delta.actions.action import (
     Txn,
 )
 from halocline.formats.delta.actions.locations import Locations
-from halocline.formats.delta.configuration import row_tracking
+from halocline.formats.delta.actions.statistics import num_records
 from halocline.formats.delta.configuration.column_mapping import physical_partition_columns
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _check_vector(add: Add, protocol: Protocol) -> None:
             sides={"table": str(protocol), "needed": "deletionVectors"},
             next_step="Enable delta.enableDeletionVectors on the table first.",
         )
-    records = row_tracking.physical_records(add)
+    records = num_records(add.stats)
     if records is None or records < vector.cardinality:
         raise InputError(
             f"{add.path} has a deletion vector, so its statistics must tell its exact number of rows",

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from halocline.errors import DeniedError, InputError
 from halocline.formats.delta.actions import operations
 from halocline.formats.delta.actions.action import Action, Add, Commit, DomainMetadata, Remove, malformed
+from halocline.formats.delta.actions.statistics import num_records
 from halocline.formats.delta.configuration import properties
 
 if TYPE_CHECKING:
@@ -36,12 +37,7 @@ class _Mark(msgspec.Struct, rename="camel"):
     row_id_high_water_mark: int
 
 
-class _Records(msgspec.Struct, rename="camel"):
-    num_records: int | None = None
-
-
 _decode_mark = msgspec.json.Decoder(_Mark).decode
-_decode_records = msgspec.json.Decoder(_Records).decode
 
 
 def is_active(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
@@ -135,21 +131,6 @@ def mark_action(mark: int) -> DomainMetadata:
     return DomainMetadata(DOMAIN, f'{{"rowIdHighWaterMark":{mark}}}')
 
 
-def physical_records(add: Add) -> int | None:
-    """How many rows the file holds, deleted ones included; None if its statistics do not say.
-
-    Example:
-        >>> physical_records(Add("f", {}, 1, 1, True, stats='{"numRecords":3}'))
-        3
-    """
-    if not add.stats:
-        return None
-    try:
-        return _decode_records(add.stats.encode()).num_records
-    except msgspec.MsgspecError:
-        return None
-
-
 def _numbered(
     actions: tuple[Action, ...],
     is_fresh: Callable[[Add], bool],
@@ -163,7 +144,7 @@ def _numbered(
     for action in actions:
         if isinstance(action, Add):
             if is_fresh(action):
-                records = physical_records(action)
+                records = num_records(action.stats)
                 if records is None:
                     raise InputError(
                         f"{action.path} has no row count in its statistics, so its rows cannot be given ids",
