@@ -48,16 +48,6 @@ def types(type: DataType, path: Path = ()) -> Iterator[tuple[Path, DataType]]:
         pending += reversed([((*here, step), part) for step, part in below])
 
 
-def nearest_fields(type: DataType, path: Path = ()) -> Iterator[tuple[Path, Field]]:
-    """The fields of a struct, or of the structs that arrays and maps lead to, and none below those."""
-    pending: list[tuple[Path, DataType]] = [(path, type)]
-    while pending:
-        here, inner = pending.pop()
-        if isinstance(inner, Struct):
-            yield from (((*here, each.name), each) for each in inner.fields)
-        pending += reversed([((*here, step), part) for step, part in parts(inner)])
-
-
 def map_fields(schema: Struct, change: Callable[[Path, Field], Field | None]) -> Struct:
     """The schema with every field replaced by what `change` makes of it; None drops the field.
 

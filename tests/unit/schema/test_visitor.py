@@ -7,7 +7,6 @@ from halocline.schema.visitor import (
     Visitor,
     map_fields,
     map_types,
-    nearest_fields,
     paired,
     types,
     walk,
@@ -45,12 +44,6 @@ def test_types_gives_every_type_with_its_path_outer_ones_first():
         "value.element",
         "value.element.v",
     ]
-
-
-def test_nearest_fields_go_through_arrays_and_maps_and_no_further_than_one_struct():
-    assert names(nearest_fields(SCHEMA.fields[1].type)) == ["x", "y"]
-    assert names(nearest_fields(SCHEMA.fields[2].type, ("props",))) == ["props.key.k", "props.value.element.v"]
-    assert names(nearest_fields(LONG)) == []
 
 
 def test_fields_are_changed_inner_ones_first_and_by_their_old_paths():
