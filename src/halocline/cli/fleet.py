@@ -358,8 +358,6 @@ def _ask(
     shown: Callable[[_A], list[RenderableType]],
 ) -> _A:
     """Asks the fleet, shows the answer, and returns it."""
-    from halocline.fleet.answers import plain
-
     with _client(context) as fleet:
         from halocline.fleet.answers import plain
 

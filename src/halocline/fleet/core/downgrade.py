@@ -31,18 +31,14 @@ class DowngradePlan:
     """What a downgrade would take.
 
     Args:
-        ladder: The ladder it is on.
         level: Where the fleet stands.
-        target: Where it would stand.
         blockers: What is in the way.
         free: Whether no data needs cleaning.
         tables: The tables that are above the target and need cleaning.
         waiting: The members that have not closed their gates yet; all of them before it has started.
     """
 
-    ladder: str
     level: int
-    target: int
     blockers: tuple[Blocker, ...]
     free: bool
     tables: tuple[TableLevel, ...]
@@ -66,9 +62,7 @@ def plan_downgrade(state: State, ladder: str, target: int, at: int) -> Downgrade
     )
     waiting = [key for key, view in state.views(ladder) if running is None or view.revision < running.revision]
     return DowngradePlan(
-        ladder,
         level,
-        target,
         () if running else tuple(_blockers(fleet, ladder, target, at)),
         ladder in fleet.ladders and fleet.ladders[ladder].free(level, target),
         tuple(_above(fleet, ladder, target)),

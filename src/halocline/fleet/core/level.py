@@ -37,7 +37,6 @@ class BlockerKind(StrEnum):
     UNKNOWN = "unknown"
     LACKS_FEATURE = "lacks-feature"
     DEVELOPMENT = "development"
-    NO_MEMBERS = "no-members"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,7 @@ class Blocker:
 class RaisePlan:
     """What raising a level would do, and what is in its way."""
 
-    ladder: str
     level: int
-    target: int
     blockers: tuple[Blocker, ...]
     checked: tuple[str, ...]
 
@@ -91,9 +88,7 @@ def plan_raise(state: State, ladder: str, level: int, at: int, rules: FleetRules
     ladder_state = state.fleet.ladder_states.get(ladder)
     checked = [member.report.key for member in state.fleet.live(at) if member.uses(ladder)]
     return RaisePlan(
-        ladder,
         ladder_state.level if ladder_state else 0,
-        level,
         tuple(_blockers(state.fleet, ladder, level, at, rules)),
         tuple(str(key) for key in sorted(checked)),
     )

@@ -34,18 +34,16 @@ class StrangerLog:
         800
     """
 
-    def __init__(self, clock: Clock, at_once: int = _AT_ONCE, per_second: float = _PER_SECOND) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.dropped = 0
         self._clock = clock
-        self._most = at_once
-        self._rate = per_second
-        self._left = float(at_once)
+        self._left = float(_AT_ONCE)
         self._last = clock.now()
 
     def note(self, who: str, action: str, refusal: Refusal) -> Audit | None:
         """An entry to be written, or None if there have been too many."""
         now = self._clock.now()
-        self._left = min(self._most, self._left + (now - self._last) * self._rate / 1000)
+        self._left = min(_AT_ONCE, self._left + (now - self._last) * _PER_SECOND / 1000)
         self._last = now
         if self._left < 1:
             self.dropped += 1

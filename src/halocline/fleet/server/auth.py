@@ -211,13 +211,11 @@ class Tokens:
 
     Args:
         keys: By id, newest first; the newest one signs, all are accepted.
-        life_ms: How long a token is good for.
     """
 
-    def __init__(self, keys: Mapping[str, bytes], life_ms: int = 15 * 60_000) -> None:
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
         self._keys = dict(keys)
         self._newest = next(iter(self._keys))
-        self.life_ms = life_ms
 
     def issue(self, claims: Claims) -> str:
         """A signed token."""

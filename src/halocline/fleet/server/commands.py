@@ -22,20 +22,18 @@ from halocline.fleet.answers import (
     CommandResult,
     FleetMembers,
     FleetStatus,
-    LevelPlan,
     SeenClient,
-    TableUsers,
 )
 from halocline.fleet.core.effects import Audit, Refuse
 from halocline.fleet.core.events import Command, Observe, Raise, RemoveMember, SetTerms
-from halocline.fleet.core.state import Provenance, RecordChange
+from halocline.fleet.core.state import Provenance, RecordChange, State
 from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.greeting import Greeter
 from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.store.codec import decode
 from halocline.fleet.wire import calls
-from halocline.fleet.wire.calls import CHUNK, Call, LadderLevel
+from halocline.fleet.wire.calls import CHUNK, Call
 from halocline.fleet.wire.messages import bounded
 from halocline.fleet.wire.status import Rejection
 
@@ -83,11 +81,11 @@ class Commands:
         self._answers: dict[str, Callable[[Any], Awaitable[Any]]] = {
             calls.DESCRIBE.name: self._describe,
             calls.MEMBERS.name: self._members,
-            calls.TABLE_USERS.name: self._table_users,
-            calls.WHO_BLOCKS.name: self._who_blocks,
+            calls.TABLE_USERS.name: partial(self._worked_out, questions.table_users),
+            calls.WHO_BLOCKS.name: partial(self._worked_out, questions.who_blocks),
             calls.WHO_BREAKS.name: self._who_breaks,
-            calls.PLAN_RAISE.name: self._plan_raise,
-            calls.PLAN_DOWNGRADE.name: self._plan_downgrade,
+            calls.PLAN_RAISE.name: partial(self._worked_out, questions.plan_to_raise),
+            calls.PLAN_DOWNGRADE.name: partial(self._worked_out, questions.plan_to_downgrade),
             calls.AUDIT.name: self._audit,
         }
 
@@ -105,26 +103,16 @@ class Commands:
     # Questions.
 
     async def _describe(self, _: None) -> FleetStatus:
-        service, coordinator = self._service, self._service.coordinator
-        return questions.describe(
-            service.state(),
-            service.clock.now(),
-            server=service.wire.server(),
-            coordinator=coordinator.address,
-            store=service.store.description,
-            since=coordinator.since,
-            wall=service.clock.wall(),
-        )
+        service = self._service
+        return questions.describe(service.state(), service.clock.now(), service.coordinator, service.wire.server())
 
     async def _members(self, also_past: bool) -> FleetMembers:
         seen = await self._seen() if also_past else ()
         return questions.members(self._service.state(), self._service.clock.now(), self._greeter.clients, seen)
 
-    async def _table_users(self, table: str) -> TableUsers:
-        return questions.table_users(self._service.state(), table, self._service.clock.now())
-
-    async def _who_blocks(self, feature: str) -> AffectedMembers:
-        return questions.who_blocks(self._service.state(), feature, self._service.clock.now())
+    async def _worked_out(self, question: Callable[[State, _Q, int], _A], asked: _Q) -> _A:
+        """The answer to a question that the state alone decides."""
+        return question(self._service.state(), asked, self._service.clock.now())
 
     async def _who_breaks(self, query: BreakQuery) -> AffectedMembers:
         now = self._service.clock.now()
@@ -139,12 +127,6 @@ class Commands:
             levels = ", ".join(map(str, known.levels)) if known else "no such ladder"
             raise InputError(f"there is no level {query.level} of {query.ladder}", sides={"levels": levels})
         return questions.who_breaks_by_raise(state, query.ladder, query.level, now)
-
-    async def _plan_raise(self, to: LadderLevel) -> LevelPlan:
-        return questions.plan_to_raise(self._service.state(), to.ladder, to.level, self._service.clock.now())
-
-    async def _plan_downgrade(self, to: LadderLevel) -> LevelPlan:
-        return questions.plan_to_downgrade(self._service.state(), to.ladder, to.level, self._service.clock.now())
 
     async def _audit(self, query: AuditQuery) -> AuditEntries:
         return AuditEntries(tuple(await self._service.read(lambda store: store.audit(query))))

@@ -24,7 +24,7 @@ from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.core.state import Fleet, FleetTerms, RecordChange, State
 from halocline.fleet.core.step import loaded, step
-from halocline.fleet.store import FleetStore, Holder, Sighting, Write
+from halocline.fleet.store import FleetStore, Holder, Write
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Coordinator:
         """Forgets everything; what counts is in the store."""
         self.state = None
 
-    def decide(self, causes: Sequence[Cause], sightings: Sequence[Sighting] = ()) -> Batch:
+    def decide(self, causes: Sequence[Cause]) -> Batch:
         """Works out what follows from events that are taken up now, in this order. Changes nothing.
 
         An event that cannot be taken up, because it makes no sense or because of a bug, leaves the others alone.
@@ -133,7 +133,7 @@ class Coordinator:
             except Exception:
                 _log.exception("an event could not be taken up: %s", cause)
                 told.append(InternalError("an event could not be taken up; the coordinator's log says more"))
-        return _batch(self.state, state, told, sightings)
+        return _batch(self.state, state, told)
 
     def carry_out(self, batch: Batch) -> None:
         """Writes a batch, or asks the store whether we still coordinate. Blocks; steps down if that fails."""
@@ -188,7 +188,7 @@ class Coordinator:
         for cause in first:
             state, effects = step(state, Event(at, cause), self._rules)
             told.append(effects)
-        return state, state.epoch, _batch(state, state, told, ()).write
+        return state, state.epoch, _batch(state, state, told).write
 
 
 def _grows(known: Ladder | None, ladder: Ladder) -> bool:
@@ -196,7 +196,7 @@ def _grows(known: Ladder | None, ladder: Ladder) -> bool:
     return known is None or (known != ladder and ladder.extends(known))
 
 
-def _batch(before: State, after: State, told: Sequence[Outcome], sightings: Sequence[Sighting]) -> Batch:
+def _batch(before: State, after: State, told: Sequence[Outcome]) -> Batch:
     changes: dict[tuple[str, Any], RecordChange] = {}
     audits = []
     confirm = False
@@ -209,4 +209,4 @@ def _batch(before: State, after: State, told: Sequence[Outcome], sightings: Sequ
                     changes[change.kind, change.key] = change
             elif isinstance(effect, Audit):
                 audits.append(effect)
-    return Batch(before, after, tuple(told), Write(tuple(changes.values()), tuple(audits), tuple(sightings)), confirm)
+    return Batch(before, after, tuple(told), Write(tuple(changes.values()), tuple(audits)), confirm)

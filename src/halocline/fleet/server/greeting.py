@@ -7,9 +7,8 @@ who called with what.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import lru_cache
 
 from halocline.errors import DeniedError
 from halocline.fleet.core.effects import Admit, Refusal, Refuse
@@ -22,8 +21,6 @@ from halocline.fleet.wire.handshake import Objection, Peer, Role, judge, refusal
 from halocline.fleet.wire.messages import feature_names
 from halocline.fleet.wire.session import Admission, Greeting, Welcome
 from halocline.fleet.wire.status import Rejection
-
-_MOST_JUDGED: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,9 @@ class Greeter:
 
     def __init__(self, service: FleetService) -> None:
         self._service = service
-        self._judged: OrderedDict[tuple[Peer, Role], tuple[Objection, ...]] = OrderedDict()
+        wire = service.wire
+        # Fleets run few releases, so most answers are known already.
+        self._judge = lru_cache(256)(lambda client, role: judge(client, wire.server(), wire, role))
         self.clients: dict[MemberKey, str] = {}
 
     async def greet(self, greeting: Greeting, caller: Caller) -> Welcome:
@@ -117,16 +116,6 @@ class Greeter:
             await self._service.write_down(greeting.identity, "handshake", rejection.refusal)
             raise RejectedError(rejection)
         return grant
-
-    def _judge(self, client: Peer, role: Role) -> tuple[Objection, ...]:
-        """What stands between us and a client. Fleets run few releases, so most answers are known already."""
-        found = self._judged.get((client, role))
-        if found is None:
-            wire = self._service.wire
-            found = self._judged[client, role] = judge(client, wire.server(), wire, role)
-            if len(self._judged) > _MOST_JUDGED:
-                self._judged.popitem(last=False)
-        return found
 
     def _misfit(self, objections: tuple[Objection, ...], client: Peer) -> Rejection | None:
         if not objections:

@@ -38,7 +38,9 @@ from halocline.fleet.core.ladder_state import Downgrade
 from halocline.fleet.core.level import Blocker, BlockerKind, effective_policy, holds_on, plan_raise
 from halocline.fleet.core.members import who_needs, who_uses
 from halocline.fleet.core.state import Member, MemberKey, Provenance, State, TableLevel
+from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.usage.users import client_of
+from halocline.fleet.wire.calls import LadderLevel
 from halocline.fleet.wire.handshake import Peer
 
 _MEMBER_KINDS: Final = frozenset(
@@ -46,31 +48,26 @@ _MEMBER_KINDS: Final = frozenset(
 )
 
 
-def describe(
-    state: State, at: int, *, server: Peer, coordinator: str, store: str, since: int, wall: int
-) -> FleetStatus:
+def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> FleetStatus:
     """Where the fleet stands on every ladder, and what is in the way of the next level.
 
     Args:
         state: What the coordinator knows.
         at: The time by its clock.
+        coordinator: Who answers.
         server: Its program.
-        coordinator: Its address.
-        store: Where the truth lives.
-        since: When it took over.
-        wall: Its wall clock.
     """
     terms = state.fleet.terms
     return FleetStatus(
         server=ServerStatus(server.product, server.version, _features(server.provides), _features(server.requires)),
         epoch=state.epoch,
-        clock_ms=wall,
+        clock_ms=coordinator.clock.wall(),
         terms=TermsStatus(terms.lease, terms.margin, terms.window, terms.development),
         ladders=tuple(_ladder(state, name, at) for name in sorted(state.fleet.ladder_states)),
         tables=_tables(each for _, each in sorted(state.fleet.tables.items())),
-        coordinator=coordinator,
-        store=store,
-        active_since_ms=since,
+        coordinator=coordinator.address,
+        store=coordinator.store.description,
+        active_since_ms=coordinator.since,
     )
 
 
@@ -167,14 +164,16 @@ def table_users(state: State, table: str, at: int) -> TableUsers:
     )
 
 
-def plan_to_raise(state: State, ladder: str, level: int, at: int) -> LevelPlan:
+def plan_to_raise(state: State, to: LadderLevel, at: int) -> LevelPlan:
     """What raising a level would meet."""
+    ladder, level = to
     plan = plan_raise(state, ladder, level, at)
     return LevelPlan(ladder, plan.level, level, _blockers(state, plan.blockers, at), plan.checked)
 
 
-def plan_to_downgrade(state: State, ladder: str, level: int, at: int) -> LevelPlan:
+def plan_to_downgrade(state: State, to: LadderLevel, at: int) -> LevelPlan:
     """What letting a level fall would take."""
+    ladder, level = to
     plan = plan_downgrade(state, ladder, level, at)
     blockers = _blockers(state, plan.blockers, at)
     tables, waiting = _tables(plan.tables), plan.waiting

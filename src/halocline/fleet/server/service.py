@@ -390,7 +390,7 @@ class FleetService:
             try:
                 if self._tokens is None:
                     keys = await self._in_store(lambda: self.store.signing_keys(self.clock.now()))
-                    self._tokens = Tokens(keys, self.settings.token_ms)
+                    self._tokens = Tokens(keys)
                 holder = await self._in_store(self.coordinator.take_over)
             except UnavailableError as error:
                 _log.warning("cannot take over: %s", error.message)

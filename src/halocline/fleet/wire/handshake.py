@@ -134,12 +134,9 @@ class Wire:
         return Peer(PRODUCT, self.version, provides, _at(self.pushes, "required", self.version))
 
     @cached_property
-    def _narrowed(self) -> dict[Role, tuple[History, History]]:
+    def histories(self) -> Mapping[Role, tuple[History, History]]:
+        """Calls and pushes, as far as they concern each role."""
         return {role: (_for(self.calls, role), _for(self.pushes, role)) for role in Role}
-
-    def histories(self, role: Role) -> tuple[History, History]:
-        """Calls and pushes, as far as they concern the role."""
-        return self._narrowed[role]
 
 
 def judge(client: Peer, server: Peer, wire: Wire, role: Role) -> tuple[Objection, ...]:
@@ -163,7 +160,7 @@ def judge(client: Peer, server: Peer, wire: Wire, role: Role) -> tuple[Objection
     )
     if unknown:
         return unknown
-    calls, pushes = wire.histories(role)
+    calls, pushes = wire.histories[role]
     wanted = {name: n for name, n in server.requires.items() if not name.startswith(_NOT_FOR[role])}
     found = {
         **_between(calls, client, server, client.requires, "client", "server"),

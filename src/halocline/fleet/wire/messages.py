@@ -168,7 +168,6 @@ def welcome(message: pb.HandshakeResponse) -> Welcome:
         message.token,
         message.token_expires_ms,
         frozenset(message.rights),
-        tuple(message.notes),
         from_message(message.admission, Admission) if message.HasField("admission") else None,
     )
 

@@ -59,7 +59,6 @@ class Welcome:
         token: Goes with every call from now on.
         token_expires_ms: When the token expires, by the coordinator's clock.
         rights: What the client may do.
-        notes: What is worth knowing and decides nothing.
         admission: Set if the client was admitted as a member.
     """
 
@@ -69,7 +68,6 @@ class Welcome:
     token: str = field(repr=False)
     token_expires_ms: int = 0
     rights: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
     admission: Admission | None = None
 
 
