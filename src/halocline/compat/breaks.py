@@ -166,14 +166,14 @@ def forecast(clients: Iterable[Client], now: Terms, *after: Terms, knowledge: Kn
     return Forecast(now, after, tuple(outlooks))
 
 
-def newest_known(format: str = "delta", knowledge: Knowledge | None = None) -> tuple[Client, ...]:
+def newest_known(format: str = "delta") -> tuple[Client, ...]:
     """The newest release that is known of each product, as one that writes.
 
     Example:
         >>> "delta-spark" in {client.release.product for client in newest_known()}
         True
     """
-    products: Mapping[str, Any] = (knowledge or Knowledge.load()).products
+    products: Mapping[str, Any] = Knowledge.load().products
     return tuple(
         Client(Release(each.name, each.last or each.boundaries(format, "write")[-1]), WRITING, "newest known")
         for each in products.values()

@@ -46,21 +46,14 @@ class Evolution:
     """What metadata does to a table's protocol.
 
     Args:
-        before: The protocol so far; None for a new table.
         protocol: The protocol to write.
         metadata: The metadata to store, without requests.
         reasons: Each feature that came in and why, in order of name.
     """
 
-    before: Protocol | None
     protocol: Protocol
     metadata: TableMetadata
     reasons: tuple[FeatureGain, ...] = ()
-
-    @property
-    def changed(self) -> bool:
-        """True if the protocol must be written."""
-        return self.protocol != self.before
 
 
 def for_new_table(
@@ -95,7 +88,7 @@ def for_new_table(
     protocol = _minimum(stored, request, reasons)
     stored = _with_required_enabled(protocol, stored)
     _check_agreement(protocol, stored)
-    return Evolution(None, protocol, stored, reasons.of(protocol.features))
+    return Evolution(protocol, stored, reasons.of(protocol.features))
 
 
 def alter(existing: Protocol, metadata: TableMetadata, *, named: Iterable[str] = ()) -> Evolution:
@@ -125,7 +118,7 @@ def alter(existing: Protocol, metadata: TableMetadata, *, named: Iterable[str] =
     protocol = _with_switched_on(protocol, stored, reasons)
     _check_create_only(existing, protocol)
     _check_agreement(protocol, stored)
-    return Evolution(existing, protocol, stored, reasons.of(protocol.features - existing.features))
+    return Evolution(protocol, stored, reasons.of(protocol.features - existing.features))
 
 
 def auto_features(metadata: TableMetadata, protocol: Protocol) -> frozenset[str]:

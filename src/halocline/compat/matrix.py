@@ -133,9 +133,9 @@ def protocol_stretches(product: Product, table: str | Protocol | Terms, operatio
     return tuple(Judgement(product, stretch, first_of[stretch.since]) for stretch in _joined(told))
 
 
-def products_of(format: str, names: Sequence[str] = (), knowledge: Knowledge | None = None) -> tuple[Product, ...]:
+def products_of(format: str, names: Sequence[str] = ()) -> tuple[Product, ...]:
     """The products that have facts about a format, or of these the ones named."""
-    knowledge = knowledge or Knowledge.load()
+    knowledge = Knowledge.load()
     if names:
         return tuple(knowledge.product(name) for name in names)
     return tuple(each for each in knowledge.products.values() if format in each.formats)

@@ -106,7 +106,7 @@ def releases_in(engine_info: str, knowledge: Knowledge | None = None) -> tuple[R
     return tuple(dict.fromkeys(known or others))
 
 
-def releases_in_commit(commit_info: Mapping[str, object], knowledge: Knowledge | None = None) -> tuple[Release, ...]:
+def releases_in_commit(commit_info: Mapping[str, object]) -> tuple[Release, ...]:
     """The releases that a Delta commit's `commitInfo` names, wherever it does so.
 
     Most write `engineInfo`; older deltalake `clientVersion`, the Rust kernel `kernelVersion`, Trino a `clusterId`.
@@ -115,15 +115,12 @@ def releases_in_commit(commit_info: Mapping[str, object], knowledge: Knowledge |
         >>> [str(release) for release in releases_in_commit({"clusterId": "trino-455-coordinator"})]
         ['trino@455']
     """
-    knowledge = knowledge or Knowledge.load()
     texts = {key: value for key, value in commit_info.items() if isinstance(value, str)}
-    found = releases_in(texts.get("engineInfo", ""), knowledge) or releases_in(
-        texts.get("clientVersion", ""), knowledge
-    )
+    found = releases_in(texts.get("engineInfo", "")) or releases_in(texts.get("clientVersion", ""))
     if not found and texts.get("clusterId", "").startswith("trino-"):
-        found = releases_in(texts["clusterId"], knowledge)
+        found = releases_in(texts["clusterId"])
     kernel = Version.parse(texts.get("kernelVersion", ""))
-    if kernel.known and not any(knowledge.find(each.product) for each in found):
+    if kernel.known and not any(Knowledge.load().find(each.product) for each in found):
         found = (Release("delta-kernel-rs", Version.parse(kernel.text.removeprefix("v"))),)
     return found
 

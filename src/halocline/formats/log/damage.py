@@ -5,11 +5,11 @@ from __future__ import annotations
 from halocline.errors import MalformedError
 
 
-def malformed(name: str, problem: str, *, table: str | None = None) -> MalformedError:
+def malformed(name: str, problem: str) -> MalformedError:
     """The error for a damaged file of the log."""
     return MalformedError(
         f"{name} {problem}",
         condition="MALFORMED_LOG",
-        sides={"log file": name} | ({"table": table} if table else {}),
+        sides={"log file": name},
         next_step="Restore the file from a backup, or read an earlier version of the table.",
     )

@@ -130,15 +130,12 @@ class ParquetObject:
             for number, field in enumerate(fields)
         }
 
-    def batches(
-        self, columns: Sequence[str], groups: Sequence[int] | None = None, rows: int = 65536
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
         """The asked-for columns of row groups, a batch at a time.
 
         Args:
             columns: Dotted paths; a struct brings all that is below it.
             groups: Which row groups; all if not given.
-            rows: How many rows at most in one batch.
 
         Raises:
             MalformedError: The bytes are damaged, or hold fewer rows than the footer says.
@@ -148,7 +145,7 @@ class ParquetObject:
         if not expected:
             return
         with self.reading():
-            batches = self._file.iter_batches(batch_size=rows, row_groups=chosen, columns=list(columns))
+            batches = self._file.iter_batches(row_groups=chosen, columns=list(columns))
         while True:
             with self.reading():
                 batch = next(batches, None)

@@ -124,21 +124,18 @@ def encode(positions: Iterable[int]) -> bytes:
     return _PORTABLE.to_bytes(4, "little") + data
 
 
-def write_file(
-    store: Store, vectors: Sequence[Iterable[int]], *, prefix: str = "", file_id: uuid.UUID | None = None
-) -> list[DeletionVector]:
+def write_file(store: Store, vectors: Sequence[Iterable[int]], *, prefix: str = "") -> list[DeletionVector]:
     """Writes vectors into one new file and describes each.
 
     Args:
         store: The table's store.
         vectors: The positions of each vector, in order.
         prefix: A folder below the root to spread files over, without a slash.
-        file_id: The id in the file's name; a new one if not given.
 
     Returns:
         One descriptor per vector, in the same order.
     """
-    file_id = file_id or uuid.uuid4()
+    file_id = uuid.uuid4()
     content = bytearray([_FILE_VERSION])
     described: list[DeletionVector] = []
     for positions in vectors:

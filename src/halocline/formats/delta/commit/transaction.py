@@ -180,11 +180,11 @@ class Transaction:
         predicates = self._reads.predicates if where is None else (*self._reads.predicates, where)
         self._reads = replace(self._reads, paths=self._reads.paths.union(paths), predicates=predicates)
 
-    def files(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    def files(self, where: str | None = None) -> pa.Table:
         """The live files that may hold a row of a condition, all of them without one, noted as read."""
         if self.snapshot is None:
             raise InputError("a table that is yet to be created has no files", sides={"table": self.store.root})
-        found = self.snapshot.files(where, columns, timezone=self._timezone)
+        found = self.snapshot.files(where, timezone=self._timezone)
         if where is None:
             self.read_whole_table()
         self.read_files(found["path"].to_pylist(), where)

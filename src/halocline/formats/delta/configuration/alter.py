@@ -34,9 +34,7 @@ _WORD: Final = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_]*")
 _KEPT_BY_WRITERS: Final = "it is kept by writers and never set by hand"
 
 
-def set_properties(
-    state: TableConfiguration, values: Mapping[str, str], *, named: Iterable[str] = ()
-) -> TableConfiguration:
+def set_properties(state: TableConfiguration, values: Mapping[str, str]) -> TableConfiguration:
     """The state with properties set, requests about the protocol included.
 
     Raises:
@@ -59,7 +57,7 @@ def set_properties(
     schema = state.metadata.schema
     if _mode(state) == "none":
         schema, asked = column_mapping.mapped(schema, asked, column_mapping.same_name)
-    return state.evolved(schema=schema, configuration=asked, named=named)
+    return state.evolved(schema=schema, configuration=asked)
 
 
 def unset_properties(state: TableConfiguration, keys: Iterable[str], *, if_exists: bool = False) -> TableConfiguration:

@@ -257,11 +257,9 @@ class TableProperties(Mapping[str, str]):
     row_tracking_suspended = _Typed(flag, "rowTrackingSuspended")
     stats_as_json = _Typed(flag, "checkpoint.writeStatsAsJson")
     stats_as_struct = _Typed(flag, "checkpoint.writeStatsAsStruct")
-    type_widening = _Typed(flag, "enableTypeWidening")
 
     checkpoint_interval = _Typed(_number, "checkpointInterval")
     indexed_columns = _Typed(_number, "dataSkippingNumIndexedCols")
-    max_column_id = _Typed(_number, "columnMapping.maxColumnId")
     protected_before = _Typed(_number, "requireCheckpointProtectionBeforeVersion")
     string_prefix_length = _Typed(_number, "dataSkippingStringPrefixLength")
 

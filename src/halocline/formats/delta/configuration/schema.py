@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from halocline.errors import UnsupportedError
-from halocline.formats.delta.configuration.column_mapping import field_id, mode_of, physical_name
+from halocline.formats.delta.configuration.column_mapping import mode_of, physical_name
 from halocline.formats.delta.configuration.type_widening import check_type_changes
 from halocline.schema.json_edge import malformed, parse
 from halocline.schema.types import DataType, Field, Opaque, Path, Primitive, Struct, decimal_of
@@ -52,21 +52,6 @@ class Column:
     def type(self) -> DataType:
         """The type of the field."""
         return self.field.type
-
-    @property
-    def nullable(self) -> bool:
-        """Whether nulls are allowed."""
-        return self.field.nullable
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Annotations of the field."""
-        return self.field.metadata
-
-    @property
-    def field_id(self) -> int | None:
-        """The id that data files carry under column mapping."""
-        return field_id(self.field)
 
 
 class Schema:

@@ -85,7 +85,6 @@ def drop_feature(
     approve: Approve,
     rewriter: Rewriter | None = None,
     clock: Clock = system_clock,
-    engine: str | None = None,
 ) -> Dropped:
     """Takes a feature out of a table; see the module for how.
 
@@ -96,7 +95,6 @@ def drop_feature(
         approve: Asked before the protocol changes.
         rewriter: Writes rows again, for the features that need it.
         clock: Tells the present.
-        engine: What to call ourselves in the provenance.
 
     Raises:
         NotYetError: History must grow older first; the error says until when.
@@ -106,7 +104,7 @@ def drop_feature(
     """
     record = find_feature("delta", name)
     rewrites = record.drop is not None and any(step.name == "rewrite-files" for step in record.drop.steps)
-    work = DropWork(snapshot.reopened("write" if rewrites else METADATA_ONLY), record, clock, engine, rewriter)
+    work = DropWork(snapshot.reopened("write" if rewrites else METADATA_ONLY), record, clock, rewriter)
     if not snapshot.protocol.supports(record.name):
         finished = _finished_before(work)
         if finished is not None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from halocline.compat.breaks import Client, Forecast, forecast, newest_known
 from halocline.compat.features import find_feature
-from halocline.compat.knowledge import Knowledge
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.formats.delta.configuration.properties import TableProperties
@@ -98,20 +97,13 @@ class DropPlan:
         }
 
 
-def plan_drop(
-    store: Store,
-    name: str,
-    *,
-    clients: Sequence[Client] = (),
-    knowledge: Knowledge | None = None,
-) -> DropPlan:
+def plan_drop(store: Store, name: str, *, clients: Sequence[Client] = ()) -> DropPlan:
     """Tells what dropping a feature takes and whom each way leaves able to write.
 
     Args:
         store: Where the table lies.
         name: The feature, in any case.
         clients: Who uses the table besides those that its log names.
-        knowledge: What is known about products; what ships with Halocline if left out.
 
     Raises:
         InputError: The table does not have the feature, or it cannot be dropped.
@@ -120,7 +112,7 @@ def plan_drop(
     header = read_header(store)
     record = find_feature("delta", name)
     proposal = propose(header, drop=[record.name])
-    everyone = _everyone((*writers(store).clients, *clients), newest_known("delta", knowledge))
+    everyone = _everyone((*writers(store).clients, *clients), newest_known("delta"))
     steps = record.drop.steps if record.drop is not None else ()
     return DropPlan(
         root=header.root,
@@ -131,7 +123,7 @@ def plan_drop(
         barrier=record.drop is not None and record.drop.barrier,
         ways=proposal.ways,
         retention_ms=TableProperties(header.metadata.configuration).truncation_retention_ms,
-        clients=forecast(everyone, proposal.now, *proposal.ways.values(), knowledge=knowledge),
+        clients=forecast(everyone, proposal.now, *proposal.ways.values()),
     )
 
 

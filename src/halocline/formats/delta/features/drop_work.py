@@ -43,7 +43,6 @@ class DropWork:
         snapshot: The newest version, opened for `operation`.
         record: The feature.
         clock: Tells the present.
-        engine: What to call ourselves in the provenance.
         rewriter: Writes rows again; None if no engine is at hand.
 
     Attributes:
@@ -56,7 +55,6 @@ class DropWork:
         snapshot: Snapshot,
         record: Feature,
         clock: Clock,
-        engine: str | None = None,
         rewriter: Rewriter | None = None,
     ) -> None:
         self.store = snapshot.store
@@ -64,7 +62,6 @@ class DropWork:
         self.record = record
         self.clock = clock
         self.rewriter = rewriter
-        self._engine = engine
         self._operation = snapshot.operation
         self._is_legacy = snapshot.protocol_action is None
         self._newest: Snapshot | None = snapshot
@@ -88,7 +85,7 @@ class DropWork:
     def begin(self, snapshot: Snapshot) -> Transaction:
         """A transaction on a version, after which there is another newest one."""
         self.reopen()
-        return Transaction(snapshot, clock=self.clock, engine=self._engine)
+        return Transaction(snapshot, clock=self.clock)
 
     def reopen(self) -> None:
         """Has the log opened again when it is needed next."""

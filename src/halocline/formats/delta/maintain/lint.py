@@ -29,7 +29,7 @@ from halocline.errors import HaloclineError
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
+from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.metadata_rules import table_metadata, terms_of
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features.approval import Approve
@@ -179,22 +179,13 @@ def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport:
     return LintReport(header.root, header.version, header.lenient_protocol, protocol, judged)
 
 
-def fix(
-    store: Store,
-    approve: Approve,
-    *,
-    clients: Sequence[Client] = (),
-    clock: Clock = system_clock,
-    engine: str | None = None,
-) -> Fixed:
+def fix(store: Store, approve: Approve, *, clients: Sequence[Client] = ()) -> Fixed:
     """Repairs what is safe to repair, in one commit.
 
     Args:
         store: Where the table lies.
         approve: Asked before the table requires anything new.
         clients: Who uses it besides those that its log names.
-        clock: Tells the present.
-        engine: What to call ourselves in the provenance.
 
     Raises:
         IncompatibleError: Somebody known would break, or this release may not write the result.
@@ -220,8 +211,7 @@ def fix(
     if metadata != header.metadata:
         actions.append(metadata)
     codes = tuple(dict.fromkeys(each.code for each in report.fixable))
-    transaction = Transaction(meant, clock=clock, engine=engine)
-    version = transaction.commit(actions, CommitDescription(REPAIR_PROTOCOL, {"findings": list(codes)}))
+    version = Transaction(meant).commit(actions, CommitDescription(REPAIR_PROTOCOL, {"findings": list(codes)}))
     unset = tuple(sorted(header.metadata.configuration.keys() - metadata.configuration.keys()))
     left = lint(store, clients=clients).findings
     return Fixed(version, report.protocol, protocol, unset, codes, checked, left)

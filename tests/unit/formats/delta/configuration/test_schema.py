@@ -3,6 +3,7 @@ import json
 import pytest
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
+from halocline.formats.delta.configuration.column_mapping import field_id
 from halocline.formats.delta.configuration.schema import Schema
 
 
@@ -57,7 +58,7 @@ def test_mapped_columns_have_physical_names_at_every_depth():
         **{"delta.columnMapping.mode": "name"},
     )
     assert schema.find("a", "b").physical == ("col-1", "col-2")
-    assert schema.find("c").field_id == 3
+    assert field_id(schema.find("c").field) == 3
 
 
 def test_without_mapping_annotations_are_ignored():
