@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from halocline.compat.features import FeatureKind, feature, rules
+from halocline.compat.knowledge import checked_operation
 from halocline.compat.normal_form import Form
-from halocline.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,4 @@ def writing(format: str, form: Form, supported: frozenset[str], implied: frozens
 @lru_cache(maxsize=1024)
 def is_write(operation: str) -> bool:
     """True for `write` and everything finer, such as `write.append`; false for `read` and everything finer."""
-    root = operation.partition(".")[0]
-    if root not in ("read", "write"):
-        raise InputError(
-            f"{operation!r} is no operation",
-            sides={"asked for": operation, "known": "read, write, or a finer one such as read.changes"},
-            next_step="Use read or write.",
-        )
-    return root == "write"
+    return checked_operation(operation).partition(".")[0] == "write"

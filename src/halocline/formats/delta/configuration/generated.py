@@ -9,9 +9,6 @@ from typing import Final
 
 from halocline.schema.types import Field
 
-FEATURE: Final = "generatedColumns"
-"""The feature's name in a protocol."""
-
 _EXPRESSION: Final = "delta.generationExpression"
 
 

@@ -82,7 +82,7 @@ def assigned(
     if any(isinstance(each, DomainMetadata) and each.domain == DOMAIN and not each.removed for each in before):
         raise DeniedError(f"the high-water mark in domain {DOMAIN} is moved by commits only, never set by hand")
     if not is_active(protocol, configuration):
-        return tuple(_bare(each) if isinstance(each, Add) else each for each in before)
+        return tuple(bare(each) if isinstance(each, Add) else each for each in before)
     return _numbered(before, lambda add: add.base_row_id is None, mark, version, version)
 
 
@@ -162,7 +162,8 @@ def _numbered(
     return tuple(numbered)
 
 
-def _bare(add: Add) -> Add:
+def bare(add: Add) -> Add:
+    """The file without an id, and without the version that goes with one."""
     if add.base_row_id is None and add.default_row_commit_version is None:
         return add
     return replace(add, base_row_id=None, default_row_commit_version=None)
@@ -189,8 +190,8 @@ def _beside_backfills(
         actions = tuple(each for each in actions if not (isinstance(each, Add) and decode(each.path) in touched))
     if operation == operations.ROW_TRACKING_UNBACKFILL:
         gone = {decode(each.path) for each in winner.removes}
-        again = (each for each in winner.adds if decode(each.path) not in gone and _bare(each) is not each)
-        actions += tuple(replace(_bare(each), data_change=False) for each in again)
+        again = (each for each in winner.adds if decode(each.path) not in gone and bare(each) is not each)
+        actions += tuple(replace(bare(each), data_change=False) for each in again)
     if not filled:
         return actions
 

@@ -8,18 +8,18 @@ does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec.structs import replace
 
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.operations import ROW_TRACKING_BACKFILL, ROW_TRACKING_UNBACKFILL
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.configuration.row_tracking import bare
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 
@@ -68,7 +68,7 @@ def clear(snapshot: Callable[[], Snapshot], begin: Callable[[Snapshot], Transact
         snapshot: Gives the newest version; row tracking is suspended in it.
         begin: Starts a transaction.
     """
-    return _in_batches(snapshot, begin, with_ids, ROW_TRACKING_UNBACKFILL, _bare)
+    return _in_batches(snapshot, begin, with_ids, ROW_TRACKING_UNBACKFILL, bare)
 
 
 def _in_batches(
@@ -83,14 +83,7 @@ def _in_batches(
         transaction = begin(newest)
         batch = files.slice(0, BATCH)
         transaction.read_files(batch["path"].to_pylist())
-        transaction.commit(_changed(batch, change), CommitDescription(operation, {"batchId": commits}))
+        changed = map(change, adds_from(batch, data_change=False))
+        transaction.commit(changed, CommitDescription(operation, {"batchId": commits}))
         commits += 1
     return commits
-
-
-def _changed(files: pa.Table, change: Callable[[Add], Add]) -> Iterator[Add]:
-    return (change(add) for add in adds_from(files, data_change=False))
-
-
-def _bare(add: Add) -> Add:
-    return replace(add, base_row_id=None, default_row_commit_version=None)

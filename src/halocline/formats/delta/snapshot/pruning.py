@@ -93,7 +93,7 @@ class StatsPruner:
             return isinstance(test, Anything)
         if isinstance(test, All | AnyOf):
             parts = [self._may_pass(part, bounds) for part in test.parts]
-            return _every(parts) if isinstance(test, All) else _some(parts)
+            return _every(parts, neutral=isinstance(test, All))
         found = bounds(test.column)
         if found is None:
             return True
@@ -218,21 +218,13 @@ def _child(struct: pa.Array, path: tuple[str, ...], otherwise: pa.DataType) -> p
     return array
 
 
-def _every(parts: Sequence[Keep]) -> Keep:
-    kept: Keep = True
+def _every(parts: Sequence[Keep], neutral: bool = True) -> Keep:
+    """Where all parts hold; with False as the neutral element, where some part does."""
+    kept: Keep = neutral
     for part in parts:
-        if part is False:
-            return False
-        if part is not True:
-            kept = part if kept is True else pc.and_(kept, part)
-    return kept
-
-
-def _some(parts: Sequence[Keep]) -> Keep:
-    kept: Keep = False
-    for part in parts:
-        if part is True:
-            return True
-        if part is not False:
-            kept = part if kept is False else pc.or_(kept, part)
+        if isinstance(part, bool):
+            if part is not neutral:
+                return part
+        else:
+            kept = part if isinstance(kept, bool) else (pc.and_ if neutral else pc.or_)(kept, part)
     return kept
