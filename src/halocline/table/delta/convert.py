@@ -39,7 +39,7 @@ from halocline.spark.types import input_schema
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.storage.base import ObjectMeta, Store
-from halocline.table.delta.new_table import Declaration, with_names_as_physical
+from halocline.table.delta.new_table import TableDeclaration, with_names_as_physical
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.parquet_schema import columns_in, merged
 
@@ -99,7 +99,7 @@ def convert_folder(
 
 def _converted(
     store: Store, partitions: Sequence[Field], asked: Mapping[str, str], collect_stats: bool
-) -> tuple[list[Add], Declaration]:
+) -> tuple[list[Add], TableDeclaration]:
     _check_free(store)
     found = list(_data_files(store))
     if not found:
@@ -129,7 +129,7 @@ def _converted(
         )
         for meta, texts, footer in zip(found, values, opened, strict=True)
     ]
-    return adds, Declaration(schema, keys, properties=asked)
+    return adds, TableDeclaration(schema, keys, properties=asked)
 
 
 def _trusted(wanted: Wanted, footer: Any) -> Wanted:

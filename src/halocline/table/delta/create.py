@@ -29,7 +29,7 @@ from halocline.schema.visitor import nullable
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.write.row_plan import incoming
 from halocline.storage.base import Store
-from halocline.table.delta.new_table import Declaration
+from halocline.table.delta.new_table import TableDeclaration
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_files import RowFiles
 
@@ -89,7 +89,7 @@ def create_table(
             sides={"asked for": "a new table there"},
             next_step="Append to it, replace it, or choose another place.",
         )
-    declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
+    declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
     with table.operation("create"):
         state = declaration.state(session, store.root)
         approve_change(None, state, table.approve)
@@ -157,7 +157,7 @@ def replace_table(
         )
     if found != (TableFormat.DELTA,):
         raise UnsupportedError(f"{store.root} is a {found[0]} table, which cannot be replaced")
-    declaration = Declaration(_columns(what), partition_by, cluster_by, properties, comment, name)
+    declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
     with table.operation("replace"):
         before = table.snapshot("write")
         state = _replacing(before, declaration.state(session, store.root))
@@ -183,7 +183,7 @@ def _commit(
     store: Store,
     what: Any,
     state: TableConfiguration,
-    declaration: Declaration,
+    declaration: TableDeclaration,
     transaction: Transaction,
     operation: str,
     gone: Sequence[Action],
@@ -205,7 +205,7 @@ def _commit(
         files.commit(transaction, actions, CommitDescription(f"{operation} AS SELECT", parameters, metrics))
 
 
-def _domains(declaration: Declaration, state: TableConfiguration, before: Snapshot | None) -> list[DomainMetadata]:
+def _domains(declaration: TableDeclaration, state: TableConfiguration, before: Snapshot | None) -> list[DomainMetadata]:
     own = list(declaration.domains(state))
     if before is not None and not own and clustering.DOMAIN in before.domains:
         own = [DomainMetadata(clustering.DOMAIN, before.domains[clustering.DOMAIN].configuration, removed=True)]

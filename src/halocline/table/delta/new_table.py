@@ -104,7 +104,7 @@ def column(
 
 
 @dataclass(frozen=True)
-class Declaration:
+class TableDeclaration:
     """A table as somebody wants it.
 
     Attributes:
