@@ -53,14 +53,9 @@ class TermsStatus:
 
 @dataclass(frozen=True, slots=True)
 class BlockerStatus:
-    """One thing in the way of a level.
+    """One thing in the way of a level; see `halocline.fleet.core.level.Blocker`.
 
     Args:
-        kind: What kind of thing, as in `halocline.fleet.core.level.BlockerKind`.
-        who: The member, hold or ladder.
-        text: What is the matter.
-        fix: What it must upgrade to, or what to do.
-        speaks: False for a member that does not speak, which force gets past.
         lease_left_ms: How long until a silent member stops blocking; 0 if it does not by itself.
     """
 
@@ -172,17 +167,10 @@ class FleetStatus:
 class MemberStatus:
     """A member of the fleet, with what its last heartbeat said.
 
+    What it said of itself is explained with `halocline.fleet.core.state.Report`.
+
     Args:
-        identity: Names it across restarts.
-        incarnation: Its life; 0 for one that does not speak.
-        release: What works on tables, as `product@version`.
-        role: What it does, e.g. `reader`.
         provenance: How the fleet knows of it.
-        supported: The range of levels per ladder.
-        features: What it provides.
-        needs: What it requires of the fleet's services.
-        development: Whether it is a build that was not released.
-        tables: The tables it uses.
         since_ms: When it joined or was first noted.
         last_seen_ms: When a member that does not speak was last seen; 0 if never.
         lease_left_ms: How long its lease runs; 0 without one.

@@ -45,17 +45,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One handshake, let in or not.
-
-    Args:
-        identity: Who called.
-        client: The program that speaks, as `product@version`.
-        release: What it says it runs.
-        role: What it does.
-        outcome: `joined`, `greeted`, or the condition with which it was refused.
-        requires: What it requires of the other end.
-        at_ms: When.
-    """
+    """One handshake, let in or not; its fields are those of `halocline.fleet.answers.SeenClient`."""
 
     identity: str
     client: str
