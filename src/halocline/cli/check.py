@@ -46,11 +46,13 @@ def show(
     """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
     # Imported here: every command loads this module, and most open no table.
     from halocline.formats.delta.features.support import propose
-    from halocline.formats.delta.log.header import read_header
+    from halocline.formats.delta.log.header import read_sound_header
     from halocline.storage import open_store
 
     store = open_store(table)
-    proposal = propose(read_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history)
+    proposal = propose(
+        read_sound_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history
+    )
     found = forecast(_clients(store, table, client or (), operation), proposal.now, *proposal.ways.values())
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
     cannot = _cannot(found)

@@ -6,6 +6,7 @@ import pytest
 from tests.support.columns import schema
 
 from halocline.cli import main
+from halocline.errors import MalformedError
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -136,3 +137,20 @@ def test_a_log_that_names_nobody_asks_for_a_client(tmp_path, monkeypatch, capsys
     code, _, err = run(capsys, "orders")
     assert code == 1
     assert "halocline check orders --client" in err
+
+
+@pytest.mark.parametrize("torn", [b'{"add": {"path"', b"[1, 2]\n", b"", b"\xff\xfe\x00"])
+@pytest.mark.parametrize("command", ["check", "lint"])
+def test_table_whose_newest_commit_is_torn_is_no_good_for_anybody(orders, capsys, torn, command):
+    orders.put("_delta_log/00000000000000000002.json", torn)
+    code = main.run([command, "orders"])
+    shown = capsys.readouterr()
+    assert code == 1, shown.out
+    assert shown.err.startswith("MALFORMED_LOG: 00000000000000000002.json")
+
+
+def test_nothing_is_committed_behind_a_torn_commit(orders):
+    orders.put("_delta_log/00000000000000000002.json", b'{"add": {"path"')
+    with pytest.raises(MalformedError, match="00000000000000000002"):
+        Transaction(Snapshot.load(orders)).commit([], "WRITE")
+    assert not orders.exists("_delta_log/00000000000000000003.json")

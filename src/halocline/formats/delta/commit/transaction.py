@@ -111,6 +111,7 @@ class Transaction:
         timezone: str | None = None,
         permit: Callable[[], None] | None = None,
     ) -> None:
+        snapshot.replay.check_newest()  # what is added behind a torn commit is in a table that nobody can read
         self._start(snapshot.store, snapshot, snapshot.release, engine, clock, timezone, permit)
 
     @classmethod

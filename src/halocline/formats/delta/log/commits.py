@@ -172,6 +172,18 @@ class Tail:
                     break
         return header
 
+    def check_newest(self) -> None:
+        """Makes sure that the newest file was written to its end; what its file actions mean is left aside.
+
+        Raises:
+            MalformedError: It is empty, or not made of lines of JSON.
+        """
+        for file, data in self._contents():
+            _header_in(data, file.name)
+            if not data.strip():
+                raise malformed(file.name, "is empty")
+            return
+
     def state(self, locations: Locations) -> TailState:
         """Everything, the newest word winning.
 

@@ -140,3 +140,15 @@ def read_header(store: Store, version: int | None = None) -> TableHeader:
         MalformedError: The log is damaged.
     """
     return header_of(Replay.open(store, version))
+
+
+def read_sound_header(store: Store) -> TableHeader:
+    """Reads the header of the newest version, of a table that somebody can read: its newest commit is not torn.
+
+    Raises:
+        NotFoundError: There is no table.
+        MalformedError: The log is damaged.
+    """
+    replay = Replay.open(store)
+    replay.check_newest()
+    return header_of(replay)

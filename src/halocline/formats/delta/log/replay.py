@@ -143,6 +143,14 @@ class Replay:
             return header
         return header.over(self.checkpoint.others.header)
 
+    def check_newest(self) -> None:
+        """Makes sure that the newest commit was written to its end: nobody can read a table that a torn one leaves.
+
+        Raises:
+            MalformedError: It is empty, or not made of lines of JSON.
+        """
+        self._tail.check_newest()
+
     @cached_property
     def state(self) -> TailState:
         """Everything the tail says."""

@@ -33,7 +33,7 @@ from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.metadata_rules import table_metadata, terms_of
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features.approval import Approve
-from halocline.formats.delta.log.header import TableHeader, header_of, read_header
+from halocline.formats.delta.log.header import TableHeader, header_of, read_sound_header
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.maintain.lint_rules import HURTS, Problem, Repair, problems
 from halocline.formats.delta.snapshot.inspection import writers
@@ -170,7 +170,7 @@ def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport:
         >>> [(each.code, each.what) for each in lint(store).findings]
         [('HIGHER_THAN_NEEDED', '(3,7|R:|W:) means the same as (1,1)')]
     """
-    header = read_header(store)
+    header = read_sound_header(store)
     found = tuple(problems(header, read_protocol_history(store), lambda version: actions_since(store, version)))
     everyone = (*writers(store).clients, *clients)
     judged = tuple(_judged(header, each, everyone) for each in found)
