@@ -34,7 +34,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import Answered, Support, support_of
 from halocline.compat.terms import Terms, base
-from halocline.errors import IncompatibleError
+from halocline.errors import IncompatibleError, nearest
 
 _NOTHING: frozenset[str] = frozenset()
 _TOO_OLD = {"reader": "READER_TOO_OLD", "writer": "WRITER_TOO_OLD"}
@@ -355,7 +355,8 @@ def _verb(operation: str) -> str:
 def _why_unknown(verdict: Verdict) -> str:
     product, release = verdict._support.product, verdict.release
     if product is None:
-        return f"nothing is known about {release.product}"
+        near = nearest(release.product, Knowledge.load().files)
+        return f"nothing is known about {release.product}" + (f"; the nearest is {near}" if near else "")
     if verdict.protocol.format not in product.formats:
         return f"nothing is known about {product.name} and {verdict.protocol.format} tables"
     if not release.version.known:

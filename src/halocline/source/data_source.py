@@ -95,7 +95,7 @@ class HaloclineSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the rows of one version, or the changes of several."""
-        return TableReader(self._asked.through(Door.READ), schema, self._version)
+        return TableReader(self._asked.through(Door.READ).of_rows_or_changes(), schema, self._version)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or puts them in place of all others."""

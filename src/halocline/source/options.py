@@ -47,6 +47,8 @@ class PartitionOverwrite(StrEnum):
 
 _READS: Final = (Door.READ, Door.STREAM_READ)
 _WRITES: Final = (Door.WRITE, Door.STREAM_WRITE)
+_OF_ONE_VERSION: Final = frozenset({"versionAsOf", "timestampAsOf"})
+_OF_CHANGES: Final = frozenset({"startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp"})
 _FROM_SPARK: Final = frozenset({"path", "paths", "queryname"})
 _OF_FILES: Final = "The log says which files count, and how they are read."
 _OF_COLUMNS: Final = "A table has its own columns and types."
@@ -249,6 +251,26 @@ class SourceOptions:
                     sides={"given": name, f"options for {doors[0]}": ", ".join(names_for(doors))},
                     next_step="Leave it out.",
                 )
+        return self
+
+    def of_rows_or_changes(self) -> SourceOptions:
+        """The same, once it is known that a batch is asked for rows of one version, or for a range of changes.
+
+        Raises:
+            InputError: An option speaks of the other.
+        """
+        strange = _OF_ONE_VERSION if self.change_feed else _OF_CHANGES
+        for name in sorted(self.given & strange):
+            raise InputError(
+                f"{name} says nothing about " + ("changes" if self.change_feed else "the rows of one version"),
+                sides={"given": name, "readChangeFeed": str(self.change_feed).lower()},
+                next_step=f"Leave {name} out, or set readChangeFeed to {str(not self.change_feed).lower()}.",
+            )
+        if self.starting_version == LATEST:
+            raise InputError(
+                f"only a stream starts at {LATEST!r}",
+                sides={"given": f"startingVersion={LATEST}", "expected": "a version"},
+            )
         return self
 
     def opened(self, store: Store | None = None) -> Opened:

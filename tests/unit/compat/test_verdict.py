@@ -228,6 +228,7 @@ def test_the_quick_answer_and_the_answer_token_by_token_agree():
         ("delta-spark@4.4.0", "(1,7|W: collations)", "write", ["no known release writes collations"]),
         ("deltalake@1.6.6", "(2,5)", "read.arrow", ["columnMapping: all mapped columns come back NULL"]),
         ("powerbi@2.131", "(1,2)", "read", ["nothing is known about powerbi"]),
+        ("trno@426", "(1,2)", "read", ["nothing is known about trno; the nearest is trino"]),
         ("deltalake@1.7.0", "(1,2)", "read", ["nothing is known about deltalake 1.7.0: known are 0.5.8 to 1.6.6"]),
         ("trino@480", "hudi(6)", "read", ["nothing is known about trino and hudi tables"]),
         ("trino@<unknown>", "(1,2)", "read", ["<unknown> is no version of trino"]),

@@ -96,3 +96,20 @@ def test_the_documentation_is_made_from_the_declarations(page, mark, doors):
     text = (DOCS / page).read_text()
     shown = text.partition(f"<!-- {mark} -->\n")[2].partition(f"\n<!-- /{mark} -->")[0]
     assert shown == documented(*doors), f"paste what halocline.source.options.documented({doors[0]!r}) returns"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"startingVersion": "0"}, "startingVersion"),
+        ({"endingVersion": "0"}, "endingVersion"),
+        ({"startingTimestamp": "2026-01-01"}, "startingTimestamp"),
+        ({"endingTimestamp": "2026-01-01"}, "endingTimestamp"),
+        ({"readChangeFeed": "true", "versionAsOf": "0"}, "versionAsOf"),
+        ({"readChangeFeed": "true", "timestampAsOf": "2026-01-01"}, "timestampAsOf"),
+        ({"readChangeFeed": "true", "startingVersion": "latest"}, "a stream"),
+    ],
+)
+def test_batch_of_rows_and_batch_of_changes_refuse_each_others_options(given, name):
+    with pytest.raises(InputError, match=name):
+        SourceOptions.read({"path": "lake/orders", **given}).through(Door.READ).of_rows_or_changes()

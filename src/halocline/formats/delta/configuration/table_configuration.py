@@ -21,7 +21,7 @@ from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.request import is_request
 from halocline.compat.terms import Terms
-from halocline.errors import InputError, MalformedError
+from halocline.errors import InputError, MalformedError, nearest
 from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.configuration import column_mapping, properties
@@ -223,7 +223,9 @@ def check_property(key: str, value: str) -> None:
     """
     properties.check(key, value)
     if key.lower().startswith("delta.") and not (key in KNOWN or key.startswith(OPEN_PREFIXES) or is_request(key)):
-        raise unusable_property(key, value, "Delta defines no property of that name")
+        near = nearest(key, KNOWN)
+        why = "Delta defines no property of that name" + (f"; the nearest is {near}" if near else "")
+        raise unusable_property(key, value, why)
 
 
 def unusable_property(key: str, value: str | None, why: str) -> InputError:

@@ -133,7 +133,7 @@ def test_nothing_changed_means_nothing_to_commit():
         ({"delta.checkpointPolicy": "v3"}, "cannot be 'v3'"),
         ({"delta.columnMapping.maxColumnId": "9"}, "kept by writers"),
         ({"delta.constraints.positive": "id > 0"}, "added by name"),
-        ({"delta.chekpointInterval": "9"}, "no property of that name"),
+        ({"delta.chekpointInterval": "9"}, "no property of that name; the nearest is delta.checkpointInterval"),
         ({"delta.columnMapping.mode": "id"}, "from none to id"),
         ({"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"}, "enabled and suspended"),
     ],
