@@ -296,10 +296,10 @@ def test_columns_come_go_and_change_their_names():
     found = Snapshot.load(table.store)
     assert [column.name for column in found.columns.walk()] == ["id", "total", "place", "place.x", "place.z"]
     assert str(found.columns.find("place", "x").type) == "long"
-    assert found.columns.find("total").metadata["comment"] == "in cents"
+    assert found.columns.find("total").field.metadata["comment"] == "in cents"
     assert found.metadata.description == "what people bought"
     table.set_comment(None, "total")
-    assert "comment" not in Snapshot.load(table.store).columns.find("total").metadata
+    assert "comment" not in Snapshot.load(table.store).columns.find("total").field.metadata
     assert header(table).version == 9
 
 
