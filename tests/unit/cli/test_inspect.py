@@ -110,3 +110,10 @@ def test_sizes_are_told_in_the_unit_that_fits(size, text):
 @pytest.mark.parametrize(("age", "text"), [(-5, "just now"), (61_000, "1 min ago"), (25 * HOUR, "1 day ago")])
 def test_ages_are_told_in_the_unit_that_fits(age, text):
     assert age_text(age) == text
+
+
+def test_table_of_another_format_is_called_what_it_is(tmp_path, capsys):
+    (tmp_path / "trips" / ".hoodie").mkdir(parents=True)
+    (tmp_path / "trips" / ".hoodie" / "hoodie.properties").write_text("hoodie.table.version=6")
+    assert main.run(["inspect", str(tmp_path / "trips")]) == 1
+    assert ".hoodie/, the log of another format (hudi)" in capsys.readouterr().err

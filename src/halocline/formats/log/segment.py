@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.log.names import CHECKPOINT_KINDS, FileKind, LogEntry, LogLayout
+from halocline.formats.log.names import CHECKPOINT_KINDS, LOG_FOLDERS, FileKind, LogEntry, LogLayout
 from halocline.formats.log.pointer import Pointer, read_pointer
 from halocline.storage.base import Store
 
@@ -248,12 +248,17 @@ def _contiguous(segment: Segment, layout: LogLayout) -> Segment:
 def _missing(store: Store, layout: LogLayout, files: Sequence[LogEntry], version: int | None) -> NotFoundError:
     versions = readable_versions(files)
     if version is None or not files:
+        others = [
+            f"{folder}/, the log of another format ({name})"
+            for name, folder in LOG_FOLDERS.items()
+            if folder != layout.folder and any(True for _ in store.list(folder))
+        ]
         return NotFoundError(
             f"no log of a table in {store.root}",
             condition="TABLE_NOT_FOUND",
             sides={
                 "looked for": f"{layout.folder}/ with a commit or a checkpoint",
-                "found": f"{len(files)} other files",
+                "found": " and ".join(others) or f"{len(files)} other files there",
             },
             next_step="Check the path; it is the folder that holds the log folder.",
         )
