@@ -291,7 +291,6 @@ def test_a_write_of_one_application_is_done_once(orders, spark):
     [
         ("SELECT 1L AS id, 'x' AS other", "SCHEMA_MISMATCH"),
         ("SELECT 'one' AS id", "SCHEMA_MISMATCH"),
-        ("SELECT 1L AS id, '__HIVE_DEFAULT_PARTITION__' AS country", "ARGUMENT_INVALID"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_and_leave_nothing(orders, spark, sql, condition):

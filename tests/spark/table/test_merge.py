@@ -205,6 +205,42 @@ def test_new_columns_of_the_source_come_in_only_with_evolution(tmp_path, spark):
     assert DeltaTable(str(tmp_path / "t")).to_pyarrow_table().column_names == ["id", "p", "v", "s", "extra"]
 
 
+WHOLE = "named_struct('a', 1, 'n', named_struct('x', 2, 'y', 3))"
+PARTIAL = {
+    "a field": ("named_struct('a', 9)", (9, (2, 3)), (9, None)),
+    "a field below": ("named_struct('a', 9, 'n', named_struct('x', 8))", (9, (8, 3)), (9, (8, None))),
+    "none, being null": ("CAST(NULL AS STRUCT<a: INT>)", (None, (2, 3)), None),
+    "all, being null": ("CAST(NULL AS STRUCT<a: INT, n: STRUCT<x: INT, y: INT>>)", None, None),
+    "another one": ("named_struct('a', 9, 'z', 7)", (9, (2, 3), 7), (9, None, 7)),
+}
+
+
+@pytest.mark.parametrize("partial", PARTIAL)
+def test_a_struct_that_lacks_fields_keeps_them_under_evolution_and_is_refused_without(tmp_path, spark, partial):
+    """As Delta does it: an update of all columns keeps what the source lacks; a value given by name has nulls."""
+    value, kept, filled = PARTIAL[partial]
+    source = spark.sql(f"SELECT 1 id, {value} s")
+
+    def merged(name, build):
+        table = Table.create(tmp_path / name, spark.sql(f"SELECT 1 id, {WHOLE} s"), spark)
+        build(table.merge(source, "t.id = s.id" if name != "insert" else "false")).execute()
+        return [None if row.s is None else tuple(map(_plain, row.s)) for row in table.to_df().collect()]
+
+    assert merged("all", lambda m: m.with_schema_evolution().when_matched_update_all()) == [kept]
+    assert merged("set", lambda m: m.with_schema_evolution().when_matched_update(set={"s": "s.s"})) == [filled]
+    assert filled in merged("insert", lambda m: m.with_schema_evolution().when_not_matched_insert_all())
+    if not partial.startswith("all"):
+        for number, build in enumerate(
+            (lambda m: m.when_matched_update_all(), lambda m: m.when_matched_update(set={"s": "s.s"}))
+        ):
+            with pytest.raises(SchemaError, match="do not fit"):
+                merged(f"refused {number}", build)
+
+
+def _plain(value):
+    return tuple(value) if isinstance(value, tuple) else value
+
+
 def test_rules_and_columns_that_the_table_computes_hold_for_merged_rows(tmp_path, spark):
     columns = [
         column("n", "long", identity=Identity()),

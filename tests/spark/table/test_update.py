@@ -67,6 +67,37 @@ def test_nested_fields_change_alone_even_where_there_was_no_struct(tmp_path, spa
     assert found == [(0, 0, "x", 0), (1, 2, "y", 1), (2, None, "y", 2)]
 
 
+@pytest.mark.parametrize("feed", ["true", "false"])
+def test_a_value_that_would_lose_something_is_refused_and_any_other_is_cast(tmp_path, spark, feed):
+    sql = "SELECT 1 AS n, CAST(1.50 AS DECIMAL(6,2)) AS p, DATE'2026-11-01' AS d, array(1) AS a"
+    table = Table.create(tmp_path / "t", spark.sql(sql), spark, properties={"delta.enableChangeDataFeed": feed})
+    for values in (
+        {"n": "5.7D"},
+        {"n": "5.7BD"},
+        {"n": "'x'"},
+        {"n": "5000000000L"},
+        {"d": "TIMESTAMP'2026-11-02 10:00:00'"},
+        {"a": "array(5L, 5000000000L)"},
+    ):
+        with pytest.raises(ConstraintError, match="does not fit into column"):
+            table.update(values)
+    assert table.version == 0
+    table.update({"n": "'7'", "p": "p * 1.117", "d": "TIMESTAMP'2026-11-02 00:00:00'", "a": "array(5.0D)"})
+    (row,) = table.to_df().collect()
+    assert (row.n, str(row.p), str(row.d), row.a) == (7, "1.68", "2026-11-02", [5])
+
+
+def test_a_struct_that_lacks_fields_is_refused(tmp_path, spark):
+    sql = "SELECT 1 id, named_struct('a', 1, 'b', 2) s, array(named_struct('a', 1, 'b', 2)) l"
+    table = Table.create(tmp_path / "t", spark.sql(sql), spark)
+    for values in ({"s": "named_struct('a', 9)"}, {"l": "array(named_struct('a', 9))"}):
+        with pytest.raises(SchemaError, match="do not fit") as refused:
+            table.update(values)
+        assert refused.value.sides["rows"].endswith("b missing")
+    table.update({"s": "named_struct('b', 8, 'a', 9)"})
+    assert table.to_df().select("s.a", "s.b").collect() == [(9, 8)]
+
+
 def test_rules_hold_for_changed_rows_and_computed_columns_follow(tmp_path, spark):
     columns = [
         column("n", "long", identity=Identity()),

@@ -31,18 +31,20 @@ def ruled(spark, tmp_path_factory):
     return table
 
 
-GOOD = "1L id, 11 inv, 5 amount"
+TREE = "named_struct('leaf', 1, 'list', NULL) tree"
+BARE = "1L id, 11 inv, 5BD amount"
+GOOD = f"{BARE}, {TREE}"
 
 
 def test_rows_that_obey_are_completed(spark, ruled):
-    assert rows(ruled)[0] == (1, 11, 5, 2, None, None, "web", None)
+    assert rows(ruled)[0] == (1, 11, 5, 2, None, None, "web", (1, None))
     assert str(ruled.protocol) == (
         "(1,7|W: allowColumnDefaults,appendOnly,checkConstraints,generatedColumns,invariants)"
     )
 
 
 def test_text_is_padded_and_blanks_too_many_are_cut(spark, ruled):
-    sql = "SELECT 7L id, 11 inv, 5 amount, 14L twice, 'a' code, 'abcd  ' name, CAST(NULL AS STRING) origin"
+    sql = f"SELECT 7L id, 11 inv, 5BD amount, 14L twice, 'a' code, 'abcd  ' name, CAST(NULL AS STRING) origin, {TREE}"
     before = ruled.version
     ruled.append(spark.sql(sql))
     assert rows(ruled, "code", "name", "origin", where="id = 7") == [("a  ", "abcd", None)]
@@ -52,18 +54,19 @@ def test_text_is_padded_and_blanks_too_many_are_cut(spark, ruled):
 @pytest.mark.parametrize(
     ("sql", "rule", "cell"),
     [
-        ("CAST(NULL AS BIGINT) id, 11 inv, 5 amount", "NOT NULL id", '"id":null'),
-        ("1L id, 10 inv, 5 amount", "invariant of inv", '"inv":10'),
-        ("1L id, CAST(NULL AS INT) inv, 5 amount", "invariant of inv", '"inv":null'),
-        ("1L id, 11 inv, -1 amount", "CHECK positive", '"amount":-1.00'),
-        ("1L id, 11 inv", "CHECK positive", '"amount":null'),
+        (f"CAST(NULL AS BIGINT) id, 11 inv, 5BD amount, {TREE}", "NOT NULL id", '"id":null'),
+        (f"1L id, 10 inv, 5BD amount, {TREE}", "invariant of inv", '"inv":10'),
+        (f"1L id, CAST(NULL AS INT) inv, 5BD amount, {TREE}", "invariant of inv", '"inv":null'),
+        (f"1L id, 11 inv, -1BD amount, {TREE}", "CHECK positive", '"amount":-1.00'),
+        (f"1L id, 11 inv, {TREE}", "CHECK positive", '"amount":null'),
         (f"{GOOD}, 3L twice", "generated column twice", '"twice":3'),
         (f"{GOOD}, CAST(NULL AS BIGINT) twice", "generated column twice", '"twice":null'),
         (f"{GOOD}, 'abcd' code", "length of code", '"code":"abcd"'),
         (f"{GOOD}, 'abcde' name", "length of name", '"name":"abcde"'),
-        (f"{GOOD}, named_struct('leaf', CAST(NULL AS INT), 'list', NULL) tree", "NOT NULL inside tree", '"leaf":null'),
+        (f"{BARE}, named_struct('leaf', CAST(NULL AS INT), 'list', NULL) tree", "NOT NULL inside tree", '"leaf":null'),
+        (BARE, "NOT NULL inside tree", '"tree":null'),
         (
-            f"{GOOD}, named_struct('leaf', 1, 'list', array(named_struct('x', CAST(NULL AS INT)))) tree",
+            f"{BARE}, named_struct('leaf', 1, 'list', array(named_struct('x', CAST(NULL AS INT)))) tree",
             "NOT NULL inside tree",
             '"x":null',
         ),

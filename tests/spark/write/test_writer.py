@@ -227,12 +227,12 @@ def test_each_partition_has_its_files(spark, tmp_path, types, route):
     assert len(rows) == 6
 
 
-def test_text_that_stands_for_null_in_folders_is_refused(spark, tmp_path, types, route):
-    df = spark.sql("SELECT 1L id, '__HIVE_DEFAULT_PARTITION__' p")
-
-    with pytest.raises(Exception, match="__HIVE_DEFAULT_PARTITION__ stands for null"):
-        written(df, tmp_path, types.struct(id="long", p="string"), partition_columns=["p"])
-    assert files_below(tmp_path) == []
+def test_text_that_reads_like_the_folder_of_null_is_kept_apart_from_null(spark, tmp_path, types, route):
+    texts = ["__HIVE_DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION___", None, "x"]
+    df = spark.createDataFrame([(number, text) for number, text in enumerate(texts)], "id long, p string")
+    files = written(df, tmp_path, types.struct(id="long", p="string"), partition_columns=["p"])
+    found = {pq.ParquetFile(tmp_path / file.path).read()["id"][0].as_py(): file.partition_values["p"] for file in files}
+    assert found == dict(enumerate(texts))
 
 
 def test_bytes_that_are_no_text_cannot_be_a_partition_value(spark, tmp_path, types):
@@ -394,14 +394,6 @@ def test_failure_while_describing_leaves_nothing(spark, tmp_path, types, monkeyp
 
     with pytest.raises(RuntimeError, match="no statistics today"):
         written(spark.range(10), tmp_path, types.struct(id="long"))
-    assert files_below(tmp_path) == []
-
-
-def test_text_that_folders_have_for_null_is_refused(spark, tmp_path, types, route):
-    df = spark.sql("SELECT 1L AS id, '__HIVE_DEFAULT_PARTITION__' AS p")
-
-    with pytest.raises(InputError, match="__HIVE_DEFAULT_PARTITION__ stands for null"):
-        written(df, tmp_path, types.struct(id="long", p="string"), partition_columns=["p"])
     assert files_below(tmp_path) == []
 
 

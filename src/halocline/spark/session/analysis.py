@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from halocline.errors import InputError
+from halocline.schema.json_edge import type_from_json
+from halocline.schema.types import DataType
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import Column, DataFrame
 
 Expression: TypeAlias = "str | Column"
@@ -39,8 +42,8 @@ def column_of(value: Any) -> Column:
     return value if type(value).__name__ == "Column" else F.lit(value)
 
 
-def type_of(df: DataFrame, expression: Any, name: str, hint: str) -> Any:
-    """The type of an expression over the columns of a DataFrame, as the log spells types.
+def type_of(df: DataFrame, expression: Any, name: str, hint: str) -> DataType:
+    """The type of an expression over the columns of a DataFrame.
 
     Args:
         df: Where its columns come from.
@@ -51,34 +54,55 @@ def type_of(df: DataFrame, expression: Any, name: str, hint: str) -> Any:
     Raises:
         InputError: Spark does not (`PREDICATE_INVALID`).
     """
+    error, found = _analysed(lambda: df.select(column_of(expression).alias("value")).schema[0].dataType.jsonValue())
+    if error is not None:
+        raise unusable(name, expression, first_line(error), hint)
+    return type_from_json(found)
+
+
+def check_condition(df: DataFrame, condition: Expression, name: str, hint: str) -> None:
+    """Makes sure that something is a condition over a DataFrame, and one that chance does not decide.
+
+    A condition such as `rand() < 0.5` may hold for a row now and not when it is asked again. The present time is the
+    same throughout a query, and is taken.
+
+    Args:
+        df: Where its columns come from.
+        condition: SQL text, or a column.
+        name: What the condition is, for messages.
+        hint: What to do if Spark does not understand it.
+
+    Raises:
+        InputError: It is not (`PREDICATE_INVALID`).
+    """
+    type = type_of(df, condition, name, hint)
+    if type.name != "boolean":
+        raise InputError(
+            f"{text_of(condition)!r} is no condition",
+            condition="PREDICATE_INVALID",
+            sides={"gives": str(type), "needed": "boolean"},
+        )
+    # Spark takes no condition of chance for a join, and says so without running it.
+    nothing = df.sparkSession.range(1).select()
+    error, _ = _analysed(lambda: df.join(nothing, column_of(condition).isNotNull()).schema)
+    if error is not None and error.getCondition() == _NOT_DETERMINISTIC:
+        why = "it is not the same whenever it is computed"
+        raise unusable(name, condition, why, "Compute such values into a column first, and use that.")
+    if error is not None:
+        error, _ = _analysed(lambda: df.where(column_of(condition)).schema)
+    if error is not None:
+        raise unusable(name, condition, first_line(error), hint)
+
+
+def _analysed(ask: Callable[[], Any]) -> tuple[PySparkException | None, Any]:
+    """What Spark answers, or the error by which it says that it does not understand."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
         with unlogged():
-            return df.select(column_of(expression).alias("value")).schema[0].dataType.jsonValue()
+            return None, ask()
     except (AnalysisException, ParseException) as error:
-        raise unusable(name, expression, first_line(error), hint) from None
-
-
-def check_deterministic(df: DataFrame, condition: Expression, name: str) -> None:
-    """Refuses a condition that may hold for a row now and not when it is asked again, such as `rand() < 0.5`.
-
-    The present time is the same throughout a query, and is taken.
-
-    Raises:
-        InputError: It is one (`PREDICATE_INVALID`).
-    """
-    from pyspark.errors import AnalysisException
-
-    try:
-        with unlogged():
-            # Spark takes no such condition for a join, and says so without running it.
-            _ = df.join(df.sparkSession.range(1).select(), column_of(condition).isNotNull()).schema
-    except AnalysisException as error:
-        if error.getCondition() == _NOT_DETERMINISTIC:
-            why = "it is not the same whenever it is computed"
-            hint = "Compute such values into a column first, and use that."
-            raise unusable(name, condition, why, hint) from None
+        return error, None
 
 
 def unusable(name: str, expression: Any, because: str, hint: str) -> InputError:

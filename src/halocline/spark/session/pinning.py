@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from halocline.spark.session.session import is_connect, remembered
+from halocline.spark.session.session import is_connect, remembered, unabridged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,8 @@ def pinned(df: DataFrame, name: str) -> DataFrame:
 
 def computed_once(df: DataFrame) -> DataFrame:
     """The same rows, computed now and never again."""
-    rows = df.localCheckpoint(True)
+    with unabridged(df):
+        rows = df.localCheckpoint(True)
     if is_connect(df.sparkSession):
         _unused_of(df.sparkSession).watch_rows(rows)
     return rows

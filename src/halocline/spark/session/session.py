@@ -21,13 +21,14 @@ from halocline.errors import InputError, MissingExtraError, UnsupportedError
 from halocline.versions import Version
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 
 OLDEST: Final = Version.parse("4.0.0")
 """The oldest Spark release that everything here works on."""
 
+_FEW_COLUMNS: Final = 200
 _CONNECT: Final = "pyspark.sql.connect."
 _remembered: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _lock = threading.RLock()
@@ -127,6 +128,16 @@ def _leave(spark: SparkSession, key: str, held: dict[str, _Held]) -> None:
         spark.conf.unset(key)
     elif spark.conf.get(key, None) != before:
         spark.conf.set(key, before)
+
+
+def unabridged(df: DataFrame) -> contextlib.AbstractContextManager[None]:
+    """Has Spark print plans over the columns of a DataFrame in full for a while.
+
+    Spark prints a plan when it runs it, and warns once that it left columns out if there are more than 25, which the
+    hidden ones of a change easily are. Plans over very many columns are left to it.
+    """
+    few = len(df.columns) <= _FEW_COLUMNS
+    return settings(df.sparkSession, {"spark.sql.debug.maxToStringFields": str(20 * _FEW_COLUMNS)} if few else {})
 
 
 @contextlib.contextmanager

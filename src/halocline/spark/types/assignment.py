@@ -1,32 +1,76 @@
 """Which values may be stored in a column of another type, and how they get there.
 
-The rules are Spark's for assigning values under ANSI: numbers go into numbers, dates and times into dates and times,
-any plain value into text; nothing else changes its kind. Inside structs, fields are matched by name without regard to
-case. A value that its column cannot hold is an error and never wraps around or turns into null, whatever the session
-says about ANSI.
+There are three ways to assign, from strict to lenient; none ever wraps a number around or turns a value into null,
+whatever the session says about ANSI:
 
-`Assignment` works on types alone and writes SQL. What does not fit is collected, so that one message names all of it.
+- `WIDENING`, of rows that are written: every value of the one type is one of the other as well, so a number may only
+  grow. What does not fit is refused by its type;
+- `EXACT`, of values that an update or a merge assigns: numbers go into numbers, times into dates and times, any plain
+  value into text, and text into any of these. A value that would lose its fraction or its time of day is refused when
+  it comes; decimals and floating-point numbers are rounded to what their column holds;
+- `ANSI`, of rows whose writer asks for it: the same as Spark's own rules for storing values, where a fraction that a
+  column has no place for is cut off.
+
+Inside structs, fields are matched by name without regard to case.
+
+`Assignment` works on types alone and writes SQL. What does not fit by its type is collected, so that one message names
+all of it; what only a value can tell becomes a rule.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
-from halocline.errors import ConstraintError, SchemaError
+from halocline.errors import SchemaError
 from halocline.schema.types import Array, DataType, Map, Primitive, Struct, decimal_of, is_void
-from halocline.spark.types.columns import missing, quoted, sql_type, text_literal
+from halocline.spark.types.columns import missing, quoted, sql_type
 
 _WHOLE: Final[Mapping[str, int]] = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _RANK: Final = tuple(_WHOLE)
 _APPROXIMATE: Final = ("float", "double")
+_EXACT_IN: Final[Mapping[str, tuple[str, ...]]] = {
+    "float": ("byte", "short"),
+    "double": ("byte", "short", "integer", "float"),
+}
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 _PLAIN: Final = frozenset({*_WHOLE, *_APPROXIMATE, *_TIMES, "boolean", "binary", "string"})
-
-_MARK: Final = "HALOCLINE_VALUE_UNFIT"
-_FOUND: Final = re.compile(f"{_MARK}<(?P<column>.*?)><(?P<type>.*?)>(?P<value>.*?)</{_MARK}>", re.DOTALL)
+_FROM_TEXT: Final = frozenset({*_WHOLE, *_APPROXIMATE, *_TIMES, "boolean"})
 _MOST_SHOWN: Final = 5
+
+
+class Casting(StrEnum):
+    """What may become of a value on its way into a column of another type."""
+
+    WIDENING = "widening"
+    EXACT = "exact"
+    ANSI = "ansi"
+
+
+class Lacking(StrEnum):
+    """What becomes of a field of a struct that an assigned struct lacks."""
+
+    NULL = "null"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What a value must meet to be stored, which only the value can tell.
+
+    Attributes:
+        path: The column.
+        type: Its type, as SQL spells it.
+        condition: SQL that is true for a value that fits, and for null.
+        value: SQL for the value.
+    """
+
+    path: str
+    type: str
+    condition: str
+    value: str
 
 
 def is_number(type: DataType) -> bool:
@@ -39,83 +83,100 @@ def is_number(type: DataType) -> bool:
     return type.name in _WHOLE or type.name in _APPROXIMATE or decimal_of(type) is not None
 
 
-def is_assignable(offered: DataType, wanted: DataType) -> bool:
-    """Whether values of one plain type may be stored in a column of another.
+def widens(source: DataType, target: DataType) -> bool:
+    """Whether every value of one type is a value of another, and stays the same.
 
     Example:
-        >>> [is_assignable(Primitive(offered), Primitive("integer")) for offered in ("long", "string")]
-        [True, False]
+        >>> [widens(Primitive("integer"), Primitive(target)) for target in ("long", "short", "decimal(12,2)", "float")]
+        [True, False, True, False]
     """
-    if not isinstance(offered, Primitive) or not isinstance(wanted, Primitive):
-        return False
-    if offered == wanted or is_void(offered):
-        return True
-    if is_number(offered) and is_number(wanted):
-        return True
-    if offered.name in _TIMES and wanted.name in _TIMES:
-        return True
-    return wanted.name == "string" and (offered.name in _PLAIN or decimal_of(offered) is not None)
+    if target.name in _WHOLE:
+        return source.name in _WHOLE and _RANK.index(source.name) <= _RANK.index(target.name)
+    if target.name in _EXACT_IN:
+        return source.name in (*_EXACT_IN[target.name], target.name)
+    if (digits := decimal_of(target)) is None:
+        return (source.name, target.name) == ("date", "timestamp_ntz")
+    fixed = decimal_of(source) or ((_WHOLE[source.name], 0) if source.name in _WHOLE else None)
+    return fixed is not None and digits[0] - digits[1] >= fixed[0] - fixed[1] and digits[1] >= fixed[1]
 
 
-def always_fits(offered: DataType, wanted: DataType) -> bool:
-    """Whether every value of the one type has its place in the other, so that no value has to be looked at.
+def is_assignable(source: DataType, target: DataType, casting: Casting) -> bool:
+    """Whether values of one plain type may be stored in a column of another, as far as types can tell.
 
     Example:
-        >>> [always_fits(Primitive("integer"), Primitive(wanted)) for wanted in ("long", "short", "decimal(12,2)")]
-        [True, False, True]
+        >>> [is_assignable(Primitive("long"), Primitive("integer"), casting) for casting in Casting]
+        [False, True, True]
     """
-    if not (is_number(offered) and is_number(wanted)):
-        return True
-    if wanted.name in _APPROXIMATE:
-        return True
-    if wanted.name in _WHOLE:
-        return offered.name in _WHOLE and _RANK.index(offered.name) <= _RANK.index(wanted.name)
-    digits = decimal_of(wanted)
-    assert digits is not None
-    fixed = decimal_of(offered)
-    if fixed is None and offered.name not in _WHOLE:
+    if not isinstance(source, Primitive) or not isinstance(target, Primitive):
         return False
-    whole = _WHOLE[offered.name] if fixed is None else fixed[0] - fixed[1]
-    return digits[0] - digits[1] >= whole and digits[1] >= (0 if fixed is None else fixed[1])
+    if source == target or is_void(source) or widens(source, target):
+        return True
+    if casting is Casting.WIDENING:
+        return False
+    if (is_number(source) and is_number(target)) or (source.name in _TIMES and target.name in _TIMES):
+        return True
+    if casting is Casting.EXACT and source.name == "string":
+        return target.name in _FROM_TEXT or decimal_of(target) is not None
+    return target.name == "string" and (source.name in _PLAIN or decimal_of(source) is not None)
 
 
 class Assignment:
-    """Writes the SQL that turns offered values into values of the table, and notes what does not fit.
+    """Writes the SQL that turns values into values of the table, and notes what does not fit.
+
+    Args:
+        casting: What may become of a value.
+        lacking: What becomes of fields that a struct lacks.
 
     Attributes:
-        problems: What does not fit: the column, what the table has, and what was offered.
+        problems: What does not fit by its type: the column, what the table has, and what was given.
+        fits: What values must meet.
 
     Example:
-        >>> work = Assignment()
+        >>> work = Assignment(Casting.EXACT)
         >>> work.value("`n`", Primitive("integer"), Primitive("long"), "n")
         'CAST(`n` AS bigint)'
-        >>> _ = work.value("`t`", Primitive("string"), Primitive("date"), "t")
+        >>> work.value("`m`", Primitive("long"), Primitive("integer"), "m"), work.fits[0].condition
+        ('try_cast(`m` AS int)', '`m` IS NULL OR try_cast(`m` AS int) IS NOT NULL')
+        >>> _ = work.value("`t`", Primitive("boolean"), Primitive("date"), "t")
         >>> work.problems
-        [('t', 'date', 'string')]
+        [('t', 'date', 'boolean')]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, casting: Casting, lacking: Lacking = Lacking.NULL) -> None:
         self.problems: list[tuple[str, str, str]] = []
+        self.fits: list[Fit] = []
+        self._casting: Final = casting
+        self._lacking: Final = lacking
         self._variables = 0
 
-    def value(self, sql: str, offered: DataType, wanted: DataType, path: str) -> str:
-        """SQL for a value of the wanted type; the same SQL where nothing has to be done."""
-        match offered, wanted:
-            case Primitive(), _ if is_void(offered):
-                return missing(wanted)
+    def value(
+        self, sql: str, source: DataType, target: DataType, path: str, old: tuple[str, DataType] | None = None
+    ) -> str:
+        """SQL for a value of the target type; the same SQL where nothing has to be done.
+
+        Args:
+            sql: SQL for the value.
+            source: Its type.
+            target: The type of the column.
+            path: The column's name, for messages.
+            old: SQL for the value that the column has now, and its type; fields that are kept come from there.
+        """
+        match source, target:
+            case Primitive(), _ if is_void(source):
+                return missing(target)
             case Struct(), Struct():
-                return self._struct(sql, offered, wanted, path)
+                return self._struct(sql, source, target, path, old)
             case Array(), Array():
-                return self._array(sql, offered, wanted, path)
+                return self._array(sql, source, target, path)
             case Map(), Map():
-                return self._map(sql, offered, wanted, path)
-        if is_assignable(offered, wanted):
-            return sql if offered == wanted else _cast(sql, offered, wanted, path)
-        self.problems.append((path, sql_type(wanted), sql_type(offered)))
-        return missing(wanted)
+                return self._map(sql, source, target, path)
+        if is_assignable(source, target, self._casting):
+            return sql if source == target else self._cast(sql, source, target, path)
+        self.problems.append((path, sql_type(target), sql_type(source)))
+        return missing(target)
 
     def check(self, table: str) -> None:
-        """Raises for everything noted so far.
+        """Raises for everything noted so far that types can tell.
 
         Raises:
             SchemaError: Something does not fit.
@@ -127,67 +188,92 @@ class Assignment:
         raise SchemaError(
             f"the rows do not fit {table}: {', '.join(path for path, _, _ in first)}{rest}",
             sides={
-                "table": ", ".join(f"{path} {wanted}" for path, wanted, _ in first),
-                "rows": ", ".join(f"{path} {offered}" for path, _, offered in first),
+                "table": ", ".join(f"{path} {target}" for path, target, _ in first),
+                "rows": ", ".join(f"{path} {source}" for path, _, source in first),
             },
-            next_step="Change the rows, or let the table follow with schema_mode='merge' or 'overwrite'.",
+            next_step=_HINTS[self._casting],
         )
 
-    def _struct(self, sql: str, offered: Struct, wanted: Struct, path: str) -> str:
-        known = {field.name.lower(): field for field in offered.fields}
-        parts, same = [], offered.names == wanted.names
-        for field in wanted.fields:
+    def _struct(self, sql: str, source: Struct, target: Struct, path: str, old: tuple[str, DataType] | None) -> str:
+        known = {field.name.lower(): field for field in source.fields}
+        before = old[1] if old is not None and isinstance(old[1], Struct) else Struct()
+        parts, same, kept = [], source.names == target.names, False
+        for field in target.fields:
             here = f"{path}.{field.name}"
-            source = known.pop(field.name.lower(), None)
-            if source is None:
-                if not field.nullable:
-                    self.problems.append((here, f"{sql_type(field.type)} NOT NULL", "missing"))
-                parts.append(f"{missing(field.type)} AS {quoted(field.name)}")
-                same = False
-                continue
-            before = f"{sql}.{quoted(source.name)}"
-            after = self.value(before, source.type, field.type, here)
+            given, was = known.pop(field.name.lower(), None), before.get(field.name)
+            stays = None if old is None or was is None else (f"{old[0]}.{quoted(was.name)}", was.type)
+            if given is None and stays is not None:
+                after, kept = self.value(*stays, field.type, here), True
+            elif given is None:
+                if self._lacking is Lacking.REFUSED or not field.nullable:
+                    self.problems.append(
+                        (here, sql_type(field.type) + ("" if field.nullable else " NOT NULL"), "missing")
+                    )
+                after = missing(field.type)
+            else:
+                inner = f"{sql}.{quoted(given.name)}"
+                after = self.value(inner, given.type, field.type, here, stays)
+                same = same and after == inner
+                kept = kept or (stays is not None and stays[0] in after)
             parts.append(f"{after} AS {quoted(field.name)}")
-            same = same and after == before
         for field in known.values():
             self.problems.append((f"{path}.{field.name}", "no such column", sql_type(field.type)))
-        return sql if same else f"CASE WHEN {sql} IS NOT NULL THEN struct({', '.join(parts)}) END"
+        if same:
+            return sql
+        present = f"{sql} IS NOT NULL" + (f" OR {old[0]} IS NOT NULL" if kept and old is not None else "")
+        return f"CASE WHEN {present} THEN struct({', '.join(parts)}) END"
 
-    def _array(self, sql: str, offered: Array, wanted: Array, path: str) -> str:
-        element = self._variable()
-        inner = self.value(element, offered.element, wanted.element, f"{path}.element")
+    def _array(self, sql: str, source: Array, target: Array, path: str) -> str:
+        element, first = self._variable(), len(self.fits)
+        inner = self.value(element, source.element, target.element, f"{path}.element")
+        self._lift(first, sql, f"forall({sql}, {element} -> {{}})")
         return sql if inner == element else f"transform({sql}, {element} -> {inner})"
 
-    def _map(self, sql: str, offered: Map, wanted: Map, path: str) -> str:
-        key, value = self._variable(), self._variable()
-        both = (("values", value, offered.value, wanted.value), ("keys", key, offered.key, wanted.key))
+    def _map(self, sql: str, source: Map, target: Map, path: str) -> str:
+        key, value, whole = self._variable(), self._variable(), sql
+        both = (("values", value, source.value, target.value), ("keys", key, source.key, target.key))
         for function, variable, before, after in both:
+            first = len(self.fits)
             inner = self.value(variable, before, after, f"{path}.{function[:-1]}")
+            self._lift(first, whole, f"forall(map_{function}({whole}), {variable} -> {{}})")
             if inner != variable:
                 sql = f"transform_{function}({sql}, ({key}, {value}) -> {inner})"
         return sql
+
+    def _lift(self, first: int, sql: str, quantified: str) -> None:
+        """Turns what the elements of a value must meet into what the value must meet."""
+        for number, fit in enumerate(self.fits[first:], first):
+            condition = f"{sql} IS NULL OR {quantified.format(fit.condition)}"
+            self.fits[number] = replace(fit, condition=condition, value=sql)
+
+    def _cast(self, sql: str, source: DataType, target: DataType, path: str) -> str:
+        type = sql_type(target)
+        if widens(source, target) or target.name == "string":
+            return f"CAST({sql} AS {type})"
+        cast = f"try_cast({sql} AS {type})"
+        exact = self._casting is Casting.EXACT
+        if source.name == "double" and target.name == "float":
+            test = f"isnan({sql}) OR abs({cast}) < FLOAT('Infinity') OR abs({sql}) = DOUBLE('Infinity')"
+        elif exact and is_number(source) and source.name not in _WHOLE and target.name in _WHOLE:
+            test = f"coalesce({cast} = {sql}, false)"
+        elif exact and target.name == "date" and source.name in _TIMES:
+            test = f"CAST({cast} AS {sql_type(source)}) = {sql}"
+        elif source.name in _TIMES or (is_number(source) and target.name in _APPROXIMATE):
+            return f"CAST({sql} AS {type})"
+        else:
+            test = f"{cast} IS NOT NULL"
+        self.fits.append(Fit(path, type, f"{sql} IS NULL OR {test}", sql))
+        return cast
 
     def _variable(self) -> str:
         self._variables += 1
         return f"halocline_in_{self._variables}"
 
 
-def unfit_value(error: BaseException, table: str) -> ConstraintError | None:
-    """The value that a failed Spark job could not store in its column, or None if it failed for another reason."""
-    found = _FOUND.search(str(error))
-    if found is None:
-        return None
-    return ConstraintError(
-        f"{table}: a value does not fit into column {found['column']}; nothing was written",
-        sides={"column": f"{found['column']} {found['type']}", "value": found["value"][:200]},
-        next_step="Correct the rows, or widen the column first.",
-    )
-
-
-def _cast(sql: str, offered: DataType, wanted: DataType, path: str) -> str:
-    if always_fits(offered, wanted):
-        return f"CAST({sql} AS {sql_type(wanted)})"
-    tried = f"try_cast({sql} AS {sql_type(wanted)})"
-    before, after = text_literal(f"{_MARK}<{path}><{sql_type(wanted)}>"), text_literal(f"</{_MARK}>")
-    failed = f"raise_error(concat({before}, CAST({sql} AS string), {after}))"
-    return f"CASE WHEN {sql} IS NULL OR {tried} IS NOT NULL THEN {tried} ELSE CAST({failed} AS {sql_type(wanted)}) END"
+_HINTS: Final[Mapping[Casting, str]] = {
+    Casting.WIDENING: (
+        "Cast the columns, or ask for Spark's casts with cast='ansi'; new columns come in with schema_mode='merge'."
+    ),
+    Casting.EXACT: "Cast the values; new columns and fields come in with_schema_evolution().",
+    Casting.ANSI: "Change the rows, or let the table follow with schema_mode='merge' or 'overwrite'.",
+}

@@ -21,6 +21,7 @@ from halocline.schema.char_types import DECLARED
 from halocline.schema.collations import collation_of
 from halocline.schema.json_edge import field_from_json, in_delta_order, parse, struct_from_json
 from halocline.schema.visitor import map_fields, walk
+from halocline.spark.session.analysis import first_line
 from halocline.spark.types import char_types
 
 if TYPE_CHECKING:
@@ -151,11 +152,6 @@ def _parsed_ddl(text: str) -> Struct:
     if not isinstance(parsed, StructType):
         raise SchemaError(f"{text!r} is a single type", sides={"given": text, "expected": "'id BIGINT, day DATE'"})
     return struct_from_json(parsed.jsonValue())
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of Spark says in short."""
-    return next((line for line in str(error).splitlines() if line.strip()), "")[:200]
 
 
 def _check_keys(schema: Struct) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import ConstraintError, InputError, SchemaError
+from halocline.errors import ConstraintError, SchemaError
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.schema.arrow import ArrowTypes, arrow_type
 from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, is_void
@@ -208,12 +208,8 @@ def _folder_text(array: pa.Array, field: Field) -> pa.Array:
     """Partition values as the text of folders: timestamps in UTC, bytes in hexadecimal."""
     type = field.type.name
     if type == "string":
-        if pc.any(pc.equal(array, NULL_FOLDER)).as_py():
-            raise InputError(
-                f"{NULL_FOLDER} stands for null in partition columns",
-                sides={"column": field.name, "value": NULL_FOLDER},
-            )
-        return array
+        longer = pc.binary_join_element_wise(array, pa.scalar("_"), pa.scalar(""))
+        return pc.if_else(pc.starts_with(array, NULL_FOLDER), longer, array)
     if type == "timestamp":
         array = array.cast(pa.timestamp("us"))
     if type in ("timestamp", "timestamp_ntz"):

@@ -18,17 +18,19 @@ from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.configuration import identity
 from halocline.formats.delta.configuration.generated import generation_of
 from halocline.schema.defaults import default_of
-from halocline.schema.json_edge import type_from_json
 from halocline.schema.types import DataType, Field, Struct
-from halocline.spark.types.assignment import Assignment
+from halocline.spark.session.analysis import check_condition, type_of, unusable
+from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import blank_frame, quoted, sql_type, written_fields
-from halocline.spark.types.input_schema import first_line
 from halocline.spark.write.rules import rules_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PRESENT: Final = re.compile(r"\b(current_(date|time|timestamp|user|timezone)|now|localtimestamp)\b", re.IGNORECASE)
+_HINT: Final = "Write it over the table's columns, with functions that depend on nothing else."
+_PRESENT: Final = re.compile(
+    r"\b(current_(date|time|timestamp|user|timezone)|now|localtimestamp|select)\b", re.IGNORECASE
+)
 
 
 def check_expressions(spark: SparkSession | None, schema: Struct, configuration: Mapping[str, str], table: str) -> None:
@@ -60,65 +62,42 @@ def check_expressions(spark: SparkSession | None, schema: Struct, configuration:
         )
     everything = blank_frame(spark, schema)
     for rule in written:
-        _analysed(everything, rule.condition, rule.name, steady=False)
+        type_of(everything, rule.condition, rule.name, _HINT)
     own = {field.name for field, _ in generated}
     base = everything.select(*(quoted(field.name) for field in fields if field.name not in own))
     for field, expression in generated:
         name = f"generated column {field.name}"
-        found = _analysed(base, expression, name, steady=True)
-        _check_type(field, found, name, expression)
+        _check_timeless(expression, name)
+        found = type_of(base, expression, name, _HINT)
+        check_condition(base, f"({expression}) IS NULL", name, _HINT)
+        _check_type(field, found, name, expression, Casting.WIDENING)
     for field, expression in defaults:
         name = f"default of {field.name}"
-        found = _analysed(spark.range(1).select(), expression, name, steady=False)
-        _check_type(field, found, name, expression)
+        found = type_of(spark.range(1).select(), expression, name, _HINT)
+        _check_type(field, found, name, expression, Casting.ANSI)
 
 
 def checked_condition(df: DataFrame, where: str, table: str) -> str:
-    """The condition, if it is one over the columns of a DataFrame.
+    """The condition, if it is one over the columns of a DataFrame that always says the same of a row.
 
     Raises:
         InputError: It is not.
     """
     if not isinstance(where, str) or not where.strip():
         raise InputError("a condition is SQL text", sides={"given": repr(where)[:80]})
-    found = _analysed(df, where, f"the condition for {table}", steady=True)
-    if found.name != "boolean":
-        raise InputError(
-            f"{where!r} is no condition",
-            condition="PREDICATE_INVALID",
-            sides={"gives": sql_type(found), "needed": "boolean"},
-        )
+    name = f"the condition for {table}"
+    _check_timeless(where, name)
+    check_condition(df, where, name, _HINT)
     return where
 
 
-def _analysed(df: DataFrame, expression: str, name: str, *, steady: bool) -> DataType:
-    """The type of an expression over some columns."""
-    from pyspark.errors import AnalysisException, ParseException
-    from pyspark.sql import functions as F
-
-    if steady and (word := _PRESENT.search(expression)):
-        raise _refused(name, expression, f"{word[0]} is not the same whenever it is computed")
-    try:
-        type = type_from_json(df.select(F.expr(expression).alias("value")).schema[0].dataType.jsonValue())
-        if steady:
-            # Spark takes no condition of a join that may come out otherwise next time.
-            _ = df.join(df.sparkSession.range(1).select(), F.expr(expression).isNotNull()).schema
-    except (AnalysisException, ParseException) as error:
-        raise _refused(name, expression, first_line(error)) from None
-    return type
+def _check_timeless(expression: str, name: str) -> None:
+    if word := _PRESENT.search(expression):
+        raise unusable(name, expression, f"{word[0]} is not the same whenever it is computed", _HINT)
 
 
-def _refused(name: str, expression: str, why: str) -> InputError:
-    return InputError(
-        f"{name} cannot be used",
-        condition="PREDICATE_INVALID",
-        sides={"expression": expression, "because": why},
-        next_step="Write it over the table's columns, with functions that depend on nothing else.",
-    )
-
-
-def _check_type(field: Field, found: DataType, name: str, expression: str) -> None:
-    work = Assignment()
+def _check_type(field: Field, found: DataType, name: str, expression: str, casting: Casting) -> None:
+    work = Assignment(casting)
     work.value("x", found, field.type, field.name)
     if work.problems:
         raise SchemaError(

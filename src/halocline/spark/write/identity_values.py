@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from halocline.errors import ConstraintError, InternalError
+from halocline.errors import InternalError
 from halocline.formats.delta.configuration.identity import IdentityColumn
 from halocline.schema.types import DataType
 from halocline.spark.scan.footers import footers, leaves
 from halocline.spark.types.columns import holds, quoted
+from halocline.spark.write.rules import RowRule
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ FEW: Final = 1000
 """So many rows are fetched and numbered in one task."""
 
 NUMBER: Final = "__halocline_number"
-_MARK: Final = "HALOCLINE_IDENTITY_USED_UP"
 # What does not come back from Arrow as it went there.
 _NOT_THROUGH_ARROW: Final = ("variant", "void", "null")
 
@@ -59,21 +59,27 @@ def numbered(df: DataFrame, types: Sequence[DataType]) -> DataFrame:
 
 
 def value_sql(column: IdentityColumn) -> str:
-    """SQL for the value of a column in a numbered row; beyond the last 64-bit number it fails.
+    """SQL for the value of a column in a numbered row; beyond the last 64-bit number it is null.
 
     Example:
-        >>> value_sql(IdentityColumn("id", 1, 2, 7, False))[:54]
-        'coalesce(try_add(9L, try_multiply(2L, __halocline_numb'
+        >>> value_sql(IdentityColumn("id", 1, 2, 7, False))
+        'try_add(9L, try_multiply(2L, __halocline_number))'
     """
     if not -(2**63) <= column.next_value < 2**63:
-        raise _used_up("the table", f"<{column.start}><{column.step}>")
-    value = f"try_add({_long(column.next_value)}, try_multiply({_long(column.step)}, {NUMBER}))"
-    return f"coalesce({value}, CAST(raise_error('{_MARK}<{column.start}><{column.step}>') AS bigint))"
+        raise values_left(column).refusal("every row", "the table")
+    return f"try_add({_long(column.next_value)}, try_multiply({_long(column.step)}, {NUMBER}))"
 
 
-def used_up(error: BaseException, table: str) -> ConstraintError | None:
-    """The error for a column that has no values left, or None if a Spark job failed for another reason."""
-    return _used_up(table, str(error).partition(_MARK)[2]) if _MARK in str(error) else None
+def values_left(column: IdentityColumn) -> RowRule:
+    """The rule that every row of a numbered column gets a value."""
+    return RowRule(
+        f"identity column {column.name}",
+        f"{quoted(column.name)} IS NOT NULL",
+        message=f"identity column {column.name} has run out of 64-bit numbers",
+        next_step="Copy the rows to a table with a smaller step.",
+        sides=("column", "row"),
+        text=f"from {column.start} by {column.step}",
+    )
 
 
 def marks_in(store: Store, files: Sequence[tuple[str, int]], columns: Mapping[str, IdentityColumn]) -> dict[str, int]:
@@ -104,15 +110,6 @@ def _fetched(df: DataFrame) -> pa.Table | None:
     """The rows, if they are few."""
     rows: Any = df.limit(FEW + 1).toArrow()
     return rows if len(rows) <= FEW else None
-
-
-def _used_up(table: str, column: str) -> ConstraintError:
-    start, _, step = column.lstrip("<").partition("><")
-    return ConstraintError(
-        f"{table}: an identity column has run out of 64-bit numbers; nothing was written",
-        sides={"column": f"from {start} by {step.partition('>')[0]}", "possible": f"{-(2**63)} to {2**63 - 1}"},
-        next_step="Copy the rows to a table with a smaller step.",
-    )
 
 
 def _long(number: int) -> str:

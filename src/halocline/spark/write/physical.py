@@ -21,27 +21,15 @@ from halocline.spark.types.partition_values import NULL_FOLDER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_RESERVED: Final = f"{NULL_FOLDER} stands for null in partition columns"
 _FOLDER_TEXT: Final[Mapping[str, str]] = {
     "timestamp": "CAST(timestampadd(MICROSECOND, unix_micros({0}), TIMESTAMP_NTZ '1970-01-01 00:00:00') AS string)",
     "binary": "nullif(hex({0}), '')",
     # The two zeros have folders of their own, and Spark, which sorts rows by folder, takes them for equal numbers.
     "float": "CAST({0} AS string)",
     "double": "CAST({0} AS string)",
-    # Spark would write this text and null into the same folder.
-    "string": f"CASE WHEN {{0}} = '{NULL_FOLDER}' THEN raise_error('{_RESERVED}') ELSE {{0}} END",
+    # Text that reads like the folder of null gets a folder of its own, one sign longer.
+    "string": f"CASE WHEN startswith({{0}}, '{NULL_FOLDER}') THEN concat({{0}}, '_') ELSE {{0}} END",
 }
-
-
-def unfit_folder(error: BaseException, table: str) -> InputError | None:
-    """What a failed Spark job says of a value that no folder can have, or None if it failed for another reason."""
-    if _RESERVED not in str(error):
-        return None
-    return InputError(
-        f"{_RESERVED}; nothing was written to {table}",
-        sides={"value": NULL_FOLDER, "reserved for": "null"},
-        next_step="Write null, or another text.",
-    )
 
 
 class Physical:
@@ -143,6 +131,8 @@ def _logged(text: str, type: str, key: str) -> str:
                 sides={"value": text, "log": "partition values are text"},
                 next_step="Partition by another column.",
             ) from None
+    if type == "string" and text.startswith(NULL_FOLDER):
+        return text[:-1]
     return text
 
 

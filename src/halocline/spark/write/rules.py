@@ -4,18 +4,14 @@ A *rule* is a condition with a name. It comes from the schema (NOT NULL, invaria
 char and varchar) or from the table's properties (CHECK constraints). A row obeys it when the condition is exactly
 true; false and null both break it, except that generated columns compare null-safely.
 
-`guarded` puts all rules into the plan of the write itself, so the rows are computed once. The first row that breaks a
-rule ends the Spark job, the files written so far are never committed, and `violation` turns Spark's error into a
-`ConstraintError` that names the rule and shows the row. The limit: the row shown is one of possibly many, whichever
-task met its own first.
+How rows are held against rules while they are written is in `halocline.spark.write.guard`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from halocline.errors import ConstraintError
 from halocline.formats.delta.configuration.constraints import checks, invariant_of
@@ -25,24 +21,38 @@ from halocline.schema.types import Array, DataType, Map, Primitive, Struct
 from halocline.schema.visitor import Visitor
 from halocline.spark.types.columns import quoted
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_MARK: Final = "HALOCLINE_RULE_BROKEN"
-_FOUND = re.compile(re.escape(_MARK) + r"<(?P<number>\d+)>(?P<row>.*?)</" + re.escape(_MARK) + ">", re.DOTALL)
+LONGEST_SHOWN: Final = 500
+"""So many characters are shown of a row that breaks a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowRule:
     """A condition that every row must meet.
 
-    Args:
+    Attributes:
         name: How the rule is called in messages: `CHECK positive_amount`, `NOT NULL id`.
         condition: Spark SQL over the table's columns.
+        message: What is said of a row that breaks it.
+        next_step: What to do about such a row.
+        sides: What the rule and the row go by in messages.
+        text: The rule for people, if its condition is not.
     """
 
     name: str
     condition: str
+    message: str = ""
+    next_step: str = "Correct the rows, or drop the rule first."
+    sides: tuple[str, str] = ("rule", "row")
+    text: str = ""
+
+    def refusal(self, shown: str, table: str) -> ConstraintError:
+        """The error for a row that breaks it."""
+        shown = shown if len(shown) < LONGEST_SHOWN else f"{shown} …"
+        return ConstraintError(
+            f"{table}: {self.message or f'a row breaks {self.name}'}; nothing was written",
+            sides=dict(zip(self.sides, (self.text or self.condition, shown), strict=True)),
+            next_step=self.next_step,
+        )
 
 
 def rules_of(schema: Struct, configuration: Mapping[str, str]) -> tuple[RowRule, ...]:
@@ -60,39 +70,6 @@ def rules_of(schema: Struct, configuration: Mapping[str, str]) -> tuple[RowRule,
     """
     checked = (RowRule(f"CHECK {name}", condition) for name, condition in sorted(checks(configuration).items()))
     return (*_schema_rules(schema), *checked)
-
-
-def guarded(df: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
-    """The same rows; computing one that breaks a rule fails with a message that `violation` understands.
-
-    The check stands in the projection of the first column and not in a filter, because Spark moves filters below
-    joins, where they would judge rows that the join drops.
-    """
-    from pyspark.sql import functions as F
-
-    if not rules or not df.columns:
-        return df
-    row = F.to_json(F.struct(*(F.col(quoted(name)) for name in df.columns)), {"ignoreNullFields": "false"})
-    broken = F.lit(None).cast("int")
-    for number, rule in reversed(list(enumerate(rules))):
-        broken = F.when(~F.coalesce(F.expr(rule.condition), F.lit(False)), F.lit(number)).otherwise(broken)
-    first = F.col(quoted(df.columns[0]))
-    message = F.concat(F.lit(f"{_MARK}<"), broken.cast("string"), F.lit(">"), row, F.lit(f"</{_MARK}>"))
-    checked = F.when(broken.isNull(), first).otherwise(F.raise_error(message).cast(df.schema[0].dataType))
-    return df.withColumn(df.columns[0], checked)
-
-
-def violation(error: BaseException, rules: Sequence[RowRule], table: str) -> ConstraintError | None:
-    """The rule that a failed Spark job broke, or None if it failed for another reason."""
-    found = _FOUND.search(str(error))
-    if found is None or int(found["number"]) >= len(rules):
-        return None
-    rule = rules[int(found["number"])]
-    return ConstraintError(
-        f"{table}: a row breaks {rule.name}; nothing was written",
-        sides={"rule": rule.condition, "row": _shortened(found["row"])},
-        next_step="Correct the rows, or drop the rule first.",
-    )
 
 
 def _schema_rules(schema: Struct) -> Iterator[RowRule]:
@@ -113,7 +90,8 @@ def _schema_rules(schema: Struct) -> Iterator[RowRule]:
 class _Complete(Visitor[tuple[str, int], str]):
     """A condition that is true if nothing below a value is null that must not be; empty if nothing must.
 
-    It holds where the parent is there at all. The context is SQL for the value, and how deep it stands.
+    A struct that is null has null fields. Elements of arrays and maps are judged only where they are there at all. The
+    context is SQL for the value, and how many arrays and maps it stands in.
     """
 
     def primitive(self, type: Primitive, context: tuple[str, int]) -> str:
@@ -126,7 +104,7 @@ class _Complete(Visitor[tuple[str, int], str]):
             inner = f"{path}.{quoted(field.name)}"
             parts += [] if field.nullable else [f"{inner} IS NOT NULL"]
             parts.append(self.visit(field.type, (inner, depth)))
-        return _where_present(path, parts)
+        return _where_present(path, parts) if depth else " AND ".join(filter(None, parts))
 
     def array(self, type: Array, context: tuple[str, int]) -> str:
         path, depth = context
@@ -151,7 +129,3 @@ _COMPLETE: Final = _Complete()
 def _where_present(path: str, parts: Iterable[str]) -> str:
     conditions = " AND ".join(filter(None, parts))
     return f"({path} IS NULL OR ({conditions}))" if conditions else ""
-
-
-def _shortened(row: str, longest: int = 500) -> str:
-    return row if len(row) <= longest else row[:longest] + " …"

@@ -25,11 +25,11 @@ from halocline.schema.types import Struct
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.session.file_system import spark_address
-from halocline.spark.session.session import session, settings, tagged
+from halocline.spark.session.session import session, settings, tagged, unabridged
 from halocline.spark.types.columns import holds
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile, write_through_workers
 from halocline.spark.write.file_stats import Wanted, stats_text
-from halocline.spark.write.physical import Physical, unfit_folder
+from halocline.spark.write.physical import Physical
 from halocline.storage import open_store
 from halocline.storage.base import ObjectMeta, Store
 from halocline.storage.memory import MemoryStore
@@ -109,7 +109,7 @@ def write_files(
     address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))
     writer = ArrowWriter(store, folder, physical, wanted, codec or "snappy", max_records)
     variant = any(holds(field.type, ("variant",)) for field in physical.data)
-    with _all_or_nothing(store, folder), tagged(spark, TAG):
+    with _all_or_nothing(store, folder), tagged(spark, TAG), unabridged(rows):
         if address is None:
             return write_through_workers(rows, writer)
         with settings(spark, {**_SETTINGS, **(_VARIANT_SETTINGS if variant else {})}):
@@ -149,14 +149,12 @@ def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> l
 
 @contextlib.contextmanager
 def _all_or_nothing(store: Store, folder: str) -> Iterator[None]:
-    """Deletes the folder if writing fails, and says why if that is about folders."""
+    """Deletes the folder if writing fails."""
     try:
         yield
-    except BaseException as error:
+    except BaseException:
         with contextlib.suppress(HaloclineError, OSError):
             _swept(store, folder)
-        if unfit := unfit_folder(error, store.root):
-            raise unfit from None
         raise
 
 

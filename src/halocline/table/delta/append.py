@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Literal
 from halocline.errors import InputError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types import input_schema
-from halocline.spark.write.row_plan import incoming
+from halocline.spark.types.assignment import Casting
+from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import SchemaMode
 from halocline.table.delta.row_files import Layout, RowFiles
 from halocline.table.delta.write_attempt import (
     Txn,
+    casting_of,
     check_choice,
     committed,
     description,
@@ -34,6 +36,7 @@ def append_rows(
     df: DataFrame,
     *,
     schema_mode: Literal["merge"] | None = None,
+    cast: Literal["ansi"] | None = None,
     txn: Txn | None = None,
     user_metadata: str | None = None,
     max_records_per_file: int | None = None,
@@ -45,6 +48,8 @@ def append_rows(
         table: The table.
         df: The rows. Columns are found by name; those left out get what the table says.
         schema_mode: `merge` lets the table grow by the columns that it lacks.
+        cast: `ansi` casts values to their columns by Spark's rules for storing them, which cut off fractions; a value
+            may only grow into its column otherwise.
         txn: An application and its own version. If the table has that version or a later one, nothing is done.
         user_metadata: A note for the history.
         max_records_per_file: The most rows of one new file.
@@ -65,8 +70,8 @@ def append_rows(
     check_choice("schema_mode", schema_mode, (None, "merge"))
     layout = Layout(max_records_per_file, data_change)
     layout.check(schema_mode)
-    said = description(txn, user_metadata)
-    return repeated(lambda: _append(table, df, schema_mode, layout, said))
+    casting, said = casting_of(cast), description(txn, user_metadata)
+    return repeated(lambda: _append(table, df, schema_mode, casting, layout, said))
 
 
 def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) -> int:
@@ -99,7 +104,12 @@ def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) ->
 
 
 def _append(
-    table: Opened, df: DataFrame, schema_mode: SchemaMode | None, layout: Layout, said: CommitDescription
+    table: Opened,
+    df: DataFrame,
+    schema_mode: SchemaMode | None,
+    casting: Casting,
+    layout: Layout,
+    said: CommitDescription,
 ) -> int:
     snapshot = table.snapshot("write.append")
     transaction = table.transaction(snapshot, df.sparkSession)
@@ -107,7 +117,7 @@ def _append(
         return snapshot.version
     columns = input_schema.columns_of(df)
     state = target_state(table, columns, snapshot, schema_mode)
-    rows = incoming(df, columns, state, table=table.url)
+    rows = plan_rows(df, columns, state, table=table.url, casting=casting)
     with RowFiles(table.store, state, layout) as files:
         adds = files.write(rows)
         if not files.has_changes(transaction, adds) and said.txn is None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import InputError
 from halocline.schema.types import Struct
-from halocline.spark.session.analysis import Expression, check_deterministic, column_of, text_of, type_of
+from halocline.spark.session.analysis import Expression, check_condition, column_of, text_of, type_of
 from halocline.spark.types.columns import quoted, written_fields
 
 if TYPE_CHECKING:
@@ -51,11 +50,13 @@ class Clause:
         kind: What is done.
         condition: Which rows it takes; all if None.
         values: The new value of each column; None stands for all columns of the source.
+        keeps_fields: Whether fields that an assigned struct lacks stay as they were.
     """
 
     kind: ClauseKind
     condition: Expression | None = None
     values: Mapping[str, Any] | None = None
+    keeps_fields: bool = False
 
     def describe(self) -> dict[str, str]:
         """The clause as commits describe it."""
@@ -100,16 +101,10 @@ def check_analysed(df: DataFrame, clauses: Sequence[Clause], what: str) -> None:
     """
     for clause in clauses:
         for name, expression in _expressions(clause):
-            type = type_of(df, expression, f"{name} of {what}", _HINT)
-            if name != _CONDITION:
-                continue
-            if type != "boolean":
-                raise InputError(
-                    f"{text_of(expression)!r} is no condition",
-                    condition="PREDICATE_INVALID",
-                    sides={"gives": str(type), "needed": "boolean"},
-                )
-            check_deterministic(df, expression, f"{name} of {what}")
+            if name == _CONDITION:
+                check_condition(df, expression, f"{name} of {what}", _HINT)
+            else:
+                type_of(df, expression, f"{name} of {what}", _HINT)
 
 
 def _expressions(clause: Clause) -> Iterator[tuple[str, Any]]:

@@ -27,7 +27,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.spark.types import char_types, input_schema
-from halocline.spark.write.row_plan import incoming
+from halocline.spark.write.row_plan import plan_rows
 from halocline.storage.base import Store
 from halocline.table.delta.new_table import TableDeclaration
 from halocline.table.delta.opened import Opened
@@ -199,7 +199,7 @@ def _commit(
         if not input_schema.is_frame(what):
             files.commit(transaction, [*domains, *gone], CommitDescription(operation, parameters, {}))
             return
-        adds = files.write(incoming(what, input_schema.columns_of(what), state, table=store.root))
+        adds = files.write(plan_rows(what, input_schema.columns_of(what), state, table=store.root))
         metrics = {**files.figures(adds), **(removed if transaction.snapshot else {})}
         actions: list[Action] = [*domains, *gone, *adds]
         files.commit(transaction, actions, CommitDescription(f"{operation} AS SELECT", parameters, metrics))

@@ -32,8 +32,9 @@ from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.session.analysis import Expression, column_of, text_of
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types import input_schema
+from halocline.spark.types.assignment import Casting, Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
-from halocline.spark.write.row_plan import incoming
+from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta import schema_merge
 from halocline.table.delta.clauses import CLAUSE, FILE, ROW, TARGET_ALIAS, Clause, ClauseKind, check_analysed, chosen
 from halocline.table.delta.merge_plan import parts_of, pruning, qualifiers
@@ -107,7 +108,7 @@ class Merge:
         used = qualifiers([asked.condition, *(clause.condition for clause in clauses), *values])
         fields = (*self.source_schema.fields, *self.snapshot.schema.fields)
         nested = {field.name.lower() for field in fields if not isinstance(field.type, Primitive)}
-        own = used - {asked.target_alias.lower(), *nested}
+        own = used - {asked.target_alias.lower(), *(nested - {SOURCE_ALIAS})}
         return replace(asked, source=asked.source.alias(SOURCE_ALIAS)) if own == {SOURCE_ALIAS} else asked
 
     def _check_expressions(self, asked: MergeRequest) -> None:
@@ -147,7 +148,8 @@ class Merge:
             return clause
         values = self._all_values(clause.kind) if clause.values is None else clause.values
         if clause.kind is ClauseKind.UPDATE:
-            return replace(clause, values=checked_values(values, self.state.schema, self.asked.target_alias, self.url))
+            values = checked_values(values, self.state.schema, self.asked.target_alias, self.url)
+            return replace(clause, values=values, keeps_fields=self.asked.evolves and clause.values is None)
         return replace(clause, values=values)
 
     def _all_values(self, kind: ClauseKind) -> dict[str, Any]:
@@ -198,9 +200,15 @@ class Merge:
                 alias=asked.target_alias,
                 joined=self._beside if any(each.kind is ClauseKind.UPDATE for each in asked.matched) else None,
                 split=len(asked.matched),
+                lacking=self._lacking,
             )
             adds = self._inserts(pairs, files)
             return self._commit(files, changed, adds, hits, len(candidates))
+
+    @property
+    def _lacking(self) -> Lacking:
+        """What becomes of fields of structs that the source lacks."""
+        return Lacking.NULL if self.asked.evolves else Lacking.REFUSED
 
     @property
     def _is_small(self) -> bool:
@@ -281,7 +289,9 @@ class Merge:
             values = (clause.values or {}).items()
             items = [column_of(value).alias(_insert_name(name, self.asked.target_alias)) for name, value in values]
             new = rows.where(F.col(CLAUSE) == F.lit(number)).select(*items)
-            adds += files.write(incoming(new, input_schema.columns_of(new), self.state, table=self.url))
+            columns, exact = input_schema.columns_of(new), Casting.EXACT
+            plan = plan_rows(new, columns, self.state, table=self.url, casting=exact, lacking=self._lacking)
+            adds += files.write(plan)
         return adds
 
     def _ambiguous(self, candidates: pa.Table, found: DataFrame) -> InputError:

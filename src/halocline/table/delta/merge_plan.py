@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.schema.types import DataType, Primitive, Struct, decimal_of
 from halocline.spark.session.analysis import text_of
+from halocline.spark.session.session import unabridged
 from halocline.spark.types.columns import quoted
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ def pruning(parts: Parts, rows: DataFrame, target: Struct, source: Struct) -> tu
     for key in keys:
         column = F.col(quoted(key.source))
         asked += [F.min(column), F.max(column), F.approx_count_distinct(column)]
-    figures = rows.agg(*asked).collect()[0]
+    with unabridged(rows):
+        figures = rows.agg(*asked).collect()[0]
     tests = list(parts.tests)
     for number, key in enumerate(keys):
         lowest, highest, distinct = figures[1 + 3 * number : 4 + 3 * number]

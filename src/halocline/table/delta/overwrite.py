@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from halocline.errors import ConstraintError
-from halocline.formats.delta.actions.action import Action, Add
+from halocline.formats.delta.actions.action import Action
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types import input_schema
-from halocline.spark.write.row_plan import Incoming, incoming, outside
-from halocline.spark.write.rules import RowRule
+from halocline.spark.types.assignment import Casting
+from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.replacement import Replacement, SchemaMode
 from halocline.table.delta.row_changes import inserted
@@ -19,6 +18,7 @@ from halocline.table.delta.row_commit import check_removable
 from halocline.table.delta.row_files import Layout, RowFiles
 from halocline.table.delta.write_attempt import (
     Txn,
+    casting_of,
     check_choice,
     committed,
     description,
@@ -42,6 +42,7 @@ def overwrite_rows(
     partitions: Literal["static", "dynamic"] = "static",
     schema_mode: SchemaMode | None = None,
     partition_by: Sequence[str] | None = None,
+    cast: Literal["ansi"] | None = None,
     txn: Txn | None = None,
     user_metadata: str | None = None,
     max_records_per_file: int | None = None,
@@ -57,6 +58,8 @@ def overwrite_rows(
         partitions: `dynamic` replaces exactly the partitions that the new rows are in.
         schema_mode: `merge` lets the table grow; `overwrite` gives it the columns of the rows.
         partition_by: With `schema_mode="overwrite"`, the new partition columns; they stay if left out.
+        cast: `ansi` casts values to their columns by Spark's rules for storing them, which cut off fractions; a value
+            may only grow into its column otherwise.
         txn: An application and its own version. If the table has that version or a later one, nothing is done.
         user_metadata: A note for the history.
         max_records_per_file: The most rows of one new file.
@@ -79,11 +82,11 @@ def overwrite_rows(
     check_choice("partitions", partitions, ("static", "dynamic"))
     layout = Layout(max_records_per_file, data_change)
     plan = Replacement.asked(where, partitions, schema_mode, partition_by, layout)
-    said = description(txn, user_metadata)
-    return repeated(lambda: _overwrite(table, df, plan, said))
+    casting, said = casting_of(cast), description(txn, user_metadata)
+    return repeated(lambda: _overwrite(table, df, plan, casting, said))
 
 
-def _overwrite(table: Opened, df: DataFrame, plan: Replacement, said: CommitDescription) -> int:
+def _overwrite(table: Opened, df: DataFrame, plan: Replacement, casting: Casting, said: CommitDescription) -> int:
     snapshot = table.snapshot("write")
     transaction = table.transaction(snapshot, df.sparkSession)
     if is_done(transaction, said):
@@ -93,9 +96,9 @@ def _overwrite(table: Opened, df: DataFrame, plan: Replacement, said: CommitDesc
     columns = input_schema.columns_of(df)
     state = target_state(table, columns, snapshot, plan.schema_mode, plan.partition_by)
     further = [plan.rule(spark, snapshot)] if plan.where is not None else []
-    rows = incoming(df, columns, state, table=table.url, further=further)
+    rows = plan_rows(df, columns, state, table=table.url, further=further, casting=casting)
     with RowFiles(table.store, state, plan.layout) as files:
-        adds = _written(files, rows, plan)
+        adds = files.write(rows)
         removal = plan.removal(spark, snapshot, transaction, adds, files)
         changes = inserted(spark, table.store, state, adds, files) if removal.is_recorded else []
         parameters = {**parameters_of("Overwrite", state, plan.schema_mode), **plan.parameters}
@@ -104,12 +107,3 @@ def _overwrite(table: Opened, df: DataFrame, plan: Replacement, said: CommitDesc
         if not files.has_changes(transaction, actions) and said.txn is None:
             return snapshot.version
         return committed(files, transaction, actions, replace(said, parameters=parameters, metrics=metrics))
-
-
-def _written(files: RowFiles, rows: Incoming, plan: Replacement) -> list[Add]:
-    try:
-        return files.write(rows)
-    except ConstraintError as error:
-        if plan.where is None:
-            raise
-        raise outside(error, RowRule("", plan.where), plan.where) from None

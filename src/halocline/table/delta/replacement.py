@@ -85,7 +85,13 @@ class Replacement:
         """
         assert self.where is not None
         checked_condition(blank_frame(spark, snapshot.schema), self.where, snapshot.store.root)
-        return RowRule("the condition of the overwrite", self.where)
+        return RowRule(
+            "the condition of the overwrite",
+            self.where,
+            message=f"a row does not meet the condition by which rows are replaced: {self.where}",
+            next_step="Leave such rows out, or widen the condition.",
+            sides=("condition", "row"),
+        )
 
     def removal(
         self,

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from halocline.errors import HaloclineError
 from halocline.formats.delta.actions.action import Action, Add, Cdc, Remove
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.commit.transaction import system_clock
@@ -31,7 +30,9 @@ from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import scan
 from halocline.spark.session.pinning import computed_once
+from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import quoted, written_fields
+from halocline.spark.write.guard import Watched, checked, watched
 from halocline.storage.base import Store
 from halocline.table.delta.clauses import CLAUSE, FILE, OLD, ROW, Clause, ClauseKind, with_old
 from halocline.table.delta.removal import feeds_changes
@@ -160,6 +161,7 @@ def change_rows(
     alias: str = "target",
     joined: Callable[[DataFrame], DataFrame] | None = None,
     split: int = 0,
+    lacking: Lacking = Lacking.REFUSED,
 ) -> Changed:
     """Works out what changes the rows that clauses take.
 
@@ -173,21 +175,24 @@ def change_rows(
         alias: The table's alias in expressions.
         joined: Puts columns of the source beside rows with `HIT_SOURCE`.
         split: How many clauses, counted from the first, may speak of the source.
+        lacking: What becomes of fields that an assigned struct lacks.
     """
     if not len(hits.files):
         return Changed()
     removes = list(removes_from(hits.files, timestamp_ms=system_clock(), data_change=True))
-    work = _Work(spark, snapshot, state, hits, dict(enumerate(clauses)), row_files, alias, joined, split)
+    work = _Work(spark, snapshot, state, hits, dict(enumerate(clauses)), row_files, alias, joined, split, lacking)
     updated = work.count(ClauseKind.UPDATE) or 0
     deleted = work.count(ClauseKind.DELETE)
     marks = marks_rows(snapshot) and hits.frame is not None
     recorded = feeds_changes(snapshot) and not (marks and not updated)
-    rows = work.rows(only_hits=marks, old=recorded)
+    edits = work.rows(only_hits=marks, old=recorded)
     if recorded:
         # Values are computed once: what is written and what the feed says must not differ.
-        rows = Edited(work.run(rows, lambda: computed_once(rows.rows)), rows.rules)
+        rows = Watched(checked(computed_once(edits.rows), edits.rules, snapshot.store.root))
+    else:
+        rows = watched(edits.rows, edits.rules)
     adds = work.written(rows) if updated or not marks else []
-    changes = work.recorded(rows) if recorded else []
+    changes = work.recorded(rows.rows) if recorded else []
     figures = row_files.figures(adds)
     if not marks and deleted is not None:
         check_rows(snapshot.store, hits.files, figures["numOutputRows"] + deleted)
@@ -230,6 +235,7 @@ class _Work:
     alias: str
     joined: Callable[[DataFrame], DataFrame] | None
     split: int
+    lacking: Lacking
 
     def count(self, kind: ClauseKind) -> int | None:
         """How many rows clauses of a kind take; None if nobody knows."""
@@ -254,6 +260,7 @@ class _Work:
             keep=[*keep, OLD] if old else keep,
             table=self.snapshot.store.root,
             partition_columns=self.state.metadata.partition_columns,
+            lacking=self.lacking,
         )
         if identities.row_commit_version is None:
             return found
@@ -277,19 +284,19 @@ class _Work:
         same = (F.col(FILE) == F.col(_HIT_FILE)) & (F.col(ROW) == F.col(_HIT_ROW))
         return df.join(found, same, "inner" if only_hits else "left").drop(_HIT_FILE, _HIT_ROW)
 
-    def written(self, found: Edited) -> list[Add]:
+    def written(self, watched: Watched) -> list[Add]:
         """Writes what is left of the rows."""
         gone = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.DELETE]
-        rows = found.rows
+        rows = watched.rows
         if gone:
             rows = rows.where(f"coalesce({CLAUSE} NOT IN ({', '.join(gone)}), true)")
-        rows = rows.drop(CLAUSE, OLD)
-        written: list[Add] = self.run(found, lambda: self.row_files.rewrite(rows, self.state.schema, data_change=True))
-        return written
+        adds = self.row_files.rewrite(rows.drop(CLAUSE, OLD), self.state.schema, data_change=True)
+        if adds:
+            watched.check(self.snapshot.store.root)
+        return adds
 
-    def recorded(self, found: Edited) -> list[Cdc]:
+    def recorded(self, rows: DataFrame) -> list[Cdc]:
         """Writes the rows before and after."""
-        rows = found.rows
         updates = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.UPDATE]
         deletes = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.DELETE]
         before, after = self.snapshot.schema, self.state.schema
@@ -312,12 +319,3 @@ class _Work:
         found: Any = self.hits.frame.select(_HIT_FILE, _HIT_ROW).toArrow()
         rows = positions_by_file(found[_HIT_FILE], found[_HIT_ROW])
         return marked(self.snapshot, self.hits.files, rows, self.row_files)
-
-    def run(self, found: Edited, job: Callable[[], Any]) -> Any:
-        """Runs a Spark job over the rows, and says in the table's words what went wrong."""
-        try:
-            return job()
-        except HaloclineError:
-            raise
-        except Exception as error:  # Spark's classes differ between classic sessions and Connect
-            raise found.failure(error, self.snapshot.store.root) or error from None

@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import HaloclineError, InputError
+from halocline.errors import InputError
 from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.identity import identity_columns
 from halocline.schema.json_edge import type_from_json
 from halocline.schema.types import DataType, Field, Struct, is_void
 from halocline.spark.session.analysis import column_of
 from halocline.spark.types import char_types
-from halocline.spark.types.assignment import Assignment, unfit_value
+from halocline.spark.types.assignment import Assignment, Casting, Lacking
 from halocline.spark.types.columns import missing, quoted, sql_type, written_fields
 from halocline.spark.types.partition_values import kept_sql
-from halocline.spark.write.rules import RowRule, guarded, rules_of, violation
+from halocline.spark.write.guard import UNFIT, fit_rules, judged, unfit_item
+from halocline.spark.write.rules import RowRule, rules_of
 from halocline.table.delta.clauses import CLAUSE, OLD, Clause, ClauseKind
 
 if TYPE_CHECKING:
@@ -41,16 +42,12 @@ class Edited:
     """Rows after clauses.
 
     Attributes:
-        rows: The table's columns, `CLAUSE`, and what was to be kept.
-        rules: What changed rows must obey; it is part of the plan.
+        rows: The table's columns, `CLAUSE`, what was to be kept, and how rules judge each row.
+        rules: What changed rows must obey.
     """
 
     rows: DataFrame
     rules: tuple[RowRule, ...]
-
-    def failure(self, error: BaseException, table: str) -> HaloclineError | None:
-        """What went wrong in the table's words, or None if a Spark job failed for a reason of its own."""
-        return violation(error, self.rules, table) or unfit_value(error, table)
 
 
 def checked_values(values: Mapping[str, Any], schema: Struct, alias: str, table: str) -> dict[str, Any]:
@@ -118,6 +115,7 @@ def edited(
     keep: Sequence[str],
     table: str,
     partition_columns: Sequence[str] = (),
+    lacking: Lacking = Lacking.REFUSED,
 ) -> Edited:
     """Rows of the table, with the values that clauses assign.
 
@@ -130,6 +128,7 @@ def edited(
         keep: Further columns to keep.
         table: The table's name, for messages.
         partition_columns: The table's partition columns.
+        lacking: What becomes of fields that an assigned struct lacks.
 
     Raises:
         SchemaError: A value does not fit its column.
@@ -138,16 +137,19 @@ def edited(
         field.name: type_from_json(field.dataType.jsonValue()) for field in df.schema if field.name.startswith(_SET)
     }
     fields = written_fields(after)
-    work = Assignment()
+    work = Assignment(Casting.EXACT, lacking)
     values = [(field, _value(field, before, given, clauses, work)) for field in fields]
     items = [f"{kept_sql(sql, field, partition_columns)} AS {quoted(field.name)}" for field, sql in values]
     work.check(table)
     kept = list(map(quoted, (CLAUSE, *keep)))
-    rows = df.selectExpr(*items, *kept)
+    rows = df.selectExpr(*items, *kept, *unfit_item(work.fits))
+    kept += [UNFIT] if work.fits else []
     rows = rows.selectExpr(*_generated(fields, given, clauses), *kept)
-    rules = rules_of(after, configuration)
-    judged = [RowRule(rule.name, f"{CLAUSE} IS NULL OR ({rule.condition})") for rule in rules]
-    return Edited(guarded(rows, judged), rules)
+    fits, rules = fit_rules(work.fits), rules_of(after, configuration)
+    updates = [str(number) for number, clause in clauses.items() if clause.kind is ClauseKind.UPDATE]
+    changed = f"{CLAUSE} IN ({', '.join(updates)})" if updates else "false"
+    held = [replace(rule, condition=f"NOT coalesce({changed}, false) OR ({rule.condition})") for rule in rules]
+    return Edited(judged(rows, held if updates else [], first=len(fits)), (*fits, *rules))
 
 
 def _value(
@@ -163,10 +165,11 @@ def _value(
     if known is not None and not is_void(known.type):
         stays = work.value(f"{OLD}.{quoted(known.name)}", known.type, field.type, name)
     branches = ""
-    for number in clauses:
+    for number, clause in clauses.items():
         source = _name(number, name)
         if source in given:
-            sql = work.value(quoted(source), given[source], field.type, name)
+            old = None if known is None or not clause.keeps_fields else (f"{OLD}.{quoted(known.name)}", known.type)
+            sql = work.value(quoted(source), given[source], field.type, name, old)
             branches += f" WHEN {number} THEN {char_types.fitted(sql, field)}"
     return f"CASE {CLAUSE}{branches} ELSE {stays} END" if branches else stays
 

@@ -34,10 +34,11 @@ from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.types.assignment import Assignment
+from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import missing, quoted, written_fields
+from halocline.spark.write.guard import watched
 from halocline.spark.write.identity_values import marks_in
-from halocline.spark.write.row_plan import Incoming
+from halocline.spark.write.row_plan import RowPlan
 from halocline.spark.write.writer import WrittenFile, write_files
 from halocline.storage.base import Store
 
@@ -115,20 +116,18 @@ class RowFiles:
 
     # ------------------------------------------------------------------ writing
 
-    def write(self, incoming: Incoming) -> list[Add]:
-        """Writes rows that come in, and notes how far they have brought identity columns.
+    def write(self, plan: RowPlan) -> list[Add]:
+        """Writes new rows, and notes how far they have brought identity columns.
 
         Raises:
             ConstraintError: A row breaks a rule of the table.
         """
-        try:
-            files = self._save(incoming.rows, self._schema, max_records=self.layout.max_records)
-        except HaloclineError:
-            raise
-        except Exception as error:  # Spark's classes differ between classic sessions and Connect
-            raise incoming.failure(error, self._store.root) or error from None
-        if incoming.numbered and files:
-            physical = {self._physical(column): column for column in incoming.numbered}
+        rows = watched(plan.rows, plan.rules)
+        files = self._save(rows.rows, self._schema, max_records=self.layout.max_records)
+        if files:
+            rows.check(self._store.root)
+        if plan.numbered and files:
+            physical = {self._physical(column): column for column in plan.numbered}
             self._marks |= marks_in(self._store, [(file.path, file.size) for file in files], physical)
         return [_add(file, data_change=self.layout.data_change) for file in files]
 
@@ -230,7 +229,7 @@ class RowFiles:
 
     def _grown(self, rows: DataFrame, schema: Struct, hidden: Sequence[str]) -> DataFrame:
         """Rows of an older schema with the columns and types that the table is going to have."""
-        work, items = Assignment(), []
+        work, items = Assignment(Casting.WIDENING), []
         for field in written_fields(self._schema):
             before = schema.get(field.name)
             sql = missing(field.type)

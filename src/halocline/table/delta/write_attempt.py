@@ -27,6 +27,7 @@ from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
+from halocline.spark.types.assignment import Casting
 from halocline.table.delta import schema_merge
 from halocline.table.delta.new_table import check_reserved, spelt
 from halocline.table.delta.opened import Opened
@@ -125,6 +126,16 @@ def parameters_of(mode: str, state: TableConfiguration, schema_mode: SchemaMode 
     growth = {"merge": {"canMergeSchema": True}, "overwrite": {"canOverwriteSchema": True}}
     partitions = list(state.metadata.partition_columns)
     return {"mode": mode, "partitionBy": partitions, **(growth[schema_mode] if schema_mode else {})}
+
+
+def casting_of(cast: str | None) -> Casting:
+    """What may become of values that have another type than their column.
+
+    Raises:
+        InputError: There is no such way to cast.
+    """
+    check_choice("cast", cast, (None, "ansi"))
+    return Casting.WIDENING if cast is None else Casting.ANSI
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:

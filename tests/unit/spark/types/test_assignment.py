@@ -2,63 +2,87 @@ import pytest
 from tests.support.columns import array, field, of_type
 from tests.support.columns import schema as struct
 
-from halocline.errors import ConstraintError, SchemaError
-from halocline.spark.types.assignment import Assignment, always_fits, is_assignable, unfit_value
+from halocline.errors import SchemaError
+from halocline.schema.types import Map
+from halocline.spark.types.assignment import Assignment, Casting, Lacking, is_assignable
+
+NO, EXACT, ANSI, ALL = set(), {Casting.EXACT}, {Casting.EXACT, Casting.ANSI}, set(Casting)
 
 
 @pytest.mark.parametrize(
-    ("offered", "wanted", "allowed"),
+    ("source", "target", "allowed"),
     [
-        ("integer", "long", True),
-        ("long", "byte", True),
-        ("double", "decimal(4,1)", True),
-        ("void", "date", True),
-        ("date", "timestamp", True),
-        ("timestamp_ntz", "date", True),
-        ("boolean", "string", True),
-        ("binary", "string", True),
-        ("decimal(5,1)", "string", True),
-        ("string", "integer", False),
-        ("string", "date", False),
-        ("boolean", "integer", False),
-        ("integer", "boolean", False),
-        ("long", "timestamp", False),
-        ("variant", "string", False),
-        ("integer", "variant", False),
-        (array("long"), "string", False),
+        ("byte", "short", ALL),
+        ("integer", "long", ALL),
+        ("integer", "double", ALL),
+        ("short", "float", ALL),
+        ("float", "double", ALL),
+        ("long", "decimal(19,0)", ALL),
+        ("decimal(10,2)", "decimal(12,4)", ALL),
+        ("date", "timestamp_ntz", ALL),
+        ("void", "date", ALL),
+        ("long", "long", ALL),
+        ("long", "byte", ANSI),
+        ("long", "double", ANSI),
+        ("integer", "float", ANSI),
+        ("double", "float", ANSI),
+        ("double", "integer", ANSI),
+        ("long", "decimal(19,1)", ANSI),
+        ("decimal(10,2)", "decimal(11,1)", ANSI),
+        ("decimal(10,0)", "long", ANSI),
+        ("double", "decimal(4,1)", ANSI),
+        ("date", "timestamp", ANSI),
+        ("timestamp_ntz", "date", ANSI),
+        ("boolean", "string", ANSI),
+        ("binary", "string", ANSI),
+        ("decimal(5,1)", "string", ANSI),
+        ("string", "integer", EXACT),
+        ("string", "date", EXACT),
+        ("string", "decimal(4,1)", EXACT),
+        ("boolean", "integer", NO),
+        ("integer", "boolean", NO),
+        ("long", "timestamp", NO),
+        ("variant", "string", NO),
+        ("integer", "variant", NO),
+        (array("long"), "string", NO),
     ],
 )
-def test_assigning_follows_ansi_rules(offered, wanted, allowed):
-    assert is_assignable(of_type(offered), of_type(wanted)) is allowed
+def test_each_way_to_assign_takes_its_types(source, target, allowed):
+    taken = {casting for casting in Casting if is_assignable(of_type(source), of_type(target), casting)}
+    assert taken == allowed
+
+
+def condition(source, target, casting):
+    work = Assignment(casting)
+    work.value("c", of_type(source), of_type(target), "c")
+    return work.fits[0].condition if work.fits else None
 
 
 @pytest.mark.parametrize(
-    ("offered", "wanted", "fits"),
+    ("source", "target", "exact", "ansi"),
     [
-        ("byte", "long", True),
-        ("long", "long", True),
-        ("long", "integer", False),
-        ("long", "double", True),
-        ("double", "float", True),
-        ("double", "long", False),
-        ("float", "decimal(38,10)", False),
-        ("long", "decimal(19,0)", True),
-        ("long", "decimal(19,1)", False),
-        ("short", "decimal(7,2)", True),
-        ("decimal(10,2)", "decimal(12,2)", True),
-        ("decimal(10,2)", "decimal(12,4)", True),
-        ("decimal(10,2)", "decimal(11,1)", False),
-        ("decimal(10,0)", "long", False),
-        ("date", "timestamp", True),
-        ("double", "string", True),
+        ("integer", "long", None, None),
+        ("long", "double", None, None),
+        ("long", "integer", "try_cast(c AS int) IS NOT NULL", "try_cast(c AS int) IS NOT NULL"),
+        ("double", "integer", "coalesce(try_cast(c AS int) = c, false)", "try_cast(c AS int) IS NOT NULL"),
+        ("decimal(5,2)", "long", "coalesce(try_cast(c AS bigint) = c, false)", "try_cast(c AS bigint) IS NOT NULL"),
+        ("timestamp", "date", "CAST(try_cast(c AS date) AS timestamp) = c", None),
     ],
 )
-def test_values_are_only_looked_at_where_one_may_not_fit(offered, wanted, fits):
-    assert always_fits(of_type(offered), of_type(wanted)) is fits
+def test_values_are_looked_at_where_one_may_not_fit(source, target, exact, ansi):
+    whole = [None if each is None else f"c IS NULL OR {each}" for each in (exact, ansi)]
+    assert [condition(source, target, casting) for casting in (Casting.EXACT, Casting.ANSI)] == whole
+
+
+def test_what_elements_must_meet_is_asked_of_the_whole_value():
+    work = Assignment(Casting.ANSI)
+    work.value("c", Map(of_type("string"), array("long")), Map(of_type("string"), array("integer")), "c")
+    assert [(fit.path, fit.value) for fit in work.fits] == [("c.value.element", "c")]
+    assert work.fits[0].condition.startswith("c IS NULL OR forall(map_values(c), halocline_in_2 -> ")
 
 
 @pytest.mark.parametrize(
-    ("offered", "wanted", "sql"),
+    ("source", "target", "sql"),
     [
         ("long", "long", "`c`"),
         ("integer", "long", "CAST(`c` AS bigint)"),
@@ -82,14 +106,14 @@ def test_values_are_only_looked_at_where_one_may_not_fit(offered, wanted, fits):
         ),
     ],
 )
-def test_nested_values_are_rebuilt_only_where_something_differs(offered, wanted, sql):
-    work = Assignment()
-    assert work.value("`c`", of_type(offered), of_type(wanted), "c") == sql
+def test_nested_values_are_rebuilt_only_where_something_differs(source, target, sql):
+    work = Assignment(Casting.WIDENING)
+    assert work.value("`c`", of_type(source), of_type(target), "c") == sql
     assert work.problems == []
 
 
 def test_everything_that_does_not_fit_is_named_at_once_with_both_sides():
-    work = Assignment()
+    work = Assignment(Casting.WIDENING)
     work.value("`a`", of_type("string"), of_type("long"), "a")
     work.value("`s`", struct(field("x", "long")), struct(field("y", "date", nullable=False)), "s")
     with pytest.raises(SchemaError) as caught:
@@ -101,11 +125,26 @@ def test_everything_that_does_not_fit_is_named_at_once_with_both_sides():
     }
 
 
-def test_value_that_does_not_fit_is_found_in_sparks_error():
-    error = RuntimeError(
-        "[USER_RAISED_EXCEPTION] HALOCLINE_VALUE_UNFIT<a.b><int>99999999999</HALOCLINE_VALUE_UNFIT> at"
-    )
-    found = unfit_value(error, "lake/orders")
-    assert isinstance(found, ConstraintError)
-    assert found.sides == {"column": "a.b int", "value": "99999999999"}
-    assert unfit_value(RuntimeError("division by zero"), "lake/orders") is None
+def test_the_refusal_of_a_narrower_type_names_the_way_to_ask_for_it():
+    work = Assignment(Casting.WIDENING)
+    work.value("`n`", of_type("double"), of_type("integer"), "n")
+    with pytest.raises(SchemaError, match="cast='ansi'"):
+        work.check("lake/orders")
+
+
+WHOLE = struct(field("a", "long"), field("n", struct(field("x", "long"), field("y", "long"))))
+
+
+def test_fields_that_a_struct_lacks_are_null_or_refused_or_stay():
+    part = struct(field("n", struct(field("x", "long"))))
+    work = Assignment(Casting.EXACT, Lacking.NULL)
+    assert "CAST(NULL AS bigint) AS `a`" in work.value("s", part, WHOLE, "s")
+    work = Assignment(Casting.EXACT, Lacking.REFUSED)
+    work.value("s", part, WHOLE, "s")
+    assert [path for path, _, found in work.problems if found == "missing"] == ["s.a", "s.n.y"]
+    work = Assignment(Casting.EXACT, Lacking.REFUSED)
+    kept = work.value("s", part, WHOLE, "s", ("o", WHOLE))
+    assert work.problems == []
+    inner = "CASE WHEN s.`n` IS NOT NULL OR o.`n` IS NOT NULL THEN struct(s.`n`.`x` AS `x`, o.`n`.`y` AS `y`) END"
+    assert kept == f"CASE WHEN s IS NOT NULL OR o IS NOT NULL THEN struct(o.`a` AS `a`, {inner} AS `n`) END"
+    assert work.value("s", WHOLE, WHOLE, "s", ("o", WHOLE)) == "s", "nothing is kept where nothing lacks"

@@ -1,0 +1,147 @@
+"""Rows held against what is asked of them in the pass that writes them.
+
+`judged` gives every row the number of the first rule that it breaks; `watched` has Spark report the lowest of these
+once the rows are written, and takes the numbers off again. So rows are computed once, and a row that breaks a rule ends
+no task: Spark would fill its log with stack traces, and with values of rows in them. Files are written in full before a
+refusal; they are never committed.
+
+A row obeys a rule whose condition is exactly true; false and null both break it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import InternalError
+from halocline.spark.types.assignment import Fit
+from halocline.spark.types.columns import quoted
+from halocline.spark.write.rules import LONGEST_SHOWN, RowRule
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+BROKEN: Final = "__halocline_broken"
+"""The hidden column of a judged row: the number of a rule and what breaks it; null if the row obeys them all."""
+
+UNFIT: Final = "__halocline_unfit"
+"""The hidden column of a row that was assigned: the same for a value that its column cannot hold."""
+
+_HIDDEN: Final = "__halocline_"
+_DIGITS: Final = 6
+_PATIENCE: Final = 600.0
+"""Seconds. A report is there as soon as the rows are written; older releases send it through a queue."""
+
+
+def fit_rules(fits: Sequence[Fit]) -> tuple[RowRule, ...]:
+    """The rules that values must obey on their way into columns of other types."""
+    return tuple(
+        RowRule(
+            f"type of {fit.path}",
+            fit.condition,
+            message=f"a value does not fit into column {fit.path} {fit.type}",
+            next_step="Correct the values, or widen the column first.",
+            sides=("column", "value"),
+            text=f"{fit.path} {fit.type}",
+        )
+        for fit in fits
+    )
+
+
+def unfit_item(fits: Sequence[Fit]) -> list[str]:
+    """The item that adds the column `UNFIT`, numbered like `fit_rules`; none if there is nothing to fit."""
+    cases = (
+        f"WHEN NOT ({fit.condition}) "
+        f"THEN concat('{number:0{_DIGITS}}', left(CAST({fit.value} AS string), {LONGEST_SHOWN}))"
+        for number, fit in enumerate(fits)
+    )
+    return [f"CASE {' '.join(cases)} END AS {UNFIT}"] if fits else []
+
+
+def judged(df: DataFrame, rules: Sequence[RowRule], *, first: int = 0) -> DataFrame:
+    """The rows with the column `BROKEN` in place of `UNFIT`.
+
+    Args:
+        df: The rows; with `UNFIT` if that is what rules before these speak of.
+        rules: What they must obey, over their own columns.
+        first: The number of the first of these.
+    """
+    from pyspark.sql import functions as F
+
+    names = [name for name in df.columns if name != UNFIT]
+    found = F.col(UNFIT) if UNFIT in df.columns else F.lit(None).cast("string")
+    if rules:
+        shown = [F.col(quoted(name)) for name in names if not name.startswith(_HIDDEN)]
+        row = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
+        number = F.lit(None).cast("int")
+        for place, rule in reversed(list(enumerate(rules, first))):
+            number = F.when(~F.coalesce(F.expr(rule.condition), F.lit(False)), F.lit(place)).otherwise(number)
+        told = F.concat(F.lpad(number.cast("string"), _DIGITS, "0"), F.left(row, F.lit(LONGEST_SHOWN)))
+        found = F.coalesce(found, F.when(number.isNotNull(), told))
+    return df.select(*map(quoted, names), found.alias(BROKEN))
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Judged rows, and Spark's report of them.
+
+    Attributes:
+        rows: The rows as they are to be written.
+        rules: What they must obey.
+        observation: Where Spark reports; None if there is nothing to report.
+    """
+
+    rows: DataFrame
+    rules: Sequence[RowRule] = ()
+    observation: Observation | None = None
+
+    def check(self, table: str) -> None:
+        """Makes sure that all rows that were written obey the rules.
+
+        Raises:
+            ConstraintError: One does not.
+        """
+        if self.observation is not None:
+            _refuse(_reported(self.observation), self.rules, table)
+
+
+def watched(df: DataFrame, rules: Sequence[RowRule]) -> Watched:
+    """Judged rows without their verdicts, which Spark reports instead when it writes them for the first time."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    if not rules:
+        return Watched(df.drop(BROKEN))
+    observation = Observation()
+    return Watched(df.observe(observation, F.min(BROKEN).alias(BROKEN)).drop(BROKEN), rules, observation)
+
+
+def checked(df: DataFrame, rules: Sequence[RowRule], table: str) -> DataFrame:
+    """Judged rows that are computed already, without their verdicts.
+
+    Raises:
+        ConstraintError: One of them breaks a rule.
+    """
+    from pyspark.sql import functions as F
+
+    if rules:
+        _refuse(df.agg(F.min(BROKEN).alias(BROKEN)).collect()[0].asDict(), rules, table)
+    return df.drop(BROKEN)
+
+
+def _refuse(report: dict[str, Any], rules: Sequence[RowRule], table: str) -> None:
+    if BROKEN not in report:
+        raise InternalError(f"Spark did not report whether the rows for {table} are good; nothing was written")
+    if (found := report[BROKEN]) is not None:
+        raise rules[int(found[:_DIGITS])].refusal(found[_DIGITS:], table)
+
+
+def _reported(observation: Observation) -> dict[str, Any]:
+    """What Spark has observed; nothing if it does not say in time."""
+    found: list[dict[str, Any]] = []
+    waiting = threading.Thread(target=lambda: found.append(observation.get), daemon=True)
+    waiting.start()
+    waiting.join(_PATIENCE)
+    return found[0] if found else {}
