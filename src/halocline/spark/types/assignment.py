@@ -35,6 +35,8 @@ _EXACT_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "float": ("byte", "short"),
     "double": ("byte", "short", "integer", "float"),
 }
+_DIGITS_KEPT_IN: Final[Mapping[str, int]] = {"float": 6, "double": 15}
+"""A decimal of at most so many digits comes back from a floating-point number as it went in."""
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 _PLAIN: Final = frozenset({*_WHOLE, *_APPROXIMATE, *_TIMES, "boolean", "binary", "string"})
 _FROM_TEXT: Final = frozenset({*_WHOLE, *_APPROXIMATE, *_TIMES, "boolean"})
@@ -89,11 +91,15 @@ def widens(source: DataType, target: DataType) -> bool:
     Example:
         >>> [widens(Primitive("integer"), Primitive(target)) for target in ("long", "short", "decimal(12,2)", "float")]
         [True, False, True, False]
+        >>> [widens(Primitive(source), Primitive("double")) for source in ("decimal(15,2)", "decimal(16,2)")]
+        [True, False]
     """
     if target.name in _WHOLE:
         return source.name in _WHOLE and _RANK.index(source.name) <= _RANK.index(target.name)
     if target.name in _EXACT_IN:
-        return source.name in (*_EXACT_IN[target.name], target.name)
+        fixed = decimal_of(source)
+        kept = fixed is not None and fixed[0] <= _DIGITS_KEPT_IN[target.name]
+        return kept or source.name in (*_EXACT_IN[target.name], target.name)
     if (digits := decimal_of(target)) is None:
         return (source.name, target.name) == ("date", "timestamp_ntz")
     fixed = decimal_of(source) or ((_WHOLE[source.name], 0) if source.name in _WHOLE else None)
