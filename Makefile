@@ -7,7 +7,7 @@ UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python
 export UV_SYSTEM_CERTS := true
 
 .DEFAULT_GOAL := help
-# The tests that read and write rows; they also run on Spark Connect and on the oldest PySpark that is supported.
+# The tests that read and write rows; they also run on the oldest PySpark that is supported.
 ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py \
 	$(addprefix tests/spark/table/test_,append.py overwrite.py change_feed.py delete.py merge.py)
 OLDEST := .venvs/oldest
@@ -37,13 +37,13 @@ java:
 demo: java $(VENV)/.ready ## Run the main job on this machine, in a few minutes
 	@$(BIN)/python examples/demo.py
 
-test: java $(VENV)/.ready ## Run all tests, those on rows on Spark Connect as well
-	@PYTHONHASHSEED=0 $(BIN)/python -m pytest tests/unit tests/property --numprocesses 2
-	@PYTHONHASHSEED=0 $(BIN)/python -m pytest tests/conformance tests/fleet tests/interop tests/spark src
+# Two processes, each with a session of its own once it needs one; a file of tests stays in one of them.
+test: java $(VENV)/.ready ## Run all tests, and some of those on rows on Spark Connect as well
+	@PYTHONHASHSEED=0 $(BIN)/python -m pytest tests src --numprocesses 2 --dist loadfile
 	@$(MAKE) --no-print-directory test-connect
 
-test-connect: java $(VENV)/.ready ## Run the tests on rows on Spark Connect
-	@HALOCLINE_TEST_SPARK=connect $(BIN)/python -m pytest $(ROWS)
+test-connect: java $(VENV)/.ready ## Run a choice of the tests on rows on Spark Connect
+	@PYTHONHASHSEED=0 HALOCLINE_TEST_SPARK=connect $(BIN)/python -m pytest tests/spark -m connect
 
 $(OLDEST)/.ready: pyproject.toml $(VENV)/.ready
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(OLDEST)

@@ -6,8 +6,10 @@
     orders.to_df(where="day >= '2026-11-01'")
     orders.can("trino@426", "read")
 
-The everyday names are here; every noun has a module of its own below. Names are loaded when they are first used, so
-importing the package costs next to nothing and needs neither Spark nor gRPC.
+The names here are stable: tables and what their verbs return, every error, and what judges and fleets hand out. So are
+`halocline.delta.tables`, the settings, the options and the command line. Every other module may change from one release
+to the next. Names are loaded when they are first used, so importing the package costs next to nothing and needs neither
+Spark nor gRPC.
 """
 
 from __future__ import annotations
@@ -22,45 +24,130 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from halocline.compat.history import History
+    from halocline.compat.knowledge import Knowledge
     from halocline.compat.protocol import Protocol
     from halocline.compat.release import Release
+    from halocline.compat.terms import Terms
     from halocline.compat.verdict import Verdict, can
-    from halocline.errors import HaloclineError, IncompatibleError
+    from halocline.delta.tables import DeltaTable
+    from halocline.errors import (
+        AlreadyExistsError,
+        ConflictError,
+        ConstraintError,
+        DeniedError,
+        HaloclineError,
+        IncompatibleError,
+        InputError,
+        InternalError,
+        MalformedError,
+        MissingExtraError,
+        MissingVerbError,
+        NotFoundError,
+        NotYetError,
+        SchemaError,
+        StaleEpochError,
+        StorageFullError,
+        UnavailableError,
+        UnsupportedError,
+    )
+    from halocline.fleet.member.admin import AdminClient
     from halocline.fleet.member.connect import connect
+    from halocline.fleet.member.handle import FleetHandle
+    from halocline.formats.delta.features.approval import Approval
+    from halocline.formats.delta.features.drop import Dropped
+    from halocline.formats.delta.features.drop_plan import DropPlan
+    from halocline.formats.delta.maintain.vacuum import Vacuumed
+    from halocline.formats.delta.snapshot.history import HistoryEntry
+    from halocline.source.data_source import register
     from halocline.spans import Span, SpanSet
     from halocline.spark.session.settings import Settings
-    from halocline.table import Table
+    from halocline.table import DeltaLakeTable, Table
+    from halocline.table.delta.alter import Altered
+    from halocline.table.delta.merge_builder import MergeBuilder
+    from halocline.table.delta.new_table import Identity, column
+    from halocline.table.delta.optimize import OptimizeBuilder
+    from halocline.table.delta.restore import Restored
+    from halocline.table.delta.row_commit import RowsChanged
     from halocline.table.gatekeeper import Gatekeeper
     from halocline.versions import Version
 
 __all__ = [
+    "AdminClient",
+    "AlreadyExistsError",
+    "Altered",
+    "Approval",
+    "ConflictError",
+    "ConstraintError",
+    "DeltaLakeTable",
+    "DeltaTable",
+    "DeniedError",
+    "DropPlan",
+    "Dropped",
+    "FleetHandle",
     "HaloclineError",
     "History",
+    "HistoryEntry",
+    "Identity",
     "IncompatibleError",
+    "InputError",
+    "InternalError",
+    "Knowledge",
+    "MalformedError",
+    "MergeBuilder",
+    "MissingExtraError",
+    "MissingVerbError",
+    "NotFoundError",
+    "NotYetError",
+    "OptimizeBuilder",
     "Protocol",
     "Release",
+    "Restored",
+    "RowsChanged",
+    "SchemaError",
     "Span",
     "SpanSet",
+    "StaleEpochError",
+    "StorageFullError",
     "Table",
+    "Terms",
+    "UnavailableError",
+    "UnsupportedError",
+    "Vacuumed",
     "Verdict",
     "Version",
     "can",
+    "column",
     "connect",
+    "register",
 ]
 
-_HOMES: Final = {
-    "HaloclineError": "halocline.errors",
+_HOMES: Final[dict[str, str]] = {
     "History": "halocline.compat.history",
-    "IncompatibleError": "halocline.errors",
+    "Knowledge": "halocline.compat.knowledge",
     "Protocol": "halocline.compat.protocol",
     "Release": "halocline.compat.release",
-    "Span": "halocline.spans",
-    "SpanSet": "halocline.spans",
-    "Table": "halocline.table",
-    "Verdict": "halocline.compat.verdict",
-    "Version": "halocline.versions",
-    "can": "halocline.compat.verdict",
+    "Terms": "halocline.compat.terms",
+    **dict.fromkeys(("Verdict", "can"), "halocline.compat.verdict"),
+    "DeltaTable": "halocline.delta.tables",
+    "AdminClient": "halocline.fleet.member.admin",
     "connect": "halocline.fleet.member.connect",
+    "FleetHandle": "halocline.fleet.member.handle",
+    "Approval": "halocline.formats.delta.features.approval",
+    "Dropped": "halocline.formats.delta.features.drop",
+    "DropPlan": "halocline.formats.delta.features.drop_plan",
+    "Vacuumed": "halocline.formats.delta.maintain.vacuum",
+    "HistoryEntry": "halocline.formats.delta.snapshot.history",
+    "register": "halocline.source.data_source",
+    **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
+    **dict.fromkeys(("DeltaLakeTable", "Table"), "halocline.table"),
+    "Altered": "halocline.table.delta.alter",
+    "MergeBuilder": "halocline.table.delta.merge_builder",
+    **dict.fromkeys(("Identity", "column"), "halocline.table.delta.new_table"),
+    "OptimizeBuilder": "halocline.table.delta.optimize",
+    "Restored": "halocline.table.delta.restore",
+    "RowsChanged": "halocline.table.delta.row_commit",
+    "Version": "halocline.versions",
+    **{name: "halocline.errors" for name in __all__ if name.endswith("Error")},
 }
 
 
@@ -70,7 +157,7 @@ def _join(settings: Settings, release: str, spark: SparkSession | None, short_li
     return join_once(settings, release, spark, short_lived)
 
 
-joining.register(_join)
+joining.register_fleet(_join)
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ damaged, and what is *valid but beyond* one of the parties. A fourth, our own bu
     │   └── StaleEpochError     another coordinator has taken over
     ├── NotYetError           time must pass first; the error says until when
     ├── UnavailableError      a service or store could not be reached, or answered too late
+    ├── StorageFullError      there is no room for what was to be written
     ├── DeniedError           the caller has no right to do this
     └── InternalError         a bug in Halocline
 
@@ -91,6 +92,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "SCHEMA_MISMATCH": "The columns offered do not fit the table's.",
         "SPARK_TOO_OLD": "The Spark release is older than Halocline needs.",
         "STALE_EPOCH": "Another coordinator has taken over.",
+        "STORAGE_FULL": "A disk or a quota has no room left.",
         "STORE_IN_USE": "Another coordinator uses the same store.",
         "STORE_TOO_NEW": "A newer release has changed the store in a way that this one does not know.",
         "STREAM_ROWS_REMOVED": "A version takes rows away that a stream has delivered.",
@@ -279,6 +281,12 @@ class UnavailableError(HaloclineError):
     """A service or store could not be reached, or answered too late."""
 
     default_condition = "UNAVAILABLE"
+
+
+class StorageFullError(HaloclineError):
+    """There is no room for what was to be written."""
+
+    default_condition = "STORAGE_FULL"
 
 
 class DeniedError(HaloclineError):

@@ -1,6 +1,7 @@
 """Real processes for the fleet: coordinators, members, and a private PostgreSQL."""
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -128,10 +130,19 @@ def _binaries():
 
 
 def _installed():
-    """The folder of the server's programs; installs Debian's package if that is possible here."""
-    found = _binaries()
-    if found or os.geteuid() != 0 or not shutil.which("apt-get"):
-        return found
+    """The folder of the server's programs; installs Debian's package if that is possible here.
+
+    One process of a run installs, the others wait for it.
+    """
+    with (Path(tempfile.gettempdir()) / "halocline-pg-install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _binaries()
+        if found or os.geteuid() != 0 or not shutil.which("apt-get"):
+            return found
+        return _install()
+
+
+def _install():
     quiet = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "capture_output": True, "check": False}
     with contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run(["apt-get", "update", "-qq"], timeout=60, **quiet)

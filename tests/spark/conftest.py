@@ -65,10 +65,13 @@ class Lake:
         return pa.Table.from_pylist(self.rows, pa.schema(schema))
 
     def scan(self, spark: Any, schema: Struct, **arguments: Any) -> Any:
-        from halocline.spark.scan.scan import scan
+        from halocline.spark.scan.scan import FileLayout, scan
+        from halocline.storage import open_store
 
-        arguments = {"table_url": str(self.root), "deleted": self.deleted, **arguments}
-        return scan(spark, self.files, schema=schema, **arguments)
+        layout = {key: arguments.pop(key) for key in ("partition_columns", "mapping_mode") if key in arguments}
+        store = open_store(arguments.pop("table_url", str(self.root)))
+        arguments = {"deleted": self.deleted, **arguments}
+        return scan(spark, store, self.files, FileLayout(schema, **layout), **arguments)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
-from halocline.spark.scan.scan import RowColumns, scan
+from halocline.spark.scan.scan import FileLayout, RowColumns, scan
 from halocline.spark.write.writer import write_files
 from halocline.storage import open_store
 
@@ -56,7 +56,7 @@ def test_rows_written_to_a_bucket_come_back(spark, store, types):
 
     assert sum(file.num_records for file in files) == 1000
     assert sorted(meta.path for meta in store.list()) == [file.path for file in files]
-    back = scan(spark, listed(files), table_url=store.root, schema=schema, partition_columns=["p"], store=store)
+    back = scan(spark, store, listed(files), FileLayout(schema, ["p"]))
     assert sorted((row["id"], row["p"], row["s"]["x"]) for row in back.collect()) == [
         (n, str(n % 3), n / 2) for n in range(1000)
     ]
@@ -70,10 +70,9 @@ def test_deleted_rows_in_a_bucket_are_gone_and_columns_left_out_are_not_read(spa
 
     back = scan(
         spark,
+        store,
         listed(files),
-        table_url=store.root,
-        schema=schema,
-        store=store,
+        FileLayout(schema),
         columns=["id"],
         deleted={0: BitMap64(range(0, 500, 2))},
         rows=RowColumns(row="r"),

@@ -1,11 +1,14 @@
 """The everyday names at the root of the package."""
 
+import inspect
+import re
 import subprocess
 import sys
 
 import pytest
 
 import halocline
+from halocline import errors
 
 
 def test_exported_names_are_sorted_and_all_have_a_home():
@@ -18,6 +21,32 @@ def test_exported_name_is_importable_and_documented(name):
     value = getattr(halocline, name)
     assert value.__doc__, f"{name} has no docstring"
     assert value.__module__.startswith("halocline."), value.__module__
+
+
+def test_every_error_is_exported():
+    known = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert known - set(halocline.__all__) == set()
+
+
+def test_what_the_verbs_of_a_table_return_is_exported():
+    plain = {"DataFrame", "None", "SparkSession", "Store", "Snapshot", "TableHeader", "Any", "Moment", "Self"}
+    plain |= {"bool", "dict", "float", "int", "list", "str", "type", "Opening", "Sequence"}
+    lacking = set()
+    for name in dir(halocline.DeltaLakeTable):
+        value = inspect.getattr_static(halocline.DeltaLakeTable, name)
+        value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        if not name.startswith("_") and inspect.isfunction(inspect.unwrap(value)):
+            returned = str(inspect.unwrap(value).__annotations__.get("return", ""))
+            lacking |= {f"{name}: {word}" for word in re.findall(r"[A-Za-z]+", returned) if word not in plain}
+    assert {each for each in lacking if each.partition(": ")[2] not in halocline.__all__} == set()
+
+
+def test_a_notebook_gets_from_one_import_what_it_got_from_the_other():
+    pytest.importorskip("pyspark")
+    found: dict = {}
+    exec("from halocline.delta.tables import *", found)
+    builders = {"DeltaTable", "DeltaTableBuilder", "DeltaMergeBuilder", "DeltaOptimizeBuilder", "IdentityGenerator"}
+    assert builders | {"DataFrame", "SparkSession", "StructType", "functions"} <= found.keys()
 
 
 def test_a_name_that_is_not_exported_is_an_attribute_error():

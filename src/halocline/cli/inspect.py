@@ -12,6 +12,7 @@ from halocline.cli.output import OutputFormat, OutputOption, emit
 
 if TYPE_CHECKING:
     from halocline.formats.delta.snapshot.inspection import Inspection, Observed
+    from halocline.formats.hudi.inspection import HudiInspection
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A path or URL of a table.")]
 
@@ -21,15 +22,24 @@ _AGES = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
 def show(
     table: TableArgument,
-    version: Annotated[int | None, typer.Option("--version", help="The version; the newest if not given.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", help="The version, or the instant; else the newest.")
+    ] = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what a table is, what it requires, and who writes it."""
     # Imported here: every command loads this module, and most open no table.
+    from halocline.formats.base import TableFormat, formats_at
     from halocline.formats.delta.snapshot.inspection import inspect
+    from halocline.formats.hudi.inspection import inspect_hudi
     from halocline.storage import open_store
 
-    found = inspect(open_store(table), version)
+    store = open_store(table)
+    if formats_at(store) == (TableFormat.HUDI,):
+        told = inspect_hudi(store, None if version is None else str(version))
+        emit(output, told.to_dict(), *_hudi_lines(table, told))
+        return
+    found = inspect(store, version)
     emit(output, found.to_dict(), *_lines(table, found))
 
 
@@ -47,6 +57,18 @@ def _lines(table: str, found: Inspection) -> Iterator[str]:
     if found.findings:
         worst = "; ".join(each.text for each in found.findings[:3])
         yield f"findings    {worst}.   Next: halocline lint {table}"
+
+
+def _hudi_lines(table: str, found: HudiInspection) -> Iterator[str]:
+    counted = "files not counted" if found.files is None else f"{found.files:,} files · {size_text(found.size or 0)}"
+    last = found.writes[-1].time if found.writes else "no write yet"
+    yield f"{table} · hudi · {found.type.lower().replace('_', ' ')} · {last} · {counted}"
+    yield f"protocol    table version {found.version}   enabled: {_names(found.enabled)}"
+    yield f"written by  no writer named ({_commits(len(found.writes))})"
+    if found.pending:
+        yield f"pending     {_names(found.pending)}"
+    if found.uncounted:
+        yield f"uncounted   {found.uncounted}"
 
 
 def _names(names: tuple[str, ...]) -> str:

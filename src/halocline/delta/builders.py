@@ -1,4 +1,4 @@
-"""Merges and rearrangements under the names of delta-spark.
+"""Merges, rearrangements and sequences under the names of delta-spark.
 
 Thin: every method hands over to the builder of the same meaning in snake_case, and what comes back is a DataFrame with
 the columns that delta-spark gives.
@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
+@dataclass(frozen=True)
+class IdentityGenerator:
+    """A sequence that gives a column its values, under the name of delta-spark.
+
+    Args:
+        start: The first value.
+        step: The distance between values.
+    """
+
+    start: int = 1
+    step: int = 1
+
+
 @dataclass(frozen=True)
 class DeltaMergeBuilder:
     """A merge under the names of delta-spark; see `halocline.table.delta.merge_builder`."""

@@ -32,6 +32,7 @@ from halocline.errors import (
     HaloclineError,
     InputError,
     NotFoundError,
+    StorageFullError,
     UnavailableError,
     UnsupportedError,
 )
@@ -373,6 +374,12 @@ def _translated(error: OSError, path: str, folder: str) -> HaloclineError:
             f"{path or 'the folder'} in {folder} may not be used that way: {reason}",
             sides={"file": str(error.filename)},
             next_step="Check the permissions of the file and of its folder.",
+        )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFullError(
+            f"{path} cannot be written: {folder} has no room left ({reason})",
+            sides={"file": str(error.filename)},
+            next_step="Make room on the disk, or raise the quota, and try again.",
         )
     if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ, errno.ELOOP):
         return InputError(f"{path} cannot be a file below {folder}: {reason}", next_step="Choose another name.")

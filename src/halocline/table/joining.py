@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _join: Join | None = None
 
 
-def register(join: Join) -> None:
+def register_fleet(join: Join) -> None:
     """Notes what makes this process a member.
 
     Args:

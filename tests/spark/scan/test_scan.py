@@ -15,11 +15,12 @@ from tests.support import columns
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
 from halocline.spark.scan import manifest, sources
-from halocline.spark.scan.scan import RowColumns, scan
+from halocline.spark.scan.scan import FileLayout, RowColumns, scan
 from halocline.spark.session import pinning, session
 from halocline.spark.session.file_system import spark_address
 from halocline.storage import open_store
 
+pytestmark = pytest.mark.connect
 MODES = ["auto", "paths", "arrow"]
 ID = columns.schema("id")
 STRANGE_NAMES = [
@@ -464,10 +465,10 @@ def test_unknown_mode_names_those_there_are(spark, lake, conf):
     conf("spark.halocline.scan.mode", "fast")
     lake.add("1.parquet", pa.table({"id": [1]}))
 
-    with pytest.raises(InputError, match=r"halocline\.scan\.mode is 'fast'") as error:
+    with pytest.raises(InputError, match=r"halocline\.scan\.mode cannot be 'fast'") as error:
         lake.scan(spark, ID)
 
-    assert error.value.sides["allowed"] == "auto, manifest, paths, arrow"
+    assert error.value.sides["expected"] == "auto, manifest, paths, arrow"
 
 
 def test_spark_has_no_file_system_for_buckets_and_says_so(spark):
@@ -487,7 +488,7 @@ def test_table_in_memory_is_read_by_the_driver(spark, types, collected):
     files = pa.table({"path": ["a.parquet"], "size": pa.array([None], pa.int64())})
     schema = types.struct(id="long", s=types.struct(x="long", y="string"))
 
-    df = scan(spark, files, table_url=store.root, schema=schema, store=store)
+    df = scan(spark, store, files, FileLayout(schema))
 
     assert [(r["id"], r["s"] and tuple(r["s"])) for r in df.orderBy("id").collect()] == [
         (1, (1, None)),

@@ -22,6 +22,8 @@ from halocline.storage.faulty import Fault, FaultKind, FaultyStore
 from halocline.table import DeltaLakeTable, Table
 from halocline.table.delta.opened import Opened
 
+pytestmark = pytest.mark.connect
+
 
 @pytest.fixture(scope="module")
 def plain(spark, tmp_path_factory):

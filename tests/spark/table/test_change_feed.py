@@ -15,6 +15,7 @@ from halocline.storage import open_store
 from halocline.table import Table
 from halocline.table.delta.new_table import column
 
+pytestmark = pytest.mark.connect
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 

@@ -22,6 +22,7 @@ TABLES = {
     "mapped": {"partition_by": "p", "properties": {"delta.columnMapping.mode": "name"}},
     "vectors with feed": {"properties": {**VECTORS, **FEED}},
 }
+KINDS = [pytest.param(kind, marks=[pytest.mark.connect] * (kind == "vectors with feed")) for kind in TABLES]
 
 
 def rows_of(table):
@@ -48,7 +49,7 @@ def numbers(spark, count=100, files=4):
     return spark.range(0, count, 1, files).selectExpr("id", "CAST(id % 3 AS INT) AS p", "id * 2 AS v")
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_meet_a_condition_go_and_no_others(kind, tmp_path, spark):
     table = Table.create(tmp_path / "t", numbers(spark), spark, **TABLES[kind])
     left = [(i, i % 3, i * 2) for i in range(100)]

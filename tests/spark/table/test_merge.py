@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from halocline.errors import ConstraintError, InputError, SchemaError
 from halocline.table import Table
+from halocline.table.delta import merge
 from halocline.table.delta.new_table import Identity, column
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -24,6 +25,7 @@ TABLES = {
     "vectors with feed": {"partition_by": "p", "properties": {**VECTORS, **FEED}},
     "tracked": {"properties": {"delta.enableRowTracking": "true"}},
 }
+KINDS = [pytest.param(kind, marks=[pytest.mark.connect] * (kind == "vectors with feed")) for kind in TABLES]
 COLUMNS = "id BIGINT, p INT, v INT, s STRING"
 
 
@@ -83,7 +85,7 @@ def expected(target, source):
     return sorted(left, key=str)
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_clauses_of_every_kind_leave_the_rows_that_the_first_one_decides(kind, tmp_path, spark):
     rng = random.Random(kind)
     rows = target_rows(rng)
@@ -163,6 +165,7 @@ def test_a_source_goes_by_its_own_name_or_by_s(tmp_path, spark, name):
     assert rows_of(table) == [(1, 0, 7, "new"), (2, 0, 2, "b"), (3, 0, 8, "new")]
 
 
+@pytest.mark.connect
 def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_path, spark):
     table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
     source = frame(spark, [(1, 0, 7, "first"), (1, 0, 8, "second"), (3, 0, 8, "third")])
@@ -181,6 +184,7 @@ def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_
     assert rows_of(table) == [(2, 0, 2, "b")]
 
 
+@pytest.mark.connect
 def test_a_source_that_differs_each_time_is_read_once(tmp_path, spark):
     table = Table.create(tmp_path / "t", spark.range(200).selectExpr("id", "0D AS v"), spark, properties=FEED)
     source = spark.range(400).selectExpr("id", "rand() AS v").where("v < 0.5")
@@ -286,3 +290,20 @@ def test_what_cannot_be_merged_is_refused_before_anything_is_written(build, mess
         build(table.merge(source, "t.id = s.id")).execute()
     assert table.version == 0
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_merge_that_others_come_before_is_done_again(spark, tmp_path, monkeypatch):
+    table = Table.create(tmp_path / "t", COLUMNS, spark=spark)
+    table.append(frame(spark, [(1, 0, 1, "a")]))
+    commit, appended = merge.Merge._commit, iter([(2, 0, 5, "theirs")])
+
+    def behind_an_append(self, *args):
+        for row in appended:
+            Table.for_path(tmp_path / "t", spark).append(frame(spark, [row]))
+        return commit(self, *args)
+
+    monkeypatch.setattr(merge.Merge, "_commit", behind_an_append)
+    source = frame(spark, [(1, 0, 10, "ours"), (2, 0, 20, "ours")])
+    builder = table.merge(source, "t.id = s.id").when_matched_update_all().when_not_matched_insert_all()
+    assert builder.execute().version == 3
+    assert rows_of(table) == [(1, 0, 10, "ours"), (2, 0, 20, "ours")]

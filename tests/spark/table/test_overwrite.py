@@ -5,6 +5,9 @@ import pytest
 from tests.support.tables import Untouched, actions, data_files, in_order, info, live_files, meanwhile, rows, their_rows
 
 from halocline.errors import ConflictError, ConstraintError, InputError
+from halocline.formats.delta.actions.action import decode_commit
+from halocline.formats.log.names import DELTA
+from halocline.spark.scan.sources import Sources
 from halocline.table import Table
 
 
@@ -48,6 +51,7 @@ def test_condition_on_partitions_drops_whole_files_without_reading_them(spark, p
     assert (found["operationMetrics"]["numDeletedRows"], found["operationMetrics"]["numCopiedRows"]) == ("5", "0")
 
 
+@pytest.mark.connect
 def test_condition_on_rows_rewrites_only_files_with_rows_of_both_kinds(spark, path):
     table = made(spark, path)
     table.append(new(spark, "(50, 0, 'far')"))
@@ -139,6 +143,7 @@ def test_rewritten_rows_keep_their_ids_where_rows_are_tracked(spark, path):
     assert all(hidden not in each["stats"] for each in actions(path, version, "add"))
 
 
+@pytest.mark.connect
 def test_dynamic_overwrite_replaces_exactly_the_partitions_of_the_rows(spark, path):
     table = made(spark, path)
     table.append(new(spark, "(77, null, 'null')"))
@@ -194,3 +199,38 @@ def test_overwrite_from_the_table_itself_reads_the_version_before(spark, path):
     assert rows(table, "id") == [(0,), (1,), (2,)]
     with Untouched(path):
         table.overwrite(table.to_df().limit(0), txn=("self", 1))
+
+
+def test_a_layout_with_fewer_rows_per_file_says_that_nothing_changed(tmp_path, spark):
+    table = Table.create(tmp_path / "t", spark.range(0, 30, 1, 1).selectExpr("id", "CAST(id % 3 AS INT) AS p"), spark)
+    same = spark.range(0, 30, 3, 1).selectExpr("id", "CAST(id % 3 AS INT) AS p")
+    version = table.overwrite(same, where="p = 0", max_records_per_file=4, data_change=False)
+    commit = decode_commit(table.store.get(DELTA.commit_path(version)), str(version))
+    assert {each.data_change for each in (*commit.adds, *commit.removes)} == {False}
+    assert sorted(row.id for row in table.to_df().collect()) == list(range(30))
+    assert len([add for add in commit.adds if '"numRecords":20' not in add.stats]) == 3, "ten rows, four to a file"
+
+
+def test_rows_are_appended_in_files_of_limited_length(tmp_path, spark):
+    table = Table.create(tmp_path / "t", "id BIGINT", spark)
+    version = table.append(spark.range(0, 25, 1, 1), max_records_per_file=10)
+    commit = decode_commit(table.store.get(DELTA.commit_path(version)), str(version))
+    assert (len(commit.adds), table.to_df().count()) == (3, 25)
+
+
+@pytest.mark.parametrize("given", [{"max_records_per_file": 0}, {"data_change": False, "schema_mode": "merge"}])
+def test_a_layout_that_makes_no_sense_is_refused(tmp_path, spark, given):
+    table = Table.create(tmp_path / "t", "id BIGINT", spark)
+    with pytest.raises(InputError):
+        table.append(spark.range(3), **given)
+    assert table.version == 0
+
+
+def test_how_files_are_found_is_chosen_for_one_table(tmp_path, spark, monkeypatch):
+    Table.create(tmp_path / "t", spark.range(3), spark)
+    seen = []
+    real = Sources.opened
+    monkeypatch.setattr(Sources, "opened", lambda *given: seen.append(given[-1]) or real(*given))
+    table = Table.for_path(tmp_path / "t", spark, options={"halocline.scan.mode": "paths"})
+    assert table.to_df().count() == 3
+    assert seen == ["paths"]

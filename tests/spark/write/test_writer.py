@@ -19,6 +19,8 @@ from halocline.spark.write.file_stats import upper_bound
 from halocline.spark.write.writer import WrittenFile, write_files
 from halocline.storage import open_store
 
+pytestmark = pytest.mark.connect
+
 
 @pytest.fixture(params=["native", "workers"])
 def route(request, monkeypatch) -> str:
@@ -203,11 +205,11 @@ def test_partition_value_is_text_that_reads_back(spark, tmp_path, types, conf, r
         "nullCount": {"id": 0},
     }
     assert pq.read_schema(tmp_path / file.path).names == ["id"]
-    from halocline.spark.scan.scan import scan
+    from halocline.spark.scan.scan import FileLayout, scan
 
     values = pa.array([list(file.partition_values.items())], pa.map_(pa.string(), pa.string()))
     listed = pa.table({"path": [file.path], "size": [file.size], "partition_values": values})
-    back = scan(spark, listed, table_url=str(tmp_path), schema=schema, partition_columns=["p", "q"])
+    back = scan(spark, open_store(str(tmp_path)), listed, FileLayout(schema, ["p", "q"]))
     expected = df.collect()[0]
     assert back.collect()[0]["p"] == (expected["p"] or None)
 

@@ -154,3 +154,11 @@ def test_nothing_is_committed_behind_a_torn_commit(orders):
     with pytest.raises(MalformedError, match="00000000000000000002"):
         Transaction(Snapshot.load(orders)).commit([], "WRITE")
     assert not orders.exists("_delta_log/00000000000000000003.json")
+
+
+@pytest.mark.parametrize("command", ["check", "inspect"])
+def test_damaged_newest_commit_is_an_error_that_names_the_file(orders, capsys, command):
+    orders.put("_delta_log/00000000000000000001.json", b'{"commitInfo":{}}\n{"add":{"path":"x","part')
+    assert main.run([command, "orders", *(["--client", "deltalake@1.6.6"] if command == "check" else [])]) == 1
+    told = capsys.readouterr()
+    assert "00000000000000000001.json" in told.out + told.err

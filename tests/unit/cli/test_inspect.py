@@ -4,9 +4,12 @@ import json
 import time
 
 import pytest
+from tests.support.hudi_tables import HudiTableMaker
 
 from halocline.cli import main
 from halocline.cli.inspect import age_text, size_text
+from halocline.formats.hudi.configuration import TableType
+from halocline.storage import open_store
 
 HOUR = 3_600_000
 
@@ -112,8 +115,37 @@ def test_ages_are_told_in_the_unit_that_fits(age, text):
     assert age_text(age) == text
 
 
-def test_table_of_another_format_is_called_what_it_is(tmp_path, capsys):
-    (tmp_path / "trips" / ".hoodie").mkdir(parents=True)
-    (tmp_path / "trips" / ".hoodie" / "hoodie.properties").write_text("hoodie.table.version=6")
-    assert main.run(["inspect", str(tmp_path / "trips")]) == 1
-    assert ".hoodie/, the log of another format (hudi)" in capsys.readouterr().err
+def hudi_table(folder):
+    table = HudiTableMaker.create(open_store(folder), 8, TableType.MERGE_ON_READ)
+    table.upsert(range(4), 100, "a")
+    table.upsert([1], 200, "b")
+    return table
+
+
+def test_a_hudi_table_is_told_as_well(tmp_path, capsys):
+    table = hudi_table(tmp_path)
+    pending = table.begin().time
+    assert main.run(["inspect", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for part in (
+        "hudi · merge on read",
+        "3 files",
+        "table version 8",
+        "mergeModes",
+        "2 commits",
+        f"{pending}.deltacommit",
+    ):
+        assert part in shown.replace("\n", " "), shown
+    assert main.run(["inspect", str(tmp_path), "--output", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["format"], told["tableVersion"], told["writes"], told["files"]) == ("hudi", 8, 2, 3)
+
+
+def test_a_hudi_table_of_a_version_that_is_not_read_is_told_with_the_reason(tmp_path, capsys):
+    hudi_table(tmp_path)
+    file = tmp_path / ".hoodie" / "hoodie.properties"
+    file.write_text(file.read_text().replace("hoodie.table.version=8", "hoodie.table.version=10"))
+    assert main.run(["inspect", str(tmp_path), "--output", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"] is None
+    assert "READER_TOO_OLD" in told["uncounted"]

@@ -14,7 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from halocline.errors import ConflictError, DeniedError, InputError, NotFoundError, UnavailableError, UnsupportedError
+from halocline.errors import (
+    ConflictError,
+    DeniedError,
+    InputError,
+    NotFoundError,
+    StorageFullError,
+    UnavailableError,
+    UnsupportedError,
+)
 from halocline.storage import AlreadyExistsError, LocalStore, lock
 from halocline.storage import local as local_module
 from halocline.storage.base import HIDDEN_PREFIX
@@ -263,7 +271,7 @@ def test_a_failed_write_leaves_nothing_behind(store, monkeypatch, step):
 
     store.put("other", b"")
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(UnavailableError, match="No space left on device"):
+    with pytest.raises(StorageFullError, match="No space left on device"):
         store.put_if_absent("a", b"data")
     monkeypatch.undo()
     assert not store.exists("a")
@@ -430,3 +438,17 @@ def test_a_flat_folder_of_very_many_files_is_listed_fast(tmp_path):
     )
     assert len(metas) == 9
     assert tail < ours, f"a tail takes {tail:.3f} s, all {ours:.3f} s"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("method", ["put", "put_if_absent"])
+def test_full_disk_says_so_and_leaves_nothing(tmp_path, monkeypatch, number, method):
+    store = LocalStore(tmp_path)
+
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageFullError, match="no room left"):
+        getattr(store, method)("a", b"1")
+    assert list(store.list()) == []

@@ -144,7 +144,6 @@ class HudiTableConfig:
         meta_fields: Whether rows carry the meta columns.
         hive_style: Whether a partition path says `name=value`.
         url_encoded: Whether values in partition paths are escaped.
-        drops_partition_columns: Whether data files lack the partition columns.
         change_logging: How much change blocks tell; None if there are none.
         metadata_partitions: The partitions of the metadata table that are in use.
         watermark: The instant up to which an older table version wrote; None if none did.
@@ -169,7 +168,6 @@ class HudiTableConfig:
     meta_fields: bool
     hive_style: bool
     url_encoded: bool
-    drops_partition_columns: bool
     change_logging: ChangeLogging | None
     metadata_partitions: tuple[str, ...]
     watermark: str | None
@@ -219,7 +217,6 @@ class HudiTableConfig:
             meta_fields=_flag(pairs, META_FIELDS, True, table),
             hive_style=_flag(pairs, HIVE_STYLE, False, table),
             url_encoded=_flag(pairs, URL_ENCODED, False, table),
-            drops_partition_columns=_flag(pairs, DROP_PARTITION_COLUMNS, False, table),
             change_logging=_change_logging(pairs, table) if cdc else None,
             metadata_partitions=_names(pairs.get(METADATA_PARTITIONS)),
             watermark=pairs.get(WATERMARK) or None,
@@ -257,12 +254,14 @@ def _refuse_unreadable(pairs: Mapping[str, str], table: str) -> None:
     found = {
         BOOTSTRAP_PATH: bool(pairs.get(BOOTSTRAP_PATH)),
         STORAGE_LAYOUT: pairs.get(STORAGE_LAYOUT, "default").lower() != "default",
+        # Values would have to be guessed from paths, which do not say null, or what a key generator changed.
+        DROP_PARTITION_COLUMNS: pairs.get(DROP_PARTITION_COLUMNS, "").strip().lower() == "true",
     }
     for key, present in found.items():
         if present:
             raise UnsupportedError(
                 f"{table} has {key}, and this release does not read such tables",
-                sides={"table": f"{key}={pairs[key]}", "halocline reads": f"tables without {key}"},
+                sides={"table": f"{key}={pairs[key]}", "halocline reads": f"tables without {key}={pairs[key]}"},
                 next_step="Rewrite the table with bulk_insert into a new one.",
             )
 

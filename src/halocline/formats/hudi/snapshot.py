@@ -7,7 +7,7 @@ is read. One you hold is one you may read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -19,10 +19,10 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import check
-from halocline.errors import InputError, NotFoundError
+from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.merge.entries import BlockFilter
-from halocline.formats.hudi.merge.rules import Dialect, merge_rule
+from halocline.formats.hudi.merge.rules import Dialect, MergeRule, Ordering, merge_rule
 from halocline.formats.hudi.names import BaseFile
 from halocline.formats.hudi.properties import read_properties, table_version
 from halocline.formats.hudi.record_keys import key_columns
@@ -135,7 +135,7 @@ class HudiSnapshot:
             schema=schema,
             columns=tuple(schema.names) if columns is None else _known(columns, schema),
             counting=BlockFilter(self.timeline.committed, self.as_of),
-            rule=merge_rule(self.config, self.dialect) if merging else None,
+            rule=self._rule() if merging else None,
             keys=key_columns(self.config) if merging else None,
             defaults=self.schema.defaults,
         )
@@ -153,6 +153,22 @@ class HudiSnapshot:
         reader = self.reader(columns, merging=merging)
         for slice in self.slices:
             yield from reader.read(self.store, slice)
+
+    def _rule(self) -> MergeRule:
+        """The merge rule, without ordering fields that no row has: nothing compares by them, as in Apache Hudi."""
+        rule, names = merge_rule(self.config, self.dialect), self.schema.columns.names
+        nested = next((each for each in rule.ordering_fields if "." in each and each not in names), None)
+        if nested is not None:
+            raise UnsupportedError(
+                f"rows of {self.store.root} are ordered by {nested}, which is inside another column",
+                sides={"table": f"ordering field {nested}", "halocline orders by": "columns of the table itself"},
+                next_step='Read without log files: query="read_optimized".',
+            )
+        held = tuple(each for each in rule.ordering_fields if each in names)
+        if held:
+            return replace(rule, ordering_fields=held)
+        by_time = Ordering.COMMIT_TIME
+        return replace(rule, ordering_fields=(), in_logs=by_time, with_base=by_time)
 
     def _newest_bases(self) -> Iterator[BaseFile]:
         bases = (each.base for each in self.slices if each.base is not None)

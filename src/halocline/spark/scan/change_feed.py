@@ -26,7 +26,7 @@ from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import at_once, open_file
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import scan
+from halocline.spark.scan.scan import FileLayout, scan
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
@@ -65,17 +65,19 @@ def _frame(spark: SparkSession, shown: Snapshot, files: Sequence[ChangeFile]) ->
 
     itself = bool(files) and files[0].kind is ChangeKind.RECORDED
     sized = at_once(lambda file: with_size(shown.store, file), files)
+    layout = FileLayout.of(shown.configuration)
+    if itself:
+        layout = FileLayout(
+            with_change_type(shown.schema), layout.partition_columns, mapping_mode(layout.mapping_mode, itself)
+        )
     df = scan(
         spark,
+        shown.store,
         pa.Table.from_batches([from_adds([(file.path, file.file) for file in sized])]),
-        table_url=shown.store.root,
-        schema=with_change_type(shown.schema) if itself else shown.schema,
-        partition_columns=shown.partition_columns,
-        mapping_mode=mapping_mode(shown.columns.mode, itself),
+        layout,
         deleted=_left_out(shown.store, sized),
         rows=RowColumns(file=_NUMBER),
         zone=session_zone(spark),
-        store=shown.store,
     )
     facts: dict[str, Any] = {
         _NUMBER: pa.array(range(len(sized)), pa.int64()),

@@ -18,7 +18,7 @@ from halocline.formats.delta.actions.deletion_vectors import read_positions
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.footers import at_once
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import scan
+from halocline.spark.scan.scan import FileLayout, scan
 from halocline.spark.session.session import setting
 
 if TYPE_CHECKING:
@@ -59,17 +59,14 @@ def frame_of(
         files = snapshot.files(where if isinstance(where, str) else None, _NEEDED, timezone=zone)
     return scan(
         spark,
+        snapshot.store,
         files,
-        table_url=snapshot.store.root,
-        schema=snapshot.schema,
-        partition_columns=snapshot.partition_columns,
-        mapping_mode=snapshot.columns.mode,
+        FileLayout.of(snapshot.configuration),
         deleted=deleted_rows(snapshot, files),
         columns=columns,
         where=where,
         rows=rows,
         zone=zone,
-        store=snapshot.store,
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,47 +45,62 @@ from halocline.spark.types.columns import (
     without_void,
 )
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
-from halocline.storage import open_store
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["RowColumns", "scan"]
+    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+
+__all__ = ["FileLayout", "RowColumns", "scan"]
 
 _LONG: Final = Primitive("long")
 
 
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How files hold the columns of a table.
+
+    Attributes:
+        schema: The columns.
+        partition_columns: Logical names of the partition columns.
+        mapping_mode: By what columns are found in files: `none`, `name` or `id`.
+    """
+
+    schema: Struct
+    partition_columns: Sequence[str] = ()
+    mapping_mode: str = "none"
+
+    @staticmethod
+    def of(configuration: TableConfiguration) -> FileLayout:
+        """The layout of a table's own files."""
+        return FileLayout(configuration.schema, configuration.partition_columns, configuration.mapping_mode)
+
+
 def scan(
     spark: SparkSession | None,
+    store: Store,
     files: pa.Table,
+    layout: FileLayout,
     *,
-    table_url: str,
-    schema: Struct,
-    partition_columns: Sequence[str] = (),
-    mapping_mode: str = "none",
     deleted: Mapping[int, BitMap64] | None = None,
     columns: Sequence[str] | None = None,
     where: str | Column | None = None,
     rows: RowColumns | None = None,
     zone: str = "UTC",
-    store: Store | None = None,
 ) -> DataFrame:
     """A DataFrame over exactly these files.
 
     Args:
         spark: The session; the active one if None.
+        store: Where the table lies.
         files: The file list of a snapshot. Files are numbered by their rows in it.
-        table_url: The table's root: a URL or a local path.
-        schema: The table's schema.
-        partition_columns: Logical names of the partition columns.
-        mapping_mode: The table's column mapping: `none`, `name` or `id`.
+        layout: How they hold the table's columns.
         deleted: The positions of deleted rows, by the number of the file.
         columns: Logical names of the columns wanted; all if None.
         where: A condition on the table's columns that rows must meet. It is for Spark; files are pruned before.
         rows: Columns to add that identify rows.
         zone: The time zone in which partition values of type timestamp without a zone are meant.
-        store: The table's store, if it is open already.
 
     Raises:
         InputError: There is no such column, or the session's settings cannot be used.
@@ -92,16 +108,14 @@ def scan(
         UnsupportedError: Spark does not know a type, or cannot read a file in any way.
 
     Example:
-        >>> scan(spark, snapshot.files(), table_url="lake/orders", schema=snapshot.schema)  # doctest: +SKIP
+        >>> layout = FileLayout.of(snapshot.configuration)  # doctest: +SKIP
+        >>> scan(spark, snapshot.store, snapshot.files(), layout)  # doctest: +SKIP
         DataFrame[id: bigint, amount: decimal(10,2)]
     """
     spark = session(spark)
-    store = store or open_store(table_url)
-    wanted = _checked(schema, columns)
-    schema = _narrowed(schema, wanted, partition_columns, where)
-    work = _Scan(
-        spark, store, files, schema, partition_columns, mapping_mode, deleted or {}, rows or RowColumns(), zone
-    )
+    wanted = _checked(layout.schema, columns)
+    layout = replace(layout, schema=_narrowed(layout.schema, wanted, layout.partition_columns, where))
+    work = _Scan(spark, store, files, layout, deleted or {}, rows or RowColumns(), zone)
     mode = in_force(spark).scan_mode
     base = None if mode is ScanMode.ARROW else spark_address(spark, store.address())
     with Sources.opened(spark, store, base or "", mode if base else ScanMode.PATHS) as sources:
@@ -118,9 +132,7 @@ class _Scan:
         spark: SparkSession,
         store: Store,
         files: pa.Table,
-        schema: Struct,
-        partition_columns: Sequence[str],
-        mode: str,
+        layout: FileLayout,
         deleted: Mapping[int, BitMap64],
         rows: RowColumns,
         zone: str,
@@ -128,10 +140,10 @@ class _Scan:
         self._spark = spark
         self._store = store
         self._files = files
-        self._mode = mode
-        self._schema = schema
-        self._fields = schema.fields
-        self._partitions = [schema.find([name])[1] for name in partition_columns]
+        self._mode = mode = layout.mapping_mode
+        self._schema = layout.schema
+        self._fields = layout.schema.fields
+        self._partitions = [layout.schema.find([name])[1] for name in layout.partition_columns]
         names = {field.name for field in self._partitions}
         self._data = [field for field in self._fields if field.name not in names]
         self._values = PartitionValues(files, [PartitionColumn.of(field, mode) for field in self._partitions], zone)

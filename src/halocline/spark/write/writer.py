@@ -14,13 +14,14 @@ Tables on stores that Spark has no file system for are written by Python workers
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from halocline.errors import HaloclineError, InputError
+from halocline.errors import HaloclineError, InputError, StorageFullError
 from halocline.schema.types import Struct
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import at_once, footers
@@ -59,6 +60,7 @@ _VARIANT_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.variant.writeShredding.enabled": "false",
 }
 _PAUSES: Final = (0.0, 0.2, 0.4, 0.8)
+_NO_ROOM: Final = re.compile(r"No space left on device|Disk quota exceeded")
 _OPTIONS: Final[Mapping[str, str]] = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
@@ -149,12 +151,18 @@ def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> l
 
 @contextlib.contextmanager
 def _all_or_nothing(store: Store, folder: str) -> Iterator[None]:
-    """Deletes the folder if writing fails."""
+    """Deletes the folder if writing fails, and says so if the disk is full."""
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(HaloclineError, OSError):
             _swept(store, folder)
+        if _NO_ROOM.search(str(error)):
+            raise StorageFullError(
+                f"{store.root} has no room left for the rows",
+                sides={"folder": folder},
+                next_step="Make room on the disk, or raise the quota, and try again.",
+            ) from None
         raise
 
 

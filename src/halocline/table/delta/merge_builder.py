@@ -3,15 +3,17 @@
 The words are those of Delta's builder. Clauses of one kind stand in the order in which they were given, and the first
 whose condition holds decides about a row. Rows of the table and of the source are *matched* if the merge's condition
 holds for the pair. How it is done is in `halocline.table.delta.merge`.
+
+A merge that others have come before, with rows that it should have read, is done again on what they left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import InputError
+from halocline.errors import ConflictError, InputError
 from halocline.spark.session.analysis import Expression
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.clauses import TARGET_ALIAS, Clause, ClauseKind
@@ -21,6 +23,10 @@ from halocline.table.delta.row_commit import RowsChanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_TRIES: Final = 10
+"""How often a merge is done before it gives way to others."""
+_MERGED_AGAIN: Final = frozenset({"CONCURRENT_APPEND", "CONCURRENT_DELETE_READ", "CONCURRENT_DELETE_DELETE"})
 
 
 def begin_merge(
@@ -108,7 +114,7 @@ class MergeBuilder(MergeRequest):
             SchemaError: Columns do not fit.
             ConstraintError: A row breaks a rule of the table; nothing was written.
             IncompatibleError: The release that acts may not write the table.
-            ConflictError: Somebody else changed the same rows first.
+            ConflictError: Somebody else changed the same rows first, again and again.
         """
         if not (self.matched or self.not_matched or self.not_matched_by_source):
             raise InputError(
@@ -117,6 +123,13 @@ class MergeBuilder(MergeRequest):
                 next_step="Add one, such as when_not_matched_insert_all().",
             )
         with self.table.operation("merge"):
+            for _ in range(_TRIES - 1):
+                try:
+                    return Merge(self).execute()
+                except ConflictError as error:
+                    # Nothing was written, and the same merge is as right after the other commit as before it.
+                    if error.condition not in _MERGED_AGAIN:
+                        raise
             return Merge(self).execute()
 
     def _with(

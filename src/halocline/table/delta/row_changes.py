@@ -20,15 +20,13 @@ import pyarrow as pa
 from halocline.formats.delta.actions.action import Action, Add, Cdc, Remove
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration import properties
-from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import scan
+from halocline.spark.scan.scan import FileLayout, scan
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import quoted, written_fields
@@ -213,13 +211,10 @@ def inserted(
     decode = Locations(store.root).decode
     df = scan(
         spark,
+        store,
         pa.Table.from_batches([from_adds([(decode(add.path), add) for add in adds])]),
-        table_url=store.root,
-        schema=state.schema,
-        partition_columns=state.metadata.partition_columns,
-        mapping_mode=properties.choice(state.metadata.configuration, MODE),
+        FileLayout.of(state),
         zone=session_zone(spark),
-        store=store,
     )
     return row_files.write_changes(df.withColumn(CHANGE_TYPE, F.lit("insert")), state.schema)
 

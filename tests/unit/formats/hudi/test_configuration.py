@@ -96,7 +96,14 @@ def test_values_that_cannot_be_are_malformed_and_named(pairs, named):
     assert caught.value.sides
 
 
-@pytest.mark.parametrize("pairs", [{"bootstrap.base.path": "s3://raw"}, {"table.storage.layout": "lsm_tree"}])
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        {"bootstrap.base.path": "s3://raw"},
+        {"table.storage.layout": "lsm_tree"},
+        {"datasource.write.drop.partition.columns": "true"},
+    ],
+)
 def test_kinds_of_tables_that_are_not_read_are_refused_by_name(pairs):
     with pytest.raises(UnsupportedError, match=next(iter(pairs))):
         parsed(**pairs)

@@ -149,6 +149,14 @@ def test_a_custom_rule_is_refused_for_merging_and_not_for_base_files():
     assert len(shown(table.snapshot.read(query="read_optimized"))) == 4
 
 
+def test_ordering_by_a_nested_field_is_refused_and_by_one_that_no_row_has_is_by_time_of_writing():
+    with pytest.raises(UnsupportedError, match=r"ordered by point\.x"):
+        list(with_properties(made(8), **{"table.precombine.field": "point.x"}).snapshot.read())
+    table = with_properties(made(8), **{"table.precombine.field": "nowhere"})
+    table.upsert([1], 50, "late")
+    assert ("k1", 50, "late1") in shown(table.snapshot.read())
+
+
 def test_a_torn_commit_is_an_error():
     for torn in (b"", b"{", b"Obj\x01\x02"):
         table = made(8)

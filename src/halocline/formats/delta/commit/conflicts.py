@@ -86,7 +86,7 @@ class Ground:
         locations: How the table's log spells paths.
         read: What the table was at the version that was read.
         check_access: Raises if this release may not write a table with these terms.
-        first_match: The first of some files that may hold rows matching a predicate, by partition values.
+        first_match: The first of some files that may hold rows of a predicate, by partition values and statistics.
         revalidate: For a commit that drops a feature: raises if that cannot be done after a version.
         yields_to_upgrades: Whether a winner that adds a feature marked so makes this commit give way.
     """
@@ -250,7 +250,8 @@ def _candidates(intent: Intent, winner: WinningCommit) -> list[Add]:
 def _first_unread(intent: Intent, candidates: list[Add], ground: Ground) -> Add | None:
     if not candidates:
         return None
-    if intent.reads.whole_table or not ground.read.metadata.partition_columns:
+    reads = intent.reads
+    if reads.whole_table or not (reads.predicates or ground.read.metadata.partition_columns):
         return candidates[0]
     for predicate in intent.reads.predicates:
         found = ground.first_match(predicate, candidates)

@@ -344,8 +344,8 @@ class Transaction:
         )
 
     def _first_match(self, predicate: str, candidates: Sequence[Add]) -> Add | None:
-        """The first file whose partition may hold rows of the predicate, in the schema that was read."""
-        kept = _in_partitions(predicate, candidates, _given(self.before), self._timezone)
+        """The first file that may hold rows of the predicate, in the schema that was read."""
+        kept = _may_match(predicate, candidates, _given(self.before), self._timezone)
         if kept is None:
             return candidates[0]
         return next((add for add, keep in zip(candidates, kept.to_pylist(), strict=True) if keep), None)
@@ -382,13 +382,10 @@ def _given(before: TableConfiguration | None) -> TableConfiguration:
     return before
 
 
-def _in_partitions(
+def _may_match(
     predicate: str, adds: Sequence[Add], configuration: TableConfiguration, timezone: str | None
 ) -> pa.Array | None:
-    """Which files lie in a partition that may hold rows of a predicate; None for all of them.
-
-    Statistics are held back on purpose: only what partition columns decide counts.
-    """
+    """Which files may hold rows of a predicate, by their partition values and statistics; None for all of them."""
     try:
         pruner = StatsPruner(predicate, configuration, timezone=timezone)
     except MissingExtraError:
@@ -397,6 +394,6 @@ def _in_partitions(
         {
             "path": pa.array([add.path for add in adds], pa.string()),
             "partitionValues": pa.array([list(add.partition_values.items()) for add in adds], TEXT_MAP),
-            "stats": pa.nulls(len(adds), pa.string()),
+            "stats": pa.array([add.stats for add in adds], pa.string()),
         }
     )

@@ -1,7 +1,8 @@
 """What can be told about a table by looking at its log: what it is, what it requires, and who writes it.
 
 Inspecting needs no permission: it starts from the header, which any table has, and goes on as far as this release may.
-Only the number of files is behind the gate; where that stays shut, the reason is told instead.
+Only the number of files is behind the gate; where that stays shut, the reason is told instead. Behind it, everything is
+read that a reader would read, so a log that is damaged is an error that names the file.
 
 Who writes is taken from the provenance of the commits that the log still holds. *Observed* are releases that named
 themselves there; readers leave no trace. Times come from the commits, so a copied table tells the same.
@@ -238,8 +239,8 @@ class _Counted:
 def _counted(store: Store, header: TableHeader) -> tuple[_Counted | None, str | None]:
     try:
         snapshot = Snapshot.load(store, version=header.version)
-        files, size = snapshot.totals
-        finding = checksum_finding(snapshot)
     except HaloclineError as error:
         return None, f"{error.condition}: {error.message}"
+    files, size = snapshot.totals
+    finding = checksum_finding(snapshot)
     return _Counted(files, size, () if finding is None else (finding,)), None

@@ -15,6 +15,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.errors import ConflictError, DeniedError, IncompatibleError, InputError, InternalError, SchemaError
 from halocline.formats.delta.actions.action import (
+    Add,
     Cdc,
     CommitInfo,
     DomainMetadata,
@@ -373,6 +374,29 @@ def test_append_behind_others_rebases_and_counts_its_losses():
     assert late.commit([add("d")], "WRITE") == 4
     assert late.outcome.losses == 3
     assert commit_at(store, 4).commit_info.values["readVersion"] == 0
+
+
+@pytest.mark.parametrize(
+    ("stats", "conflicts"),
+    [
+        ('{"numRecords":1,"minValues":{"id":5},"maxValues":{"id":9},"nullCount":{"id":0}}', False),
+        ('{"numRecords":1,"minValues":{"id":5},"maxValues":{"id":150},"nullCount":{"id":0}}', True),
+        ('{"numRecords":1}', True),
+        (None, True),
+    ],
+)
+def test_appended_file_whose_statistics_rule_out_the_predicate_is_no_conflict(stats, conflicts):
+    store = created()
+    begin(store).commit([add("a")], "WRITE")
+    ours, theirs = begin(store), begin(store)
+    ours.files("id BETWEEN 100 AND 200")
+    theirs.commit([Add("b", {}, 100, 1, True, stats=stats)], "WRITE")
+    if not conflicts:
+        assert ours.commit([remove("a"), add("c")], "MERGE") == 3
+        return
+    with pytest.raises(ConflictError) as caught:
+        ours.commit([remove("a"), add("c")], "MERGE")
+    assert caught.value.condition == "CONCURRENT_APPEND"
 
 
 def test_update_behind_an_append_to_its_partition_conflicts_and_to_another_does_not():
