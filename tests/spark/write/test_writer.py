@@ -406,8 +406,8 @@ def test_change_data_goes_below_its_folder(spark, tmp_path, types, route):
     assert (tmp_path / file.path).exists()
 
 
-def test_options_reach_the_writer(spark, tmp_path, types):
-    files = written(spark.range(0, 10, 1, 1), tmp_path, types.struct(id="long"), options={"maxRecordsPerFile": "4"})
+def test_files_hold_no_more_rows_than_asked_for(spark, tmp_path, types):
+    files = written(spark.range(0, 10, 1, 1), tmp_path, types.struct(id="long"), max_records=4)
 
     assert sorted(file.num_records for file in files) == [2, 4, 4]
 
