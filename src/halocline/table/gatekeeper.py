@@ -92,6 +92,7 @@ class Alone(Gatekeeper):
     """The gatekeeper of a process that belongs to no fleet.
 
     Example:
+        >>> from halocline.compat.terms import ProtocolChange, Terms
         >>> ALONE.approve_change(ProtocolChange("lake/orders", None, Terms.using("delta", ["changeDataFeed"])))
         'nobody was asked: this process belongs to no fleet'
     """
