@@ -240,8 +240,9 @@ def test_gates_close_when_the_lease_ends_and_open_in_a_new_life(make, tmp_path):
     assert not operation.may_commit()
     assert client.contact.status is not Status.JOINED
     time.sleep(0.3)
-    with embedded(in_memory(terms=SHORT, store=store, listen=f"127.0.0.1:{port}")) as second:
-        # The new coordinator gives everybody a full lease; only after that is the old life over.
+    with embedded(in_memory(store=store, listen=f"127.0.0.1:{port}")) as second:
+        # The new coordinator gives every member a full lease, here one that no delay of the machine ends;
+        # only after that is the old life over.
         until(lambda: client.snapshot().gate("hudi", 6), "it is back")
         assert client.incarnation == life
         assert second.service.state().epoch == 2
