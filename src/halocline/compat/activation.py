@@ -46,13 +46,7 @@ class Activation(ABC):
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Activation:
-        """Reads one inline table of a record.
-
-        Example:
-            >>> rule = Activation.from_record({"property": "delta.appendOnly", "is": ["true"]})
-            >>> str(rule), rule.holds(TableMetadata({"delta.appendOnly": "TRUE"}))
-            ('delta.appendOnly=true', True)
-        """
+        """Reads one inline table of a record."""
         match dict(record):
             case {"property": str(key), **rest} if rest.keys() <= {"is", "is_not", "among"}:
                 return PropertyValue(key, *(frozenset(rest.get(name, ())) for name in ("is", "is_not", "among")))

@@ -44,13 +44,7 @@ def _preview_suffices(record: Feature, protocol: Protocol) -> bool:
 
 
 def disagreements(protocol: Protocol, metadata: TableMetadata) -> tuple[Finding, ...]:
-    """Everything in which the protocol and the metadata of a table disagree, fatal ones first.
-
-    Example:
-        >>> metadata = TableMetadata({"delta.enableChangeDataFeed": "true"})
-        >>> [str(each) for each in disagreements(Protocol.delta(1, 7), metadata)]
-        ['delta.enableChangeDataFeed=true is set, and changeDataFeed is not supported']
-    """
+    """Everything in which the protocol and the metadata of a table disagree, fatal ones first."""
     enabled = protocol.enabled(metadata)
     found = [*_stray(metadata), *_unsupported(protocol, metadata)]
     for name in sorted(protocol.features):

@@ -12,12 +12,7 @@ from enum import StrEnum
 
 
 class Answer(StrEnum):
-    """May it? The members stand in order of loudness, quietest first.
-
-    Example:
-        >>> Answer.loudest([Answer.OK, Answer.WRONG, Answer.REFUSED])
-        <Answer.WRONG: 'wrong'>
-    """
+    """May it? The members stand in order of loudness, quietest first."""
 
     OK = "ok"
     UNKNOWN = "unknown"

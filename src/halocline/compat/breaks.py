@@ -65,19 +65,7 @@ class Break:
 def breaks(
     before: Terms | None, after: Terms, clients: Iterable[Client], knowledge: Knowledge | None = None
 ) -> tuple[Break, ...]:
-    """The clients that break when the terms of a table change, loudest first.
-
-    Args:
-        before: The terms as they are; None for a table that is being created.
-        after: The terms after the change.
-        clients: Who uses the table.
-        knowledge: What is known about products; what ships with Halocline if left out.
-
-    Example:
-        >>> plain, vectors = Terms.using("delta", []), Terms.using("delta", ["deletionVectors"])
-        >>> [str(each.verdict) for each in breaks(plain, vectors, [Client(Release.parse("deltalake@1.0.2"))])]
-        ['refused: reads deletionVectors from 1.3.2']
-    """
+    """The clients that break when the terms of a table change, loudest first; a new table has none before."""
     judged = ((client, _breaking(client, before, after, knowledge)) for client in clients)
     found = [Break(client, verdict) for client, verdict in judged if verdict is not None]
     return tuple(sorted(found, key=lambda each: _loudest_first(each.verdict, each.client)))
@@ -136,43 +124,19 @@ class Forecast:
         return tuple(each.client.release for each in self.outlooks if each.after[way].ok)
 
     def next_step(self, way: int = 0) -> str:
-        """What would keep those that break, as a sentence; empty if none does.
-
-        Example:
-            >>> now, after = Terms.using("delta", []), Terms.using("delta", ["v2Checkpoint"])
-            >>> forecast([Client(Release.parse("delta-spark@2.4.0"))], now, after).next_step()
-            'upgrade delta-spark to 3.0.0'
-        """
+        """What would keep those that break, as a sentence; empty if none does."""
         return next_step(verdict for each in self.outlooks if (verdict := each.breaking[way]) is not None)
 
 
 def forecast(clients: Iterable[Client], now: Terms, *after: Terms, knowledge: Knowledge | None = None) -> Forecast:
-    """Judges every client as things are and after each way a change could go.
-
-    Args:
-        clients: Who uses the table.
-        now: The terms as they are.
-        after: The terms after each way the change could go.
-        knowledge: What is known about products; what ships with Halocline if left out.
-
-    Example:
-        >>> spark = Client(Release.parse("delta-spark@3.2.0"), WRITING)
-        >>> found = forecast([spark], Terms.using("delta", []), Terms.using("delta", ["checkpointProtection"]))
-        >>> [str(each.after[0].answer) for each in found.broken()]
-        ['refused']
-    """
+    """Judges every client as things are and after each way a change could go."""
     outlooks = [_outlook(client, now, after, knowledge) for client in _once(clients)]
     outlooks.sort(key=_outlook_order)
     return Forecast(now, after, tuple(outlooks))
 
 
 def newest_known(format: str = "delta") -> tuple[Client, ...]:
-    """The newest release that is known of each product, as one that writes.
-
-    Example:
-        >>> "delta-spark" in {client.release.product for client in newest_known()}
-        True
-    """
+    """The newest release that is known of each product, as one that writes."""
     products: Mapping[str, Any] = Knowledge.load().products
     return tuple(
         Client(Release(each.name, each.last or each.boundaries(format, "write")[-1]), WRITING, "newest known")

@@ -31,15 +31,7 @@ def dependents(record: Feature, supported: frozenset[str]) -> tuple[str, ...]:
 def check_droppable(
     record: Feature, supported: frozenset[str], table: str, *, defined: bool = True, protect_history: bool = False
 ) -> None:
-    """Refuses a feature that cannot be taken out of a table with these features.
-
-    Args:
-        record: The feature.
-        supported: The features of the table.
-        table: The table's protocol, for the message.
-        defined: False if the table's version numbers are higher than any that is defined.
-        protect_history: True if history is to be protected, not truncated.
-    """
+    """Refuses a feature that cannot be taken out of a table with these features."""
     sides = {"table": table, "to drop": record.name}
     not_droppable = "FEATURE_NOT_DROPPABLE"
     if not defined:

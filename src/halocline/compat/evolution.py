@@ -59,17 +59,7 @@ class Evolution:
 def for_new_table(
     metadata: TableMetadata, defaults: Mapping[str, str] | None = None, *, named: Iterable[str] = ()
 ) -> Evolution:
-    """The protocol of a table that is created with this metadata.
-
-    Args:
-        metadata: Schema and properties as asked for, requests included.
-        defaults: Properties that every new table starts with; the metadata's own come before them.
-        named: Features that the statement itself asks for, e.g. clustering.
-
-    Example:
-        >>> print(for_new_table(TableMetadata({"delta.enableChangeDataFeed": "true"})).protocol)
-        (1,7|W: appendOnly,changeDataFeed,invariants)
-    """
+    """The protocol of a table that is created with this metadata."""
     configuration = {**(defaults or {}), **metadata.configuration}
     versions = DEFAULT_VERSIONS
     if Request.read(configuration).ignore_defaults:
@@ -96,16 +86,6 @@ def alter(existing: Protocol, metadata: TableMetadata, *, named: Iterable[str] =
 
     In order: numbers asked for, features asked for by name, requests taken out, features that the metadata switches
     on. A feature that existing tables must be given by name, and were not, is an error.
-
-    Args:
-        existing: The table's protocol so far.
-        metadata: The new schema and properties, requests included.
-        named: Features that the statement itself asks for.
-
-    Example:
-        >>> evolution = alter(Protocol.delta(1, 4), TableMetadata({"delta.columnMapping.mode": "name"}))
-        >>> print(evolution.protocol, *evolution.reasons)
-        (2,5) columnMapping: delta.columnMapping.mode other than none is set
     """
     request = Request.read(metadata.configuration)
     reasons = _Reasons()
@@ -122,12 +102,7 @@ def alter(existing: Protocol, metadata: TableMetadata, *, named: Iterable[str] =
 
 
 def auto_features(metadata: TableMetadata, protocol: Protocol) -> frozenset[str]:
-    """The features a table needs by its metadata: those listed, those switched on, and all that they require.
-
-    Example:
-        >>> sorted(auto_features(TableMetadata({"delta.enableRowTracking": "true"}), Protocol.delta(1, 2)))
-        ['domainMetadata', 'rowTracking']
-    """
+    """The features a table needs by its metadata: those listed, those switched on, and all that they require."""
     listed = {feature(protocol.format, name).name for name in protocol.writer_features or ()}
     return required_closure(protocol.format, listed | added_by(metadata, protocol))
 

@@ -140,12 +140,7 @@ class Feature:
 
     @property
     def enabling_properties(self) -> dict[str, str]:
-        """The properties that switch it on; empty if none do, or if what to set is not known.
-
-        Example:
-            >>> feature("delta", "columnMapping").enabling_properties
-            {'delta.columnMapping.mode': 'name'}
-        """
+        """The properties that switch it on; empty if none do, or if what to set is not known."""
         if self.enable_with:
             return dict(self.enable_with)
         first = next((each for each in self.enabled_by if isinstance(each, PropertyValue)), None)
@@ -161,12 +156,7 @@ class Feature:
         return reader, how.writer_lists_from or 1
 
     def to_dict(self) -> dict[str, object]:
-        """The record for programs; what is empty is left out.
-
-        Example:
-            >>> feature("delta", "shiny").to_dict()
-            {'format': 'delta', 'name': 'shiny', 'kind': 'unknown'}
-        """
+        """The record for programs; what is empty is left out."""
         facts: dict[str, object] = {"format": self.format, "name": self.name, "kind": str(self.kind)}
         if self.legacy is not None:
             facts["legacy"] = {"reader": self.legacy[0], "writer": self.legacy[1]}
@@ -236,34 +226,19 @@ class Rules:
 
 
 def feature(format: str, name: str) -> Feature:
-    """The record of a feature; a name that has none becomes a feature of kind `UNKNOWN`.
-
-    Example:
-        >>> feature("delta", "timestampWithoutTimezone").name, feature("delta", "shiny").kind
-        ('timestampNtz', <FeatureKind.UNKNOWN: 'unknown'>)
-    """
+    """The record of a feature; a name that has none becomes a feature of kind `UNKNOWN`."""
     book = _book(format)
     found = book.by_name.get(name)
     return found if found is not None else Feature(format, name)
 
 
 def features(format: str) -> Mapping[str, Feature]:
-    """All records of a format by name, in the order of its file.
-
-    Example:
-        >>> features("delta")["columnMapping"].legacy
-        (2, 5)
-    """
+    """All records of a format by name, in the order of its file."""
     return _book(format).records
 
 
 def find_feature(format: str, name: str) -> Feature:
-    """The record of a feature a person has named: case does not matter, an unknown name is an error.
-
-    Example:
-        >>> find_feature("delta", "DELETIONVECTORS").name
-        'deletionVectors'
-    """
+    """The record of a feature a person has named: case does not matter, an unknown name is an error."""
     book = _book(format)
     found = book.by_folded_name.get(name.casefold())
     if found is None:
@@ -277,12 +252,7 @@ def find_feature(format: str, name: str) -> Feature:
 
 
 def rules(format: str) -> Rules:
-    """How a format's numbers and lists work together.
-
-    Example:
-        >>> rules("delta").writer_lists_from, [level.number for level in rules("index").levels]
-        (7, [1, 2, 3, 4])
-    """
+    """How a format's numbers and lists work together."""
     return _book(format).rules
 
 

@@ -62,12 +62,7 @@ class Written:
 
 
 def protocol_findings(action: Mapping[str, Any], format: str = "delta") -> tuple[Finding, ...]:
-    """Everything that is wrong or odd about the body of a `protocol` action, worst first.
-
-    Example:
-        >>> [finding.code for finding in protocol_findings({"minReaderVersion": 3, "minWriterVersion": 7})]
-        ['LIST_MISSING', 'LIST_MISSING']
-    """
+    """Everything that is wrong or odd about the body of a `protocol` action, worst first."""
     return read_written(action, format).findings
 
 

@@ -85,14 +85,7 @@ class Fix:
 
 
 def nearest_fix(release: Release, protocol: Protocol, bounds: Sequence[Version], judge: Judge) -> Fix | None:
-    """What would let the release, or one like it, do what it may not, or None if nothing known would.
-
-    Args:
-        release: The one that may not.
-        protocol: The table's.
-        bounds: The releases of the same product at which something changes, in order.
-        judge: Gives the verdict on another release or protocol.
-    """
+    """What would let the release, or one like it, do what it may not, or None if nothing known would."""
     fix = _other_release(release, protocol, bounds, judge) or Fix()
     fix = replace(fix, drop=_removals(release, protocol, judge))
     return fix if fix != Fix() else None

@@ -133,12 +133,7 @@ class Product:
         return version.known and self.first <= version and (self.last is None or version.release <= self.last)
 
     def lineage(self, operation: str) -> tuple[str, ...]:
-        """The operations whose facts count, finest first.
-
-        Example:
-            >>> Knowledge.load().product("delta-spark").lineage("read.stream")
-            ('read.stream', 'read')
-        """
+        """The operations whose facts count, finest first."""
         found = [operation]
         while "." in operation and operation not in self.separate:
             operation = operation.rpartition(".")[0]
@@ -334,12 +329,7 @@ def _no_contradiction(product: Product) -> None:
 
 
 def is_number(token: str) -> bool:
-    """True for `reader 3`, `writer 7` and `table version 8`, false for the name of a feature.
-
-    Example:
-        >>> is_number("reader 3"), is_number("deletionVectors")
-        (True, False)
-    """
+    """True for `reader 3`, `writer 7` and `table version 8`, false for the name of a feature."""
     return token.rpartition(" ")[2].isdigit()
 
 

@@ -53,12 +53,7 @@ class Stretch:
 
 
 def tokens_for(format: str, operation: str) -> tuple[str, ...]:
-    """What tables of a format can require for an operation: numbers first, then features by name.
-
-    Example:
-        >>> tokens_for("delta", "read")[:4]
-        ('reader 1', 'reader 2', 'reader 3', 'adaptiveMetadata-preview')
-    """
+    """What tables of a format can require for an operation: numbers first, then features by name."""
     how, writes = rules(format), operation.startswith("write")
     if how.level_name:
         return tuple(f"{how.level_name} {level.number}" for level in how.levels)
@@ -89,13 +84,7 @@ def token_answer(release: Release, format: str, operation: str, token: str) -> S
 
 
 def feature_stretches(product: Product, format: str, operation: str, token: str) -> tuple[Stretch, ...]:
-    """A product's history with one token.
-
-    Example:
-        >>> product = Knowledge.load().product("delta-spark")
-        >>> [str(each) for each in feature_stretches(product, "delta", "write", "writer 6") if each.answer is Answer.OK]
-        ['[1.2.0, 2.4.0)', '3.3.0']
-    """
+    """A product's history with one token."""
     bounds = product.boundaries(format, operation)
     each = [token_answer(Release(product.name, bound), format, operation, token) for bound in bounds]
     return _joined(each)

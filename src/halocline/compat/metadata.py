@@ -27,11 +27,6 @@ class TableMetadata:
         partition_columns: Names of the partition columns, in order.
         column_types: The names of all types in the schema that hold no other types, without their parameters.
         field_annotations: The keys of all field metadata in the schema.
-
-    Example:
-        >>> metadata = TableMetadata({"delta.appendOnly": "true"}, column_types=frozenset({"long"}))
-        >>> metadata.configuration["delta.appendOnly"], metadata.column_types
-        ('true', frozenset({'long'}))
     """
 
     configuration: Mapping[str, str] = field(default_factory=dict)
@@ -63,11 +58,5 @@ class TableMetadata:
         return replace(self, configuration=configuration)
 
     def without_annotations(self, keys: frozenset[str]) -> TableMetadata:
-        """The same metadata, with these keys taken out of every field's metadata.
-
-        Example:
-            >>> metadata = TableMetadata(field_annotations=frozenset({"x", "y"}))
-            >>> metadata.without_annotations(frozenset({"x"})).field_annotations
-            frozenset({'y'})
-        """
+        """The same metadata, with these keys taken out of every field's metadata."""
         return replace(self, field_annotations=self.field_annotations - keys)

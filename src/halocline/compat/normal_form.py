@@ -26,12 +26,7 @@ class Form(NamedTuple):
 
 
 def required_closure(format: str, names: Iterable[str]) -> frozenset[str]:
-    """The features with all that they require, directly or through others.
-
-    Example:
-        >>> sorted(required_closure("delta", ["icebergCompatV3"]))
-        ['columnMapping', 'domainMetadata', 'icebergCompatV3', 'rowTracking']
-    """
+    """The features with all that they require, directly or through others."""
     closed: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -121,12 +116,7 @@ def spelled_out(format: str, names: frozenset[str], for_readers: frozenset[str] 
 
 
 def lowest(format: str, names: frozenset[str], for_readers: frozenset[str] = frozenset()) -> Form:
-    """These features under the lowest numbers.
-
-    Example:
-        >>> lowest("delta", frozenset({"appendOnly", "invariants"}))
-        Form(reader=1, writer=2, reader_features=None, writer_features=None)
-    """
+    """These features under the lowest numbers."""
     reader, writer = _minimum(format, names, for_readers)
     implied = implied_by(format, reader, writer)
     if rules(format).lists_replace_numbers:

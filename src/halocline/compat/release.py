@@ -87,12 +87,6 @@ def releases_in(engine_info: str, knowledge: Knowledge | None = None) -> tuple[R
 
     Known products are named as in knowledge, and others beside them are left out: Spark is how Delta Spark ran, not
     what it can read. Where no product is known, all that is named is returned.
-
-    Example:
-        >>> [str(release) for release in releases_in("Apache-Spark/3.5.0 Delta-Lake/3.1.0")]
-        ['delta-spark@3.1.0']
-        >>> [str(release) for release in releases_in("Databricks-Runtime/<unknown>")]
-        ['databricks-runtime@<unknown>']
     """
     knowledge = knowledge or Knowledge.load()
     known: list[Release] = []
@@ -110,10 +104,6 @@ def releases_in_commit(commit_info: Mapping[str, object]) -> tuple[Release, ...]
     """The releases that a Delta commit's `commitInfo` names, wherever it does so.
 
     Most write `engineInfo`; older deltalake `clientVersion`, the Rust kernel `kernelVersion`, Trino a `clusterId`.
-
-    Example:
-        >>> [str(release) for release in releases_in_commit({"clusterId": "trino-455-coordinator"})]
-        ['trino@455']
     """
     texts = {key: value for key, value in commit_info.items() if isinstance(value, str)}
     found = releases_in(texts.get("engineInfo", "")) or releases_in(texts.get("clientVersion", ""))

@@ -44,12 +44,7 @@ class Request:
 
     @staticmethod
     def read(configuration: Mapping[str, str]) -> Request:
-        """Reads the requests among the properties, and refuses values that no writer may set.
-
-        Example:
-            >>> Request.read({"delta.minWriterVersion": "4", "delta.feature.DOMAINMETADATA": "supported"})
-            Request(reader=None, writer=4, named=('domainMetadata',), ignore_defaults=False)
-        """
+        """Reads the requests among the properties, and refuses values that no writer may set."""
         _check_values(configuration)
         asked = {_KEYS[key.casefold()]: value for key, value in configuration.items() if key.casefold() in _KEYS}
         how = rules("delta")
@@ -68,12 +63,7 @@ def is_request(key: str) -> bool:
 
 
 def stored_configuration(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties that are stored with a table: all but the requests.
-
-    Example:
-        >>> stored_configuration({"delta.minWriterVersion": "4", "delta.feature.clustering": "supported", "a": "b"})
-        {'a': 'b'}
-    """
+    """The properties that are stored with a table: all but the requests."""
     return {key: value for key, value in configuration.items() if not is_request(key)}
 
 

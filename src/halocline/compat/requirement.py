@@ -40,13 +40,7 @@ class Requirements:
 
 
 def reading(format: str, form: Form, supported: frozenset[str]) -> Requirements:
-    """What a reader must provide.
-
-    Args:
-        format: The table format.
-        form: Numbers and lists as written.
-        supported: The features they mean.
-    """
+    """What a reader must provide."""
     how = rules(format)
     told = form.reader_features
     names = {name for name in supported if feature(format, name).kind is FeatureKind.READER_WRITER}

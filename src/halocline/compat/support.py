@@ -61,13 +61,7 @@ class Support:
     finer: tuple[tuple[str, Support], ...] = ()
 
     def answer(self, token: str, used: bool, table: frozenset[str]) -> Answered:
-        """The answer to one token, given whether the feature is in use and what else is true of the table.
-
-        Example:
-            >>> support = support_of(Release.parse("deltalake@1.6.0"), "delta", "read")
-            >>> support.answer("vacuumProtocolCheck", True, frozenset()).answer
-            <Answer.REFUSED: 'refused'>
-        """
+        """The answer to one token, given whether the feature is in use and what else is true of the table."""
         for name in _names(token):
             for fact in self.conditional.get(name, ()):
                 if fact.holds(used, table):
@@ -88,12 +82,7 @@ def _names(token: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16384)
 def support_of(release: Release, format: str, operation: str, knowledge: Knowledge | None = None) -> Support:
-    """What a release provides for an operation on tables of a format.
-
-    Example:
-        >>> sorted(support_of(Release.parse("deltalake@0.16.4"), "delta", "read").provided)
-        ['reader 1', 'reader 3', 'timestampNtz']
-    """
+    """What a release provides for an operation on tables of a format."""
     knowledge = knowledge or Knowledge.load()
     product = knowledge.find(release.product)
     if product is None or format not in product.formats or not product.knows(release.version):

@@ -161,12 +161,7 @@ class ProtocolChange:
 
 
 def base(name: str) -> str:
-    """The feature that a mode belongs to.
-
-    Example:
-        >>> base("columnMapping:id"), base("columnMapping")
-        ('columnMapping', 'columnMapping')
-    """
+    """The feature that a mode belongs to."""
     return name.partition(":")[0]
 
 

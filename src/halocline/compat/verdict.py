@@ -226,15 +226,7 @@ def check(
     subject: str = "the table",
     knowledge: Knowledge | None = None,
 ) -> None:
-    """Returns if the release may act, raises otherwise. What is unknown does not pass.
-
-    Raises:
-        IncompatibleError: With the condition `READER_TOO_OLD`, `WRITER_TOO_OLD` or `RELEASE_UNKNOWN`, both sides and
-            the next step.
-
-    Example:
-        >>> check("deltalake@1.6.6", "(1,2)", "write", subject="lake/orders")
-    """
+    """Returns if the release may act, raises otherwise. What is unknown does not pass."""
     verdict = can(release, table, operation, knowledge=knowledge)
     if not verdict.ok:
         raise _refusal(verdict, subject)

@@ -62,25 +62,12 @@ _ENOUGH: Final = 10_000
 
 
 def formats_at(store: Store) -> tuple[TableFormat, ...]:
-    """Every format that has a log at the store's root; empty for a folder that is no table.
-
-    Example:
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> _ = store.put("_delta_log/00000000000000000000.json", b"{}")
-        >>> formats_at(store)
-        (<TableFormat.DELTA: 'delta'>,)
-    """
+    """Every format that has a log at the store's root; empty for a folder that is no table."""
     return tuple(each for each in TableFormat if _has_log(store, each))
 
 
 def detect_format(store: Store) -> TableFormat:
-    """The format of the table at the store's root.
-
-    Raises:
-        NotFoundError: There is no table (`TABLE_NOT_FOUND`).
-        InputError: There are several.
-    """
+    """The format of the table at the store's root."""
     found = formats_at(store)
     if len(found) == 1:
         return found[0]

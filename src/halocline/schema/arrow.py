@@ -29,25 +29,12 @@ PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """The Arrow type of a type.
-
-    Raises:
-        UnsupportedError: Arrow has none for it.
-
-    Example:
-        >>> from halocline.schema.types import Array, Primitive
-        >>> arrow_type(Array(Primitive("timestamp")))
-        ListType(list<element: timestamp[us, tz=UTC]>)
-    """
+    """The Arrow type of a type."""
     return _PLAIN.visit(type, None)
 
 
 def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
-    """The Arrow schema of some columns.
-
-    Raises:
-        UnsupportedError: Arrow has no type for one of them.
-    """
+    """The Arrow schema of some columns."""
     return _PLAIN.schema(fields)
 
 

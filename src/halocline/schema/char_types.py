@@ -15,12 +15,7 @@ DECLARED: Final = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def is_limited(type: DataType) -> bool:
-    """Whether a type is a char or a varchar with its length.
-
-    Example:
-        >>> is_limited(Primitive("varchar(20)")), is_limited(Primitive("string"))
-        (True, False)
-    """
+    """Whether a type is a char or a varchar with its length."""
     match type:
         case Primitive(parameters=(int(),)):
             return type.name.lower() in ("char", "varchar")
@@ -34,12 +29,7 @@ def declared_type(field: Field) -> Primitive | None:
 
 
 def stored_field(field: Field) -> Field:
-    """The field as a table stores it: text instead of char and varchar, the declared type in the metadata.
-
-    Example:
-        >>> stored_field(Field("c", Primitive("char(3)"))).metadata
-        {'__CHAR_VARCHAR_TYPE_STRING': 'char(3)'}
-    """
+    """The field as a table stores it: text instead of char and varchar, the declared type in the metadata."""
     if not is_limited(field.type):
         return field
     return replace(field, type=Primitive("string")).annotated(DECLARED, str(field.type))

@@ -20,13 +20,7 @@ ANNOTATIONS: Final = frozenset({_CURRENT, _EXISTS})
 
 
 def default_of(field: Field) -> str | None:
-    """The SQL of a column's default; None if it has none.
-
-    Example:
-        >>> from halocline.schema.types import Primitive
-        >>> default_of(with_default(Field("n", Primitive("long")), "0"))
-        '0'
-    """
+    """The SQL of a column's default; None if it has none."""
     default = field.metadata.get(_CURRENT)
     return None if default is None else str(default)
 

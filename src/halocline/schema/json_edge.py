@@ -37,15 +37,7 @@ _NO_COLUMNS: Final = Struct()
 
 @lru_cache(maxsize=16)
 def parse(text: str) -> Struct:
-    """The schema in a text; empty text is a table without columns. The same text gives the same object.
-
-    Raises:
-        MalformedError: It is not the JSON of a struct.
-
-    Example:
-        >>> print(parse('{"type":"struct","fields":[{"name":"id","type":"long","nullable":false,"metadata":{}}]}'))
-        struct<id: long not null>
-    """
+    """The schema in a text; empty text is a table without columns. The same text gives the same object."""
     if not text:
         return _NO_COLUMNS
     try:
@@ -63,43 +55,22 @@ def dump(type: DataType) -> str:
 
 
 def struct_from_json(content: Mapping[str, Any]) -> Struct:
-    """The struct that a JSON object stands for.
-
-    Raises:
-        MalformedError: It stands for none.
-    """
+    """The struct that a JSON object stands for."""
     return _struct(content, 1)
 
 
 def field_from_json(content: Mapping[str, Any]) -> Field:
-    """The field that a JSON object stands for.
-
-    Raises:
-        MalformedError: It stands for none.
-    """
+    """The field that a JSON object stands for."""
     return struct_from_json({"fields": [content]}).fields[0]
 
 
 def type_from_json(content: Any) -> DataType:
-    """The type that a JSON value stands for.
-
-    Raises:
-        MalformedError: It is not a type.
-
-    Example:
-        >>> print(type_from_json({"type": "array", "elementType": "long", "containsNull": True}))
-        array<long>
-    """
+    """The type that a JSON value stands for."""
     return _type(content, "", 1)
 
 
 def to_json(type: DataType) -> Any:
-    """The JSON value that stands for a type.
-
-    Example:
-        >>> to_json(Struct([Field("id", Primitive("long"))]))["fields"][0]
-        {'name': 'id', 'type': 'long', 'nullable': True, 'metadata': {}}
-    """
+    """The JSON value that stands for a type."""
     match type:
         case Primitive():
             return type.text

@@ -29,12 +29,7 @@ _MOST_SHOWN: Final = 20
 
 
 class FrozenMapping(Mapping[str, Any]):
-    """A mapping that does not change, at any depth, and keeps its order.
-
-    Example:
-        >>> FrozenMapping({"a": [1, {"b": 2}]})["a"]
-        (1, {'b': 2})
-    """
+    """A mapping that does not change, at any depth, and keeps its order."""
 
     __slots__ = ("_entries",)
 
@@ -89,10 +84,6 @@ class Primitive:
     Attributes:
         name: The name alone.
         parameters: Its parameters, numbers where they are whole ones.
-
-    Example:
-        >>> Primitive("decimal(10, 2)").parameters, Primitive("decimal") == Primitive("decimal(10,0)")
-        ((10, 2), True)
     """
 
     text: str
@@ -279,10 +270,6 @@ class Field(_Composite):
         metadata: Notes attached to it.
         extra: What else its JSON said.
         order: In which order its JSON said it.
-
-    Example:
-        >>> str(Field("id", Primitive("long"), nullable=False))
-        'id: long not null'
     """
 
     name: str
@@ -305,12 +292,7 @@ class Field(_Composite):
         return self.type if isinstance(self.type, Struct) else None
 
     def annotated(self, key: str, value: Any) -> Field:
-        """The field with one entry of its metadata set, or taken out if the value is None.
-
-        Example:
-            >>> Field("id", Primitive("long")).annotated("comment", "a number").metadata
-            {'comment': 'a number'}
-        """
+        """The field with one entry of its metadata set, or taken out if the value is None."""
         if value is None:
             return self.without([key])
         return replace(self, metadata={**self.metadata, key: value})
@@ -336,11 +318,6 @@ class Struct(_Composite):
         fields: The fields, in order.
         extra: What else its JSON said.
         order: In which order its JSON said it.
-
-    Example:
-        >>> schema = Struct([Field("Id", Primitive("long"), False), Field("tags", Array(Primitive("string")))])
-        >>> print(schema, schema.get("ID").name)
-        struct<Id: long not null, tags: array<string>> Id
     """
 
     fields: Sequence[Field] = ()
@@ -366,15 +343,7 @@ class Struct(_Composite):
         return self._by_name.get(name.lower())
 
     def find(self, path: Sequence[str]) -> tuple[Path, Field]:
-        """The field at a path, and the path as the schema spells it.
-
-        Raises:
-            InputError: There is no such field (`COLUMN_NOT_FOUND`).
-
-        Example:
-            >>> Struct([Field("a", Array(Struct([Field("B", Primitive("date"))])))]).find(["A", "element", "b"])[0]
-            ('a', 'element', 'B')
-        """
+        """The field at a path, and the path as the schema spells it."""
         found: Field | None = None
         type: DataType | None = self
         spelt: list[str] = []
@@ -427,12 +396,7 @@ DataType: TypeAlias = Primitive | Struct | Array | Map | Opaque
 
 
 def decimal_of(type: DataType) -> tuple[int, int] | None:
-    """Precision and scale of a decimal; None for any other type.
-
-    Example:
-        >>> decimal_of(Primitive("decimal(10,2)")), decimal_of(Primitive("long"))
-        ((10, 2), None)
-    """
+    """Precision and scale of a decimal; None for any other type."""
     match type:
         case Primitive(name="decimal", parameters=(int(precision), int(scale))):
             return precision, scale

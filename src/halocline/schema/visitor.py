@@ -52,24 +52,12 @@ def map_fields(schema: Struct, change: Callable[[Path, Field], Field | None]) ->
     """The schema with every field replaced by what `change` makes of it; None drops the field.
 
     Inner fields are changed first, so `change` sees the new inner types. The path holds the old names.
-
-    Example:
-        >>> from halocline.schema.types import Field, Primitive, Struct
-        >>> print(map_fields(Struct([Field("a", Primitive("long"))]), lambda path, field: replace(field, name="b")))
-        struct<b: long>
     """
     return cast(Struct, _mapped_fields(schema, change, ()))
 
 
 def map_types(type: DataType, change: Callable[[Path, DataType], DataType], path: Path = ()) -> DataType:
-    """The type with every type at every depth replaced by what `change` makes of it, inner ones first.
-
-    Example:
-        >>> from halocline.schema.types import Array, Primitive
-        >>> wider = {Primitive("byte"): Primitive("long")}
-        >>> print(map_types(Array(Primitive("byte")), lambda path, each: wider.get(each, each)))
-        array<long>
-    """
+    """The type with every type at every depth replaced by what `change` makes of it, inner ones first."""
     if isinstance(type, Struct):
         fields = [with_type(each, map_types(each.type, change, (*path, each.name))) for each in type.fields]
         return change(path, _with_fields(type, fields))
@@ -77,13 +65,7 @@ def map_types(type: DataType, change: Callable[[Path, DataType], DataType], path
 
 
 def nullable(schema: Struct) -> Struct:
-    """The schema with nulls allowed everywhere.
-
-    Example:
-        >>> from halocline.schema.types import Array, Field, Primitive, Struct
-        >>> print(nullable(Struct([Field("a", Array(Primitive("long"), contains_null=False), nullable=False)])))
-        struct<a: array<long>>
-    """
+    """The schema with nulls allowed everywhere."""
     return cast(Struct, map_types(schema, lambda _, type: _loosened(type)))
 
 
@@ -98,13 +80,7 @@ def with_type(field: Field, type: DataType) -> Field:
 
 
 def with_parts(type: DataType, *inner: DataType) -> DataType:
-    """An array or a map with other types inside; itself if it has those very ones, or none.
-
-    Example:
-        >>> from halocline.schema.types import Array, Primitive
-        >>> print(with_parts(Array(Primitive("byte"), contains_null=False), Primitive("long")))
-        array<long not null>
-    """
+    """An array or a map with other types inside; itself if it has those very ones, or none."""
     if all(new is old for new, (_, old) in zip(inner, parts(type), strict=True)):
         return type
     if isinstance(type, Array):
@@ -124,20 +100,6 @@ class Visitor(ABC, Generic[C, R]):
     """One result for a type, worked out by a method per kind of type.
 
     A method calls `visit` for the types inside, with what they need to know in place of its own context.
-
-    Example:
-        >>> from halocline.schema.types import Array, Primitive
-        >>> class Depth(Visitor[int, int]):
-        ...     def primitive(self, type, context):
-        ...         return context
-        ...     def struct(self, type, context):
-        ...         return max(self.visit(each.type, context + 1) for each in type.fields)
-        ...     def array(self, type, context):
-        ...         return self.visit(type.element, context + 1)
-        ...     def map(self, type, context):
-        ...         return max(self.visit(type.key, context + 1), self.visit(type.value, context + 1))
-        >>> Depth().visit(Array(Array(Primitive("long"))), 0)
-        2
     """
 
     def visit(self, type: DataType, context: C) -> R:

@@ -174,10 +174,6 @@ class Store(ABC):
 def checked_path(path: str) -> str:
     """The path itself, if it can name an object.
 
-    Raises:
-        InputError: It is empty, absolute, holds an empty segment, `.`, `..` or a NUL character, or a name that the
-            stores keep for themselves.
-
     Example:
         >>> checked_path("orders/date=2024-01-01 10%3A00/part 1.parquet")
         'orders/date=2024-01-01 10%3A00/part 1.parquet'

@@ -94,17 +94,6 @@ class FaultyStore(Store):
 
     Attributes:
         operations: Every operation so far, in order.
-
-    Example:
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = FaultyStore(MemoryStore()).crash_after(2)
-        >>> etag = store.put("a", b"1")
-        >>> store.put("b", b"2")
-        Traceback (most recent call last):
-        ...
-        halocline.storage.faulty.CrashError: after operation 2: put b
-        >>> [meta.path for meta in store.inner.list()]
-        ['a', 'b']
     """
 
     def __init__(self, inner: Store, plan: Iterable[Fault] = ()) -> None:

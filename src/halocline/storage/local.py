@@ -63,13 +63,6 @@ class LocalStore(Store):
         root: The folder; it is created with the first object.
         sync: Whether a write is on disk before it returns. Without it a power failure may take back what was written;
             a crash of the process never does.
-
-    Example:
-        >>> import tempfile
-        >>> store = LocalStore(tempfile.mkdtemp())
-        >>> etag = store.put("orders/part 1.parquet", b"PAR1")
-        >>> store.head("orders/part 1.parquet").size
-        4
     """
 
     def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:

@@ -44,10 +44,6 @@ class Location(NamedTuple):
         scheme: The service; schemes that mean the same are one.
         authority: The bucket, or the container and its account; empty on local disks.
         path: The name there, not escaped: segments joined by `/`, none of them empty, `.` or `..`.
-
-    Example:
-        >>> Location.parse("s3a://lake//orders/./x/") == Location.parse("s3://lake/orders/x")
-        True
     """
 
     scheme: str
@@ -56,12 +52,7 @@ class Location(NamedTuple):
 
     @staticmethod
     def parse(place: str | os.PathLike[str]) -> Location:
-        """The location of a place as people write it: a URL, which is percent-decoded, or a local path, which is not.
-
-        Raises:
-            InputError: It cannot be a place.
-            UnsupportedError: It is a file on another host.
-        """
+        """The location of a place as people write it: a URL, percent-decoded, or a local path, which is not."""
         text = os.fspath(place)
         if not text or "\0" in text:
             raise InputError(f"{text!r} is no place for a table", next_step=f"Give {STORES}.")
@@ -80,12 +71,7 @@ class Location(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The place as a URL, escaped.
-
-        Example:
-            >>> Location.parse("file:/lake/my%20orders/").url
-            'file:///lake/my%20orders'
-        """
+        """The place as a URL, escaped."""
         return f"{self.scheme}://{self.authority}/{escaped(self.path)}".rstrip("/")
 
     @property
@@ -94,12 +80,7 @@ class Location(NamedTuple):
         return self.scheme == LOCAL
 
     def below(self, folder: Location) -> str | None:
-        """The name of this place below a folder; None if it does not lie there.
-
-        Example:
-            >>> Location.parse("s3://lake/orders/a").below(Location.parse("s3a://lake/orders"))
-            'a'
-        """
+        """The name of this place below a folder; None if it does not lie there."""
         if self[:2] != folder[:2]:
             return None
         above = f"{folder.path}/" if folder.path else ""
@@ -111,12 +92,7 @@ class Location(NamedTuple):
 
 
 def without_dots(path: str) -> str:
-    """A path without empty segments and dots, and without a slash at its ends; `..` does not lead above the top.
-
-    Example:
-        >>> without_dots("/a//b/./c/../d/")
-        'a/b/d'
-    """
+    """A path without empty segments and dots, and without a slash at its ends; `..` does not lead above the top."""
     kept: list[str] = []
     for segment in path.split("/"):
         if segment == "..":

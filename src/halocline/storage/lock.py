@@ -28,16 +28,7 @@ _NOT_SUPPORTED = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.
 
 @contextlib.contextmanager
 def locked(path: str, *, timeout_s: float = 30.0) -> Iterator[None]:
-    """Holds the lock that the file `path` stands for.
-
-    Args:
-        path: The lock file; its folder must exist.
-        timeout_s: How long to wait for another holder.
-
-    Raises:
-        UnavailableError: Another holder kept it for the whole time.
-        UnsupportedError: The file system or platform has no such locks.
-    """
+    """Holds the lock that the file `path` stands for."""
     descriptor = _acquire(path, time.monotonic() + timeout_s, timeout_s)
     try:
         yield

@@ -40,12 +40,6 @@ class MemoryStore(Store):
     Args:
         name: Stores of the same name share their objects; without a name, nobody does.
         folder: The folder of that space to use as the root.
-
-    Example:
-        >>> store = MemoryStore()
-        >>> etag = store.put("a", b"1")
-        >>> store.put_if_match("a", b"2", etag) != etag
-        True
     """
 
     def __init__(self, name: str | None = None, folder: str = "") -> None:

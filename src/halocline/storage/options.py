@@ -83,19 +83,7 @@ KNOWN: Final = CONNECTION.union(RETRY, *SERVICES.values())
 
 
 def checked(options: Mapping[str, str] | None, others: Iterable[str] = ()) -> dict[str, str]:
-    """Options by their names in lower case, if all are options of a store.
-
-    Args:
-        options: The options.
-        others: Names of other options that may have been meant, for the message.
-
-    Raises:
-        InputError: A name is no option of a store.
-
-    Example:
-        >>> checked({"AWS_REGION": "eu-central-1"})
-        {'aws_region': 'eu-central-1'}
-    """
+    """Options by their names in lower case, if all are options of a store."""
     given = {key.lower(): value for key, value in (options or {}).items()}
     for key, name in zip(given, options or {}, strict=True):
         if key not in KNOWN:

@@ -86,14 +86,7 @@ class Diff:
 
 
 def diff(new: History, old: History) -> Diff:
-    """Compares row by row; `old.released` divides what may change from what may not.
-
-    Example:
-        >>> from halocline.compat.history import History
-        >>> found = diff(History.load("databend-meta"), History.load("databend-meta-seed"))
-        >>> print(found.rewrites[0])
-        expire_in_millis required: [1.2.823, ∞) became [260205.0.0, ∞)
-    """
+    """Compares row by row; `old.released` divides what may change from what may not."""
     changes = [*_rows(new, old), *_constants(new, old)]
     order = list(HistoryChangeKind)
     return Diff(old.name, new.name, old.released, tuple(sorted(changes, key=lambda change: order.index(change.kind))))

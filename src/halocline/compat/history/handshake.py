@@ -26,14 +26,6 @@ class Handshake:
         history: Where the numbers come from.
         shipped_min_client: Servers use the constant of their release instead of the computed minimum.
         shipped_min_server: Clients do.
-
-    Example:
-        >>> from halocline.compat.history import History
-        >>> history = History.load("databend-meta")
-        >>> len(Handshake(history).wrongly_accepted)
-        0
-        >>> len(Handshake(history, shipped_min_client=True).wrongly_accepted)
-        40
     """
 
     history: History

@@ -36,11 +36,6 @@ class Lifetime:
         fallback: What a client does instead.
         inert: The server versions that still have it, but never make use of it.
         variants: What build flags change.
-
-    Example:
-        >>> lifetime = Lifetime("ttl", provided=SpanSet.parse("[1.0, 2.0)"), required=SpanSet.parse("1.5"))
-        >>> lifetime.removed_by(Version.parse("1.9")), lifetime.removed_by(Version.parse("2.0"))
-        (False, True)
     """
 
     id: str

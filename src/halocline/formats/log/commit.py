@@ -53,11 +53,7 @@ class CommitProposal(Protocol):
         """Whether the winner is this very proposal, landed by a write whose answer was lost."""
 
     def rebased(self, winner: Winner) -> Self:
-        """The same intent, built on the winner.
-
-        Raises:
-            ConflictError: The intent no longer holds.
-        """
+        """The same intent, built on the winner."""
 
 
 P = TypeVar("P", bound=CommitProposal)

@@ -28,17 +28,7 @@ DAMAGE: Final = (pa.ArrowException, OSError, ValueError, KeyError, NotImplemente
 
 
 class ParquetObject:
-    """One Parquet file of a log.
-
-    Args:
-        store: Where it lies.
-        path: Its path in the store.
-        size: Its length, if a listing has told it.
-
-    Raises:
-        MalformedError: It is not a Parquet file.
-        NotFoundError: It does not exist.
-    """
+    """One Parquet file of a log."""
 
     def __init__(self, store: Store, path: str, size: int | None = None) -> None:
         self.name = path.rpartition("/")[2]
@@ -91,11 +81,7 @@ class ParquetObject:
         return len(self._group_rows)
 
     def present(self, leaves: Sequence[str]) -> dict[str, dict[int, int]]:
-        """How many rows have a value in each of some columns, by row group; groups without any are not named.
-
-        Args:
-            leaves: Dotted paths of columns.
-        """
+        """How many rows have a value in each of some columns, by row group; groups without any are not named."""
         found: dict[str, dict[int, int]] = {leaf: {} for leaf in leaves}
         for group in range(self.groups) if leaves else ():
             for batch in self.batches(leaves, [group]):
@@ -117,9 +103,6 @@ class ParquetObject:
 
         Whether the struct itself is null is read from the pages of one child alone. So that goes only for children
         that cannot be null themselves.
-
-        Raises:
-            MalformedError: It is no struct.
         """
         if not pa.types.is_struct(column.type):
             raise malformed(self.name, f"has {column.type} in a column, expected a struct")
@@ -131,15 +114,7 @@ class ParquetObject:
         }
 
     def batches(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
-        """The asked-for columns of row groups, a batch at a time.
-
-        Args:
-            columns: Dotted paths; a struct brings all that is below it.
-            groups: Which row groups; all if not given.
-
-        Raises:
-            MalformedError: The bytes are damaged, or hold fewer rows than the footer says.
-        """
+        """The asked-for columns of row groups, a batch at a time."""
         chosen = list(range(self.groups)) if groups is None else list(groups)
         expected = sum(self._group_rows[group] for group in chosen)
         if not expected:

@@ -55,14 +55,7 @@ def read_pointer(store: Store, layout: LogLayout) -> Pointer | None:
 
 
 def decode_pointer(data: bytes) -> Pointer | None:
-    """Reads the hint; None if it is torn, damaged or fails its own checksum.
-
-    Example:
-        >>> decode_pointer(b'{"version":10,"size":13}').version
-        10
-        >>> decode_pointer(b'{"version":10,"si') is None
-        True
-    """
+    """Reads the hint; None if it is torn, damaged or fails its own checksum."""
     try:
         content = json.loads(data)
         pointer = msgspec.convert(content, Pointer)
@@ -74,28 +67,14 @@ def decode_pointer(data: bytes) -> Pointer | None:
 
 
 def encode_pointer(pointer: Pointer, more: Mapping[str, Any] | None = None) -> bytes:
-    """The hint with its checksum. `version`, `size` and `parts` come first, so that a torn read stays sane.
-
-    Args:
-        pointer: What to say; its checksum is computed anew.
-        more: Further entries of the format, such as the schema of the checkpoint.
-
-    Example:
-        >>> decode_pointer(encode_pointer(Pointer(version=3, size=5), {"checkpointType": "classic"})).version
-        3
-    """
+    """The hint with its checksum. `version`, `size` and `parts` come first, so that a torn read stays sane."""
     content: dict[str, Any] = msgspec.to_builtins(pointer) | dict(more or {})
     content.pop("checksum", None)
     return json.dumps(content | {"checksum": checksum(content)}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def checksum(content: Mapping[str, Any]) -> str:
-    """The MD5 of the canonical text, in hexadecimal.
-
-    Example:
-        >>> checksum({"k0": "'v 0'", "checksum": "left out", "k1": {"k2": 2}})
-        '26459e653aae98d5eecb188e130a5dc3'
-    """
+    """The MD5 of the canonical text, in hexadecimal."""
     leaves = sorted(_leaves({key: value for key, value in content.items() if key != "checksum"}, ""))
     text = ",".join(f"{path}={value}" for path, value in leaves)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

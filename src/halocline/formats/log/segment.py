@@ -117,14 +117,6 @@ def find_segment(
         NotFoundError: There is no log (`TABLE_NOT_FOUND`) or not this version in it (`VERSION_NOT_FOUND`); the
             versions that can be read are named.
         MalformedError: A commit between the checkpoint and the version is missing.
-
-    Example:
-        >>> from halocline.formats.log.names import DELTA
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> _ = store.put(DELTA.commit_path(0), b"{}")
-        >>> find_segment(store, DELTA).version
-        0
     """
     for _ in range(_LISTINGS - 1):
         try:
@@ -182,12 +174,7 @@ def complete_checkpoints(files: Iterable[LogEntry], without: Collection[str] = (
 
 
 def readable_versions(files: Sequence[LogEntry]) -> range:
-    """The newest version of the log and all before it that can be put together without a gap.
-
-    Example:
-        >>> readable_versions([])
-        range(0, 0)
-    """
+    """The newest version of the log and all before it that can be put together without a gap."""
     commits = {file.version for file in files if file.kind is FileKind.COMMIT}
     checkpoints = {checkpoint.version for checkpoint in complete_checkpoints(files)}
     newest = max(commits | checkpoints, default=-1)

@@ -69,14 +69,7 @@ def _false() -> bool:
 
 
 class DeletionVector(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False, kw_only=True):
-    """Where the deleted row positions of one file are kept.
-
-    Example:
-        >>> DeletionVector(
-        ...     storage_type="u", path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_in_bytes=34, cardinality=2
-        ... ).unique_id
-        'uab^-aqEH.-t@S}K{vb[*k^@4'
-    """
+    """Where the deleted row positions of one file are kept."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -234,13 +227,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Commit:
-    """The actions of one file of the log, in their order.
-
-    Example:
-        >>> commit = decode_commit(b'{"txn":{"appId":"a","version":3}}', "00000000000000000001.json")
-        >>> commit.txns[0].version
-        3
-    """
+    """The actions of one file of the log, in their order."""
 
     name: str
     actions: tuple[Action, ...]
@@ -295,12 +282,7 @@ class Commit:
         return Counter(action.name for action in self.of(UnknownAction))
 
     def check(self) -> Commit:
-        """Checks the rules inside one commit and gives the commit back.
-
-        Raises:
-            MalformedError: Two protocols, metadata, txns of one application, domains of one name, or two
-                adds or two removes of one path.
-        """
+        """Checks the rules inside one commit and gives the commit back."""
         for kind, key in ((ProtocolAction, "protocol"), (Metadata, "metaData")):
             if (times := len(self.of(kind))) > 1:
                 raise malformed(self.name, f"holds {times} {key} actions, at most 1 is allowed")
@@ -317,15 +299,7 @@ class Commit:
 
 
 def decode_lines(data: bytes, name: str) -> list[Line]:
-    """Reads a file of JSON lines at full speed, without sorting it into actions.
-
-    Args:
-        data: The file's bytes.
-        name: The file's name, for error messages.
-
-    Raises:
-        MalformedError: A line is not valid JSON or an action has a wrong type; the line number is named.
-    """
+    """Reads a file of JSON lines at full speed, without sorting it into actions."""
     try:
         return _decode_lines(data)
     except _EVERY_DECODE_ERROR as error:
@@ -347,19 +321,7 @@ def _brief(error: BaseException) -> str:
 
 
 def decode_commit(data: bytes, name: str) -> Commit:
-    """Reads a commit, a log compaction or a JSON checkpoint into actions.
-
-    Args:
-        data: The file's bytes.
-        name: The file's name, for error messages.
-
-    Raises:
-        MalformedError: The bytes are not what the format asks for.
-
-    Example:
-        >>> decode_commit(b'{"remove":{"path":"a.parquet"}}', "x.json").removes[0].data_change
-        True
-    """
+    """Reads a commit, a log compaction or a JSON checkpoint into actions."""
     lines = decode_lines(data, name)
     actions: list[Action] = []
     for line in lines:
@@ -371,11 +333,7 @@ def decode_commit(data: bytes, name: str) -> Commit:
 
 
 def action_of(line: Line, name: str) -> Action | None:
-    """The one action of a line, or nothing when the action is unknown.
-
-    Raises:
-        MalformedError: The line holds more than one action, or one of them cannot be read.
-    """
+    """The one action of a line, or nothing when the action is unknown."""
     found: Action | None = None
     for field_name in _FIELDS:
         value = getattr(line, field_name)
@@ -425,12 +383,7 @@ def _decode_with_unknown(data: bytes, name: str) -> Commit:
 
 
 def encode_action(action: Action) -> bytes:
-    """One line, without its newline, exactly as Delta writes it.
-
-    Example:
-        >>> encode_action(Txn("etl", 7))
-        b'{"txn":{"appId":"etl","version":7}}'
-    """
+    """One line, without its newline, exactly as Delta writes it."""
     if isinstance(action, Metadata):
         return _encoder.encode({"metaData": action.to_json()})
     if isinstance(action, CommitInfo):

@@ -9,12 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """Free-form provenance of a commit. The well-known entries have names.
-
-    Example:
-        >>> CommitInfo({"operation": "WRITE", "inCommitTimestamp": 7}).in_commit_timestamp
-        7
-    """
+    """Free-form provenance of a commit. The well-known entries have names."""
 
     values: Mapping[str, Any]
 

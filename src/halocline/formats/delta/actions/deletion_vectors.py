@@ -34,22 +34,7 @@ _NEAR: Final = 65536
 
 
 def read_positions(store: Store, vector: DeletionVector) -> BitMap64:
-    """The row positions that a vector deletes.
-
-    Args:
-        store: The table's store.
-        vector: The descriptor from the log.
-
-    Raises:
-        MalformedError: The vector is missing, damaged or not what the descriptor says.
-
-    Example:
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> (vector,) = write_file(store, [[3, 4, 7]])
-        >>> list(read_positions(store, vector))
-        [3, 4, 7]
-    """
+    """The row positions that a vector deletes."""
     name = vector.unique_id
     if vector.storage_type == "i":
         try:
@@ -65,20 +50,7 @@ def read_positions(store: Store, vector: DeletionVector) -> BitMap64:
 
 
 def file_path(store: Store, vector: DeletionVector) -> str:
-    """The decoded path of the file that holds a vector, as paths in the log are: relative or a URL.
-
-    Raises:
-        InputError: The vector is inline.
-        MalformedError: The descriptor cannot be read.
-
-    Example:
-        >>> from halocline.storage.memory import MemoryStore
-        >>> vector = DeletionVector(
-        ...     storage_type="u", path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^", size_in_bytes=36, cardinality=2
-        ... )
-        >>> file_path(MemoryStore(), vector)
-        'ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'
-    """
+    """The decoded path of the file that holds a vector, as paths in the log are: relative or a URL."""
     text = vector.path_or_inline_dv
     if vector.storage_type == "p":
         return Locations(store.root).decode(text)
@@ -95,11 +67,7 @@ def file_path(store: Store, vector: DeletionVector) -> str:
 
 
 def decode(data: bytes, name: str) -> BitMap64:
-    """The positions in the bytes of a bitmap, magic number included.
-
-    Raises:
-        MalformedError: The bytes are no bitmap.
-    """
+    """The positions in the bytes of a bitmap, magic number included."""
     magic = int.from_bytes(data[:4], "little")
     try:
         if magic == _PORTABLE:
@@ -112,12 +80,7 @@ def decode(data: bytes, name: str) -> BitMap64:
 
 
 def encode(positions: Iterable[int]) -> bytes:
-    """The bytes of a bitmap in the portable encoding.
-
-    Example:
-        >>> decode(encode([1, 2**40]), "example")
-        BitMap64([1, 1099511627776])
-    """
+    """The bytes of a bitmap in the portable encoding."""
     bitmap = positions if isinstance(positions, BitMap64) else BitMap64(positions)
     bitmap.run_optimize()
     data: bytes = bitmap.serialize()
@@ -125,16 +88,7 @@ def encode(positions: Iterable[int]) -> bytes:
 
 
 def write_file(store: Store, vectors: Sequence[Iterable[int]], *, prefix: str = "") -> list[DeletionVector]:
-    """Writes vectors into one new file and describes each.
-
-    Args:
-        store: The table's store.
-        vectors: The positions of each vector, in order.
-        prefix: A folder below the root to spread files over, without a slash.
-
-    Returns:
-        One descriptor per vector, in the same order.
-    """
+    """Writes vectors into one new file, and describes each in the same order."""
     file_id = uuid.uuid4()
     content = bytearray([_FILE_VERSION])
     described: list[DeletionVector] = []

@@ -21,13 +21,7 @@ FEATURE: Final = "domainMetadata"
 
 
 def after(present: Mapping[str, DomainMetadata], actions: Iterable[Action]) -> dict[str, DomainMetadata]:
-    """The live domains once the actions have been committed.
-
-    Example:
-        >>> gone = DomainMetadata("billing", "{}", removed=True)
-        >>> after({"billing": DomainMetadata("billing", "{}")}, [gone])
-        {}
-    """
+    """The live domains once the actions have been committed."""
     live = dict(present)
     for action in actions:
         if isinstance(action, DomainMetadata):
@@ -38,11 +32,7 @@ def after(present: Mapping[str, DomainMetadata], actions: Iterable[Action]) -> d
 
 
 def check(actions: Iterable[Action], protocol: Protocol) -> None:
-    """Makes sure that the table may hold domains if the commit sets any.
-
-    Raises:
-        InputError: The protocol does not support the feature.
-    """
+    """Makes sure that the table may hold domains if the commit sets any."""
     named = [action.domain for action in actions if isinstance(action, DomainMetadata)]
     if named and not protocol.supports(FEATURE):
         raise InputError(

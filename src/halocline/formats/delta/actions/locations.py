@@ -33,15 +33,7 @@ _NOT_IN_URIS: Final = re.compile(r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
 
 class Locations:
-    """Reads the paths of one table's log.
-
-    Example:
-        >>> locations = Locations("s3://lake/orders")
-        >>> locations.decode("date=2024-01-01/part%201.parquet")
-        'date=2024-01-01/part 1.parquet'
-        >>> locations.decode("s3a://lake/orders/part-1.parquet"), locations.decode("/other/part-1.parquet")
-        ('part-1.parquet', 's3://lake/other/part-1.parquet')
-    """
+    """Reads the paths of one table's log."""
 
     def __init__(self, root: str) -> None:
         self._url = root
@@ -56,11 +48,7 @@ class Locations:
         return self._root.real()
 
     def decode(self, path: str) -> str:
-        """The form of a path in which it is compared.
-
-        Raises:
-            MalformedError: The path is empty, is not text once decoded, names no object or climbs out of the table.
-        """
+        """The form of a path in which it is compared."""
         written = path
         if "%" in path:
             try:
@@ -118,12 +106,7 @@ def needs_care(path: str) -> bool:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a decoded path is a URL rather than a name below the table's root.
-
-    Example:
-        >>> is_absolute("s3://lake/a.parquet"), is_absolute("time=10:00/a.parquet")
-        (True, False)
-    """
+    """Whether a decoded path is a URL rather than a name below the table's root."""
     return _SCHEME.match(path) is not None
 
 
@@ -138,28 +121,13 @@ def encoded_path(path: str) -> str:
 
 
 def absolute_path(store: Store, path: str) -> str:
-    """A path below a table's root as another table's log names it, spelt as Delta's writers do.
-
-    Args:
-        store: The table's store.
-        path: A decoded path below the root.
-
-    Example:
-        >>> absolute_path(open_store("/lake/orders"), "a b.parquet")
-        'file:/lake/orders/a%20b.parquet'
-    """
+    """A path below a table's root as another table's log names it, spelt as Delta's writers do."""
     address = store.address(path)
     return encoded_path(f"file:{address}" if address.startswith("/") else address)
 
 
 def locate(store: Store, path: str) -> tuple[Store, str]:
-    """The store that holds a decoded path, and the path in it.
-
-    Example:
-        >>> from halocline.storage.memory import MemoryStore
-        >>> locate(MemoryStore(), "a/b.parquet")[1]
-        'a/b.parquet'
-    """
+    """The store that holds a decoded path, and the path in it."""
     if not is_absolute(path):
         return store, path
     location, root = Location.of_decoded(path), Location.parse(store.root)

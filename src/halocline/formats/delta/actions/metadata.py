@@ -50,13 +50,7 @@ _METADATA_KEYS: Final = frozenset(entry.encode_name for entry in msgspec.structs
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a table is: schema, partition columns, properties. Replaces the previous one wholly.
-
-    Example:
-        >>> Metadata(id="1", schema_string='{"type":"struct","fields":[]}', configuration={"delta.appendOnly": "true"})
-        ... # doctest: +ELLIPSIS
-        Metadata(id='1', ...)
-    """
+    """What a table is: schema, partition columns, properties. Replaces the previous one wholly."""
 
     id: str
     schema_string: str = ""
@@ -70,11 +64,7 @@ class Metadata:
 
     @staticmethod
     def from_json(data: bytes | Raw | Mapping[str, Any]) -> Metadata:
-        """Reads the object behind the key `metaData`.
-
-        Raises:
-            msgspec.MsgspecError: A field has the wrong type.
-        """
+        """Reads the object behind the key `metaData`."""
         known: _KnownMetadata
         if isinstance(data, Mapping):
             rest: Mapping[str, Any] = data
@@ -111,11 +101,7 @@ class Metadata:
 
     @property
     def schema(self) -> Struct:
-        """The schema, parsed. The same text is parsed once.
-
-        Raises:
-            MalformedError: It cannot be read.
-        """
+        """The schema, parsed. The same text is parsed once."""
         return parse(self.schema_string)
 
     def with_schema(self, schema: Struct) -> Metadata:

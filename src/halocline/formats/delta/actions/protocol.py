@@ -9,9 +9,6 @@ from halocline.formats.delta.actions.action import ProtocolAction
 def protocol_of(action: ProtocolAction) -> Protocol:
     """What a `protocol` action requires.
 
-    Raises:
-        MalformedError: Its numbers and lists contradict each other.
-
     Example:
         >>> print(protocol_of(ProtocolAction(1, 2)))
         (1,2)
@@ -22,12 +19,7 @@ def protocol_of(action: ProtocolAction) -> Protocol:
 
 
 def action_of(protocol: Protocol) -> ProtocolAction:
-    """The action that records a protocol, lists in order of name.
-
-    Example:
-        >>> action_of(Protocol.delta(1, 7, None, ["domainMetadata"])).writer_features
-        ['domainMetadata']
-    """
+    """The action that records a protocol, lists in order of name."""
     lists = protocol.reader_features, protocol.writer_features
     return ProtocolAction(
         protocol.reader, protocol.writer, *(None if names is None else sorted(names) for names in lists)

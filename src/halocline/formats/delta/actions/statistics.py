@@ -13,12 +13,7 @@ _decode = msgspec.json.Decoder(_Statistics).decode
 
 
 def num_records(stats: str | None) -> int | None:
-    """How many rows a file holds, deleted ones included; None if its statistics do not say.
-
-    Example:
-        >>> num_records('{"numRecords":3}')
-        3
-    """
+    """How many rows a file holds, deleted ones included; None if its statistics do not say."""
     try:
         return _decode(stats).num_records if stats else None
     except msgspec.MsgspecError:

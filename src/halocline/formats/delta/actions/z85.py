@@ -12,12 +12,7 @@ _VALUE: Final = {character: value for value, character in enumerate(_ALPHABET)}
 
 
 def encode(data: bytes) -> str:
-    """The text for bytes whose length is a multiple of four.
-
-    Example:
-        >>> encode(bytes.fromhex("864fd26fb559f75b"))
-        'HelloWorld'
-    """
+    """The text for bytes whose length is a multiple of four."""
     if len(data) % 4:
         raise ValueError(f"{len(data)} bytes are not a multiple of 4")
     digits = []
@@ -32,15 +27,7 @@ def encode(data: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """The bytes that a text stands for.
-
-    Raises:
-        ValueError: The text is no Z85.
-
-    Example:
-        >>> decode("HelloWorld").hex()
-        '864fd26fb559f75b'
-    """
+    """The bytes that a text stands for."""
     if len(text) % 5:
         raise ValueError(f"{len(text)} characters are not a multiple of 5")
     data = bytearray()

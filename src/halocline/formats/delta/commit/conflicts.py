@@ -101,12 +101,7 @@ class Ground:
 
 
 def rebased(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
-    """The intent as it would have been, had its writer started after the winner.
-
-    Raises:
-        ConflictError: The winner contradicts it; the condition tells in what.
-        IncompatibleError: The winner raised the protocol beyond this release.
-    """
+    """The intent as it would have been, had its writer started after the winner."""
     intent = _after_protocol(intent, winner, ground)
     intent = _after_metadata(intent, winner, ground)
     _check_domains(intent, winner, ground)

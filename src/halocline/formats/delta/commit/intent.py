@@ -143,15 +143,7 @@ def is_blind_append(actions: Iterable[Action], reads: Reads) -> bool:
 
 
 def isolation_for(actions: Iterable[Action], operation: str, properties: TableProperties) -> Isolation:
-    """How strictly a commit must be kept apart.
-
-    Example:
-        >>> from halocline.formats.delta.configuration.properties import TableProperties
-        >>> isolation_for([Add("f", {}, 1, 1, True)], "WRITE", TableProperties({})).value
-        'Serializable'
-        >>> isolation_for([Add("f", {}, 1, 1, False)], "OPTIMIZE", TableProperties({})).value
-        'SnapshotIsolation'
-    """
+    """How strictly a commit must be kept apart."""
     chosen = Isolation(properties.isolation_level)
     for each in actions:
         if isinstance(each, Add | Remove | Cdc):

@@ -77,13 +77,7 @@ HARMLESS: Final[Mapping[str, Callable[[_Change, Protocol], bool]]] = {
 
 
 def rebased(ours: Metadata, winners: Metadata, protocol: Protocol) -> Metadata | None:
-    """The metadata to go on with after the winner's change; None if the commit must give way.
-
-    Args:
-        ours: The metadata that the commit was prepared on, itself without a change of metadata.
-        winners: The metadata that the winner committed.
-        protocol: The protocol after the winner.
-    """
+    """The metadata to go on with after the winner's change; None if the commit must give way."""
     if identity.only_marks_moved(ours, winners):
         return winners
     same_but = replace(ours, configuration=winners.configuration, schema_string=winners.schema_string)

@@ -68,13 +68,7 @@ class Done:
 
 
 def after_commit(store: Store, done: Done, now_ms: int) -> Upkeep:
-    """Does what is due after a commit.
-
-    Args:
-        store: Where the table lies.
-        done: The commit.
-        now_ms: The present.
-    """
+    """Does what is due after a commit."""
     version, intent, release = done.version, done.intent, done.release
     problems: list[str] = []
 

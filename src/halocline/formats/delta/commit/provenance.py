@@ -17,23 +17,13 @@ from halocline.formats.delta.snapshot.snapshot import own_release
 
 
 def engine_info(spark_version: str | None = None) -> str:
-    """What we call ourselves in commits.
-
-    Example:
-        >>> engine_info("4.0.0").partition(" ")[0]
-        'Apache-Spark/4.0.0'
-    """
+    """What we call ourselves in commits."""
     own = f"Halocline/{own_release().version}"
     return own if spark_version is None else f"Apache-Spark/{spark_version} {own}"
 
 
 def parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of an operation as commits spell them: lists and maps as JSON text, the rest as it is.
-
-    Example:
-        >>> parameters({"mode": "Append", "partitionBy": ["day"], "version": 3})
-        {'mode': 'Append', 'partitionBy': '["day"]', 'version': 3}
-    """
+    """Parameters of an operation as commits spell them: lists and maps as JSON text, the rest as it is."""
     return {
         key: json.dumps(list(value) if isinstance(value, tuple | set | frozenset) else value, separators=(",", ":"))
         if isinstance(value, list | tuple | dict | set | frozenset)

@@ -89,17 +89,6 @@ class Transaction:
     Attributes:
         store: Where the table lies.
         outcome: How the commit ended; None before.
-
-    Example:
-        >>> from halocline.formats.delta.configuration.table_configuration import new_table
-        >>> from halocline.schema import Field, Primitive, Struct
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> new = new_table(Struct([Field("id", Primitive("long"))]))
-        >>> Transaction.create(store).commit([], "CREATE TABLE", configuration=new)
-        0
-        >>> Transaction(Snapshot.load(store)).commit([Add("a.parquet", {}, 9, 1, True)], "WRITE")
-        1
     """
 
     def __init__(

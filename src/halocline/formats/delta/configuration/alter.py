@@ -35,18 +35,7 @@ _KEPT_BY_WRITERS: Final = "it is kept by writers and never set by hand"
 
 
 def set_properties(state: TableConfiguration, values: Mapping[str, str]) -> TableConfiguration:
-    """The state with properties set, requests about the protocol included.
-
-    Raises:
-        InputError: A key or a value cannot be used, or features contradict each other.
-
-    Example:
-        >>> from halocline.formats.delta.configuration.table_configuration import new_table
-        >>> from halocline.schema import Primitive
-        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
-        >>> print(set_properties(state, {"delta.enableChangeDataFeed": "true"}).reasons[-1])
-        changeDataFeed: delta.enableChangeDataFeed=true is set
-    """
+    """The state with properties set, requests about the protocol included."""
     for key, value in values.items():
         if key in KNOWN and KNOWN[key].internal:
             raise unusable_property(key, value, _KEPT_BY_WRITERS)
@@ -61,12 +50,7 @@ def set_properties(state: TableConfiguration, values: Mapping[str, str]) -> Tabl
 
 
 def unset_properties(state: TableConfiguration, keys: Iterable[str], *, if_exists: bool = False) -> TableConfiguration:
-    """The state without some properties. Features stay in the protocol; dropping one is a move of its own.
-
-    Raises:
-        NotFoundError: A property is not set, unless `if_exists`.
-        InputError: It is a request, which is never stored, or one that only writers keep.
-    """
+    """The state without some properties. Features stay in the protocol; dropping one is a move of its own."""
     left = dict(state.metadata.configuration)
     for key in keys:
         if is_request(key):
@@ -81,11 +65,7 @@ def unset_properties(state: TableConfiguration, keys: Iterable[str], *, if_exist
 
 
 def add_constraint(state: TableConfiguration, name: str, expression: str) -> TableConfiguration:
-    """The state with a CHECK constraint. The caller has made sure that every row fits it.
-
-    Raises:
-        InputError: There is one of that name, or the name or the expression is empty.
-    """
+    """The state with a CHECK constraint. The caller has made sure that every row fits it."""
     if not name.strip() or not expression.strip():
         raise InputError("a constraint needs a name and an expression", sides={"name": name, "expression": expression})
     present = check_key(state.metadata.configuration, name)
@@ -99,11 +79,7 @@ def add_constraint(state: TableConfiguration, name: str, expression: str) -> Tab
 
 
 def drop_constraint(state: TableConfiguration, name: str, *, if_exists: bool = False) -> TableConfiguration:
-    """The state without a CHECK constraint; the feature stays in the protocol.
-
-    Raises:
-        NotFoundError: There is none of that name, unless `if_exists`.
-    """
+    """The state without a CHECK constraint; the feature stays in the protocol."""
     present = check_key(state.metadata.configuration, name)
     if present is None and not if_exists:
         raise NotFoundError(
@@ -115,11 +91,7 @@ def drop_constraint(state: TableConfiguration, name: str, *, if_exists: bool = F
 
 
 def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Path = ()) -> TableConfiguration:
-    """The state with nullable columns added at the end, of the table or of a struct.
-
-    Raises:
-        SchemaError: A column is there already, or must not be null although existing rows have no value for it.
-    """
+    """The state with nullable columns added at the end, of the table or of a struct."""
     for each in columns:
         if not each.nullable:
             raise SchemaError(
@@ -137,12 +109,7 @@ def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Pat
 
 
 def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> TableConfiguration:
-    """The state with a column under another name; its data stays where it is.
-
-    Raises:
-        SchemaError: The name is taken, something refers to the column, or column mapping is off.
-        InputError: There is no such column.
-    """
+    """The state with a column under another name; its data stays where it is."""
     _check_mapped(state, "renamed")
     here, _ = state.metadata.schema.find(path)
     _check_unreferenced(state, here, "renamed")
@@ -158,12 +125,7 @@ def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> 
 
 
 def drop_columns(state: TableConfiguration, paths: Iterable[Sequence[str]]) -> TableConfiguration:
-    """The state without some columns; their data stays in the files, unread.
-
-    Raises:
-        SchemaError: It is a partition column or the last one, something refers to it, or column mapping is off.
-        InputError: There is no such column.
-    """
+    """The state without some columns; their data stays in the files, unread."""
     _check_mapped(state, "dropped")
     gone = set()
     for path in paths:
@@ -184,17 +146,7 @@ def drop_columns(state: TableConfiguration, paths: Iterable[Sequence[str]]) -> T
 def change_type(
     state: TableConfiguration, path: Sequence[str], type: DataType, *, version: int | None = None
 ) -> TableConfiguration:
-    """The state with a column of a wider type, the change noted for readers.
-
-    Args:
-        state: The state so far.
-        path: The column.
-        type: The new type.
-        version: The version of the commit; noted only under the preview of the feature.
-
-    Raises:
-        SchemaError: The change loses values, or the table does not allow changes of type.
-    """
+    """The state with a column of a wider type, noted for readers; with its version under the preview of the feature."""
     supported = [name for name in type_widening.FEATURES if state.protocol.supports(name)]
     if not supported or not properties.flag(state.metadata.configuration, type_widening.ENABLED):
         raise SchemaError(
@@ -225,11 +177,7 @@ def allow_nulls(state: TableConfiguration, path: Sequence[str]) -> TableConfigur
 def replace_schema(
     state: TableConfiguration, schema: Struct, partition_columns: Sequence[str] | None = None
 ) -> TableConfiguration:
-    """The state with another schema altogether, for overwriting a table; under column mapping new columns get ids.
-
-    Raises:
-        SchemaError: The schema does not fit.
-    """
+    """The state with another schema altogether, for overwriting a table; under column mapping new columns get ids."""
     configuration = dict(state.metadata.configuration)
     if _mode(state) != "none":
         kept = column_mapping.with_ids_of(schema, state.metadata.schema)

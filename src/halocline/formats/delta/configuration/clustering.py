@@ -26,34 +26,19 @@ _COLUMNS: Final = "clusteringColumns"
 
 
 def clustered_by(fields: Sequence[Field]) -> DomainMetadata:
-    """The domain of a table that is clustered by these columns.
-
-    Example:
-        >>> from halocline.schema.types import Primitive
-        >>> clustered_by([Field("day", Primitive("date"))]).configuration
-        '{"clusteringColumns":[["day"]],"domainName":"delta.clustering"}'
-    """
+    """The domain of a table that is clustered by these columns."""
     content = {_COLUMNS: [[_physical(field)] for field in fields], "domainName": DOMAIN}
     return DomainMetadata(DOMAIN, msgspec.json.encode(content).decode())
 
 
 def clustering_columns(domain: DomainMetadata | None, schema: Schema) -> list[str]:
-    """The columns by which a table is clustered, by their logical names; none if it is not.
-
-    Args:
-        domain: The table's domain, if it has it.
-        schema: The table's schema.
-    """
+    """The columns by which a table is clustered, by their logical names; none if it is not."""
     logical = {column.physical: column.path for column in schema.walk()}
     return [".".join(logical.get(path, path)) for path in _paths(domain)]
 
 
 def check_clustering_kept(schema: Struct, domain: DomainMetadata | None, table: str) -> None:
-    """Makes sure that a table still has the columns by which it is clustered.
-
-    Raises:
-        SchemaError: One of them would be gone.
-    """
+    """Makes sure that a table still has the columns by which it is clustered."""
     kept = {_physical(field) for field in schema.fields}
     for path in _paths(domain):
         if path[0] not in kept:

@@ -39,11 +39,7 @@ _ANNOTATIONS: Final = frozenset({_ID, _PHYSICAL_NAME, _NESTED_IDS, _PARQUET_ID, 
 
 
 def mode_of(configuration: Mapping[str, str]) -> str:
-    """The mode that a table's properties name: `none`, `name` or `id`.
-
-    Raises:
-        MalformedError: The stored mode is another.
-    """
+    """The mode that a table's properties name: `none`, `name` or `id`."""
     return properties.choice(configuration, MODE)
 
 
@@ -65,16 +61,7 @@ def is_mapped(field: Field) -> bool:
 
 
 def physical_name(field: Field, mode: str) -> str:
-    """What files, statistics and partition values call a field.
-
-    Raises:
-        MalformedError: Columns are mapped, and this one has no id or no physical name.
-
-    Example:
-        >>> from halocline.schema.types import Primitive
-        >>> physical_name(mapped_field(Field("a", Primitive("long")), 7, "col-1"), "name")
-        'col-1'
-    """
+    """What files, statistics and partition values call a field."""
     if mode == "none":
         return field.name
     name = stored_name(field)
@@ -134,13 +121,7 @@ def unmapped_field(field: Field) -> Field:
 
 
 def assigned(schema: Struct, highest: int, physical: Callable[[str], str]) -> tuple[Struct, int]:
-    """The schema with ids and physical names where they are missing, and the highest id then given out.
-
-    Example:
-        >>> from halocline.schema.types import Primitive
-        >>> assigned(Struct([Field("a", Primitive("long"))]), 4, same_name)[0].fields[0].metadata
-        {'delta.columnMapping.id': 5, 'delta.columnMapping.physicalName': 'a'}
-    """
+    """The schema with ids and physical names where they are missing, and the highest id then given out."""
     highest = max([highest, *(field_id(field) or 0 for _, field in walk(schema))])
     ids: dict[Path, int] = {}
     for path, field in walk(schema):
@@ -184,12 +165,7 @@ def with_ids_of(schema: Struct, known: Struct) -> Struct:
 
 
 def check_column_mapping(metadata: Metadata, before: Metadata | None) -> None:
-    """Makes sure that column mapping is complete and only changes in the ways that readers survive.
-
-    Raises:
-        SchemaError: Ids or physical names are missing or doubled, or ids fell.
-        InputError: The mode changes in another way than from none to name.
-    """
+    """Makes sure that column mapping is complete and only changes in the ways that readers survive."""
     mode = mode_of(metadata.configuration)
     if before is not None:
         _check_mode_change(mode_of(before.configuration), mode)

@@ -38,11 +38,7 @@ _WRITABLE = (Add, Remove, Cdc, Txn, DomainMetadata, ProtocolAction, Metadata)
 
 
 def without_repeated_transactions(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """The actions with each application's transaction once.
-
-    Raises:
-        InputError: Two transactions of one application have different versions.
-    """
+    """The actions with each application's transaction once."""
     seen: dict[str, int] = {}
     kept: list[Action] = []
     for action in actions:
@@ -58,11 +54,7 @@ def without_repeated_transactions(actions: Iterable[Action]) -> tuple[Action, ..
 
 
 def check_no_duplicates(actions: Iterable[Action], locations: Locations) -> None:
-    """Makes sure that no two actions speak about the same thing, however they spell its path.
-
-    Raises:
-        InputError: Two of them do.
-    """
+    """Makes sure that no two actions speak about the same thing, however they spell its path."""
     actions = tuple(actions)
     for kind, key in ((ProtocolAction, "protocol"), (Metadata, "metaData")):
         if sum(isinstance(each, kind) for each in actions) > 1:
@@ -78,11 +70,7 @@ def check_no_duplicates(actions: Iterable[Action], locations: Locations) -> None
 
 
 def check_first(actions: Iterable[Action]) -> None:
-    """Makes sure that the commit can be a table's first.
-
-    Raises:
-        InputError: Protocol or metadata is missing.
-    """
+    """Makes sure that the commit can be a table's first."""
     kinds = {type(each) for each in actions}
     for kind, key in ((ProtocolAction, "protocol"), (Metadata, "metaData")):
         if kind not in kinds:
@@ -90,11 +78,7 @@ def check_first(actions: Iterable[Action]) -> None:
 
 
 def check_actions(actions: Iterable[Action], protocol: Protocol, metadata: Metadata) -> None:
-    """Makes sure that each action fits the table that the commit leaves.
-
-    Raises:
-        InputError: One does not.
-    """
+    """Makes sure that each action fits the table that the commit leaves."""
     columns = physical_partition_columns(metadata)
     for each in actions:
         if not isinstance(each, _WRITABLE):
@@ -113,16 +97,7 @@ def check_actions(actions: Iterable[Action], protocol: Protocol, metadata: Metad
 
 
 def check_appendable(actions: Iterable[Action], before: TableConfiguration, table: str) -> None:
-    """Makes sure that no rows are taken from an append-only table; rearranging them is allowed.
-
-    Args:
-        actions: What is to be committed.
-        before: The table before the commit.
-        table: The table's name for the message.
-
-    Raises:
-        InputError: The table is append-only and a remove changes data.
-    """
+    """Makes sure that no rows are taken from an append-only table; rearranging them is allowed."""
     if not (before.protocol.supports("appendOnly") and before.properties.append_only):
         return
     for each in actions:

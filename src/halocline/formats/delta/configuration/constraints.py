@@ -18,12 +18,7 @@ _INVARIANT: Final = "delta.invariants"
 
 
 def checks(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The CHECK constraints of a table, name to condition.
-
-    Example:
-        >>> checks({"delta.constraints.positive": "n > 0", "delta.appendOnly": "true"})
-        {'positive': 'n > 0'}
-    """
+    """The CHECK constraints of a table, name to condition."""
     found = configuration.items()
     return {key.removeprefix(CONSTRAINT_PREFIX): value for key, value in found if key.startswith(CONSTRAINT_PREFIX)}
 
@@ -35,17 +30,7 @@ def check_key(configuration: Mapping[str, str], name: str) -> str | None:
 
 
 def invariant_of(field: Field) -> str | None:
-    """The condition in a column's metadata; None if there is none.
-
-    Raises:
-        MalformedError: It cannot be read.
-
-    Example:
-        >>> from halocline.schema.types import Primitive
-        >>> text = '{"expression": {"expression": "n > 0"}}'
-        >>> invariant_of(Field("n", Primitive("long"), metadata={"delta.invariants": text}))
-        'n > 0'
-    """
+    """The condition in a column's metadata; None if there is none."""
     text = field.metadata.get(_INVARIANT)
     if text is None:
         return None

@@ -45,12 +45,7 @@ class IdentityColumn:
 
     @property
     def next_value(self) -> int:
-        """The first value that is free.
-
-        Example:
-            >>> IdentityColumn("id", 1, 2, 7, False).next_value
-            9
-        """
+        """The first value that is free."""
         return self.start if self.mark is None else self.mark + self.step
 
     def furthest(self, *values: int | None) -> int | None:
@@ -97,11 +92,7 @@ def with_identity(field: Field, start: int, step: int, *, allows_explicit: bool)
 
 
 def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
-    """The metadata with high-water marks moved out to these values; a value behind the mark changes nothing.
-
-    Raises:
-        InputError: A name is no identity column, or a value is not one that the column could have generated.
-    """
+    """The metadata with high-water marks moved out to these values; a value behind the mark changes nothing."""
     columns = {column.name.lower(): column for column in identity_columns(metadata.schema)}
     targets: dict[str, int | None] = {}
     for name, value in marks.items():

@@ -39,12 +39,6 @@ def next_timestamp(now_ms: int, previous_ms: int | None) -> int:
 def with_enablement(metadata: Metadata, before: Mapping[str, str] | None, version: int, timestamp_ms: int) -> Metadata:
     """The metadata with the point noted from which timestamps hold, if this commit is that point.
 
-    Args:
-        metadata: The metadata to be committed.
-        before: The table's properties before; None for a new table.
-        version: The version to be committed.
-        timestamp_ms: Its in-commit timestamp.
-
     Example:
         >>> table = Metadata("1", "{}", configuration={"delta.enableInCommitTimestamps": "true"})
         >>> with_enablement(table, {}, 7, 1000).configuration["delta.inCommitTimestampEnablementVersion"]

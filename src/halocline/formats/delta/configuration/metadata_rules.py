@@ -48,11 +48,7 @@ ICEBERG_SWITCHES: Final = tuple(f"delta.enableIcebergCompatV{version}" for versi
 
 
 def table_metadata(metadata: Metadata) -> TableMetadata:
-    """The metadata as features see it.
-
-    Raises:
-        MalformedError: The schema cannot be read.
-    """
+    """The metadata as features see it."""
     return schema_facts(metadata.schema, metadata.configuration, metadata.partition_columns)
 
 
@@ -64,27 +60,12 @@ def schema_facts(
 
 
 def terms_of(protocol: Protocol, metadata: Metadata) -> Terms:
-    """What a table with this protocol and metadata asks of those who use it.
-
-    Raises:
-        MalformedError: The schema cannot be read.
-    """
+    """What a table with this protocol and metadata asks of those who use it."""
     return Terms.of(protocol, table_metadata(metadata))
 
 
 def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protocol, operation: str) -> None:
-    """Makes sure that a table may have this metadata.
-
-    Args:
-        metadata: The metadata to be committed.
-        before: The metadata it replaces; None for a new table.
-        protocol: The protocol after the commit.
-        operation: What the commit does; a few kinds may change the partitioning.
-
-    Raises:
-        InputError: A property or a feature does not fit.
-        SchemaError: The schema or the partitioning does not fit.
-    """
+    """Makes sure that a table may have this metadata."""
     check_properties(metadata.configuration, {} if before is None else before.configuration)
     check_schema(metadata.schema, mapped=mode_of(metadata.configuration) != "none")
     _check_partitioning(metadata, before, operation)
@@ -93,11 +74,7 @@ def check_metadata(metadata: Metadata, before: Metadata | None, protocol: Protoc
 
 
 def check_properties(configuration: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """Makes sure that every property that is new or changed may be stored with its value.
-
-    Raises:
-        InputError: One may not.
-    """
+    """Makes sure that every property that is new or changed may be stored with its value."""
     for key, value in configuration.items():
         if is_request(key):
             raise InputError(
@@ -146,15 +123,7 @@ def _check_foreign_formats(configuration: Mapping[str, str]) -> None:
 
 
 def check_schema(schema: Struct, *, mapped: bool) -> None:
-    """Makes sure that a schema can be written and read back.
-
-    Args:
-        schema: The schema.
-        mapped: Whether column mapping lets names hold any character.
-
-    Raises:
-        SchemaError: A name is empty, ambiguous or cannot be written; a type is unknown; a struct holds nothing.
-    """
+    """Makes sure that a schema can be written and read back."""
     for path, type in types(schema):
         if isinstance(type, Struct):
             _check_struct(type, path, mapped)
@@ -168,9 +137,6 @@ def check_features(metadata: Metadata, before: Metadata | None, protocol: Protoc
     """Makes sure that the protocol has what the metadata switches on, and whatever that needs or excludes.
 
     A disagreement that old protocols are allowed to have may stay as it is; nobody may add one.
-
-    Raises:
-        InputError: Metadata and protocol disagree.
     """
     known = set() if before is None else set(disagreements(protocol, table_metadata(before)))
     for finding in disagreements(protocol, table_metadata(metadata)):

@@ -152,15 +152,7 @@ _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
 def parse_duration_ms(text: str) -> int:
-    """The milliseconds in a duration as Spark writes it.
-
-    Raises:
-        ValueError: It is no duration, is negative, or counts months or years.
-
-    Example:
-        >>> parse_duration_ms("interval 1 week"), parse_duration_ms("INTERVAL 1 day 12 hours")
-        (604800000, 129600000)
-    """
+    """The milliseconds in a duration as Spark writes it."""
     rest = text.strip().lower().removeprefix("interval").strip()
     total, position = Decimal(0), 0
     while position < len(rest):
@@ -176,44 +168,24 @@ def parse_duration_ms(text: str) -> int:
 
 
 def flag(configuration: Mapping[str, str], key: str) -> bool:
-    """Whether a property of kind `FLAG` is on.
-
-    Example:
-        >>> flag({"delta.appendOnly": "TRUE"}, "delta.appendOnly"), flag({}, "delta.appendOnly")
-        (True, False)
-    """
+    """Whether a property of kind `FLAG` is on."""
     return _stored(configuration, key) == "true"
 
 
 def count(configuration: Mapping[str, str], key: str) -> int | None:
-    """The number of a property of kind `COUNT`.
-
-    Example:
-        >>> count({}, "delta.checkpointInterval")
-        10
-    """
+    """The number of a property of kind `COUNT`."""
     text = _stored(configuration, key)
     return None if text is None else int(text)
 
 
 def duration_ms(configuration: Mapping[str, str], key: str) -> int | None:
-    """The milliseconds of a property of kind `DURATION`.
-
-    Example:
-        >>> duration_ms({}, "delta.deletedFileRetentionDuration")
-        604800000
-    """
+    """The milliseconds of a property of kind `DURATION`."""
     text = _stored(configuration, key)
     return None if text is None else parse_duration_ms(text)
 
 
 def choice(configuration: Mapping[str, str], key: str) -> str:
-    """The word of a property of kind `CHOICE`, in the spelling of its record; empty if there is none.
-
-    Example:
-        >>> choice({"delta.checkpointPolicy": "V2"}, "delta.checkpointPolicy")
-        'v2'
-    """
+    """The word of a property of kind `CHOICE`, in the spelling of its record; empty if there is none."""
     text = _stored(configuration, key) or ""
     return next((word for word in KNOWN[key].words if word.lower() == text), "")
 
@@ -242,11 +214,6 @@ class TableProperties(Mapping[str, str]):
     """The stored properties of a table: a mapping of texts, and what the texts mean.
 
     A stored value that cannot be read is a `MalformedError` when it is asked for.
-
-    Example:
-        >>> stored = TableProperties({"delta.appendOnly": "TRUE"})
-        >>> stored.append_only, stored.checkpoint_interval, stored["delta.appendOnly"]
-        (True, 10, 'TRUE')
     """
 
     append_only = _Typed(flag, "appendOnly")
@@ -290,14 +257,7 @@ class TableProperties(Mapping[str, str]):
 
 
 def check(key: str, value: str) -> None:
-    """Makes sure that the property may be set to this value.
-
-    Raises:
-        InputError: The value is not what the key stands for.
-
-    Example:
-        >>> check("delta.checkpointInterval", "100")
-    """
+    """Makes sure that the property may be set to this value."""
     record = KNOWN.get(key)
     if record is not None and not _fits(record, value):
         raise InputError(

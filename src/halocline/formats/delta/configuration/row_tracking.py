@@ -63,19 +63,7 @@ def high_water_mark(domain: DomainMetadata | None) -> int:
 def assigned(
     actions: Iterable[Action], protocol: Protocol, configuration: Mapping[str, str], mark: int, version: int
 ) -> tuple[Action, ...]:
-    """The actions with fresh ids where they are missing, and the new mark if it moved.
-
-    Args:
-        actions: What is to be committed.
-        protocol: The protocol that the commit leaves.
-        configuration: The properties that the commit leaves.
-        mark: The high-water mark before.
-        version: The version the commit tries for.
-
-    Raises:
-        InputError: An added file does not say how many rows it holds.
-        DeniedError: The actions set the mark themselves.
-    """
+    """The actions with fresh ids where they are missing, and the new mark if it moved."""
     before = tuple(actions)
     if not protocol.supports(FEATURE):
         return before
@@ -96,18 +84,7 @@ def rebased(
     winner_version: int,
     decode: Callable[[str], str],
 ) -> tuple[tuple[Action, ...], int]:
-    """The actions as they must be after a winner, and the high-water mark that the winner left.
-
-    Args:
-        actions: Our actions, ids assigned.
-        protocol: The protocol after the winner and us.
-        configuration: The properties after the winner and us.
-        operation: What we do.
-        mark: The high-water mark that our ids were assigned above.
-        winner: What was committed first.
-        winner_version: Its version.
-        decode: Gives the decoded path of a path in the log.
-    """
+    """The actions as they must be after a winner, and the high-water mark that the winner left."""
     if not protocol.supports(FEATURE):
         return actions, mark
     filled = _backfilled(winner, decode)

@@ -61,11 +61,6 @@ class Schema:
         struct: The schema itself.
         mode: How columns are mapped: `none`, `name` or `id`.
         columns: The columns at the top.
-
-    Example:
-        >>> schema = Schema.parse('{"type": "struct", "fields": [{"name": "Id", "type": "long"}]}')
-        >>> print(schema.find("id").type)
-        long
     """
 
     def __init__(self, struct: Struct, mode: str) -> None:
@@ -81,27 +76,13 @@ class Schema:
 
     @staticmethod
     def parse(text: str, configuration: Mapping[str, str] | None = None) -> Schema:
-        """Reads the schema of a `metaData` action; empty text is a table without columns.
-
-        Args:
-            text: The JSON text.
-            configuration: The table's properties, which say how columns are mapped.
-
-        Raises:
-            MalformedError: It is not a schema, or contradicts itself.
-            UnsupportedError: A column has a type, or had a change of type, that this release does not know.
-        """
+        """Reads the schema of a `metaData` action; empty text is a table without columns."""
         return Schema.of(parse(text), "none" if configuration is None else mode_of(configuration))
 
     @staticmethod
     @lru_cache(maxsize=16)
     def of(struct: Struct, mode: str = "none") -> Schema:
-        """The schema of a table whose columns are mapped in that way. The same one gives the same object.
-
-        Raises:
-            MalformedError: It contradicts itself.
-            UnsupportedError: A column has a type, or had a change of type, that this release does not know.
-        """
+        """The schema of a table whose columns are mapped in that way. The same one gives the same object."""
         return Schema(struct, mode)
 
     def walk(self) -> Iterator[Column]:
@@ -109,19 +90,11 @@ class Schema:
         return iter(self._columns.values())
 
     def find(self, *path: str) -> Column:
-        """The column of that logical path, whatever the case of its letters.
-
-        Raises:
-            InputError: There is no such column (`COLUMN_NOT_FOUND`); the message names those there are.
-        """
+        """The column of that logical path, whatever the case of its letters."""
         return self._columns[self.struct.find(path)[0]]
 
     def partition_columns(self, names: Sequence[str]) -> tuple[Column, ...]:
-        """The columns by which the table is partitioned, in order.
-
-        Raises:
-            MalformedError: The schema has no such column.
-        """
+        """The columns by which the table is partitioned, in order."""
         found = []
         for name in names:
             field = self.struct.get(name)

@@ -42,12 +42,6 @@ class TableConfiguration:
         protocol: The protocol.
         metadata: The metadata.
         reasons: Why features came in since the version that it was made from.
-
-    Example:
-        >>> from halocline.schema import Field, Primitive
-        >>> found = new_table(Struct([Field("id", Primitive("long"))]), configuration={"delta.appendOnly": "true"})
-        >>> found.properties.append_only, found.mapping_mode, sorted(found.terms.in_use)
-        (True, 'none', ['appendOnly'])
     """
 
     protocol: Protocol
@@ -103,11 +97,7 @@ class TableConfiguration:
         return plain
 
     def actions_since(self, before: TableConfiguration | None) -> tuple[Action, ...]:
-        """What a commit holds that makes a table become this: each only if it changed.
-
-        Args:
-            before: What the table is so far; None for a new table, whose first commit holds both.
-        """
+        """What a commit holds that makes a table become this: each only if it changed."""
         changed: list[Action] = []
         if before is None or before.protocol != self.protocol:
             changed.append(action_of(self.protocol))
@@ -181,11 +171,6 @@ def new_table(
     Raises:
         InputError: The properties do not fit.
         SchemaError: The schema or the partitioning does not fit.
-
-    Example:
-        >>> from halocline.schema import Field, Primitive
-        >>> print(new_table(Struct([Field("id", Primitive("long"))])).protocol)
-        (1,2)
     """
     asked = dict(configuration or {})
     for key, value in asked.items():
@@ -216,11 +201,7 @@ def contradiction(protocol: Protocol, problem: str, table: str) -> MalformedErro
 
 
 def check_property(key: str, value: str) -> None:
-    """Makes sure that a user may ask for this property with this value.
-
-    Raises:
-        InputError: The value is not of the property's kind, or Delta has no property of that name.
-    """
+    """Makes sure that a user may ask for this property with this value."""
     properties.check(key, value)
     if key.lower().startswith("delta.") and not (key in KNOWN or key.startswith(OPEN_PREFIXES) or is_request(key)):
         near = nearest(key, KNOWN)

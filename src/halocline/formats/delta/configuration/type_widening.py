@@ -37,12 +37,7 @@ _WHOLE_DIGITS: Final[Mapping[str, int]] = {"byte": 10, "short": 10, "integer": 1
 
 
 def can_widen(old: DataType, new: DataType) -> bool:
-    """Whether every value of the old type has its place in the new one, by the rules of the format.
-
-    Example:
-        >>> [can_widen(Primitive(old), Primitive("decimal(12,2)")) for old in ("integer", "long")]
-        [True, False]
-    """
+    """Whether every value of the old type has its place in the new one, by the rules of the format."""
     if not isinstance(old, Primitive) or not isinstance(new, Primitive):
         return False
     if new.name in _WIDER.get(old.name, ()):
@@ -66,12 +61,7 @@ def unrecorded(field: Field) -> Field:
 
 
 def check_type_changes(path: Path, field: Field) -> None:
-    """Makes sure that every recorded change of a field's type is a known one.
-
-    Raises:
-        MalformedError: The record cannot be read.
-        UnsupportedError: It holds a change that this release does not know.
-    """
+    """Makes sure that every recorded change of a field's type is a known one."""
     changes = field.metadata.get(_CHANGES)
     if changes is None:
         return
@@ -97,15 +87,6 @@ def widened(field: Field, type: DataType, path: Path, version: int | None = None
     """The field with another type, and the changes noted that lead there.
 
     Only primitive types change here, also inside arrays and maps; the fields of a struct are looked at one by one.
-
-    Args:
-        field: The field so far.
-        type: The type asked for.
-        path: The column, for messages.
-        version: The version of the change, for tables under the preview.
-
-    Raises:
-        SchemaError: The change is no widening.
     """
     noted = [*field.metadata.get(_CHANGES, ())]
     for steps, narrow, wide in _differences(field.type, type, ()):

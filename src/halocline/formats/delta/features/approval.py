@@ -91,12 +91,7 @@ def approve_change(
 
 
 def asked_by(values: Mapping[str, str], protocol: Protocol) -> frozenset[str] | None:
-    """The features that properties ask for, by name or by switching them on; None if they ask for version numbers.
-
-    Example:
-        >>> asked_by({"delta.enableChangeDataFeed": "true", "owner": "finance"}, Protocol.delta(1, 2))
-        frozenset({'changeDataFeed'})
-    """
+    """The features that properties ask for, by name or by switching them on; None if they ask for version numbers."""
     request = Request.read(values)
     if request.reader is not None or request.writer is not None:
         return None

@@ -133,9 +133,6 @@ def has_barrier(record: Feature) -> bool:
 def protocol_without(record: Feature, before: Protocol, *, truncate_history: bool) -> Protocol:
     """The protocol after a drop.
 
-    Raises:
-        InputError: The feature cannot be dropped from such a table, or not this way.
-
     Example:
         >>> from halocline.compat.features import feature
         >>> table = Protocol.delta(1, 2).upgraded("deletionVectors")
@@ -168,11 +165,7 @@ def _finished_before(work: DropWork) -> Dropped | None:
 
 
 def _clear_history(work: DropWork) -> None:
-    """Deletes what is old enough, and makes sure that no trace of the feature is left in the rest.
-
-    Raises:
-        NotYetError: There is; the error says when it will be old enough.
-    """
+    """Deletes what is old enough, and makes sure that no trace of the feature is left in the rest."""
     snapshot = work.snapshot()
     traces = list(history_traces(work.store, work.record, snapshot.version))
     if traces:

@@ -98,17 +98,7 @@ class DropPlan:
 
 
 def plan_drop(store: Store, name: str, *, clients: Sequence[Client] = ()) -> DropPlan:
-    """Tells what dropping a feature takes and whom each way leaves able to write.
-
-    Args:
-        store: Where the table lies.
-        name: The feature, in any case.
-        clients: Who uses the table besides those that its log names.
-
-    Raises:
-        InputError: The table does not have the feature, or it cannot be dropped.
-        NotFoundError: There is no table, or no feature of that name.
-    """
+    """Tells what dropping a feature takes and whom each way leaves able to write."""
     header = read_header(store)
     record = find_feature("delta", name)
     proposal = propose(header, drop=[record.name])

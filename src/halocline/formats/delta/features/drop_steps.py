@@ -51,12 +51,7 @@ _TRIES: Final = 4
 
 
 def run_steps(work: DropWork) -> None:
-    """Does everything that is pending, in order.
-
-    Raises:
-        InputError: The table cannot be brought to where the feature can go.
-        ConflictError: Somebody else kept changing the same files.
-    """
+    """Does everything that is pending, in order."""
     for group in grouped(work.steps):
         if all(step.name in EDITS for step in group):
             _commit_edits(work, group)

@@ -29,22 +29,14 @@ EMPTY_COMMIT: Final = "Empty Commit"
 
 
 def checkpointed_commit(work: DropWork) -> int:
-    """Makes an empty commit and a checkpoint of it, makes sure that it can be read, and returns its version.
-
-    Raises:
-        MalformedError: The checkpoint cannot be read back.
-    """
+    """Makes an empty commit and a checkpoint of it, makes sure that it can be read, and returns its version."""
     version = work.begin(work.snapshot()).commit([], EMPTY_COMMIT)
     checkpoint(work, version)
     return version
 
 
 def checkpoint(work: DropWork, version: int) -> None:
-    """Writes the checkpoint of a version and makes sure that it can be read.
-
-    Raises:
-        MalformedError: It cannot be read back.
-    """
+    """Writes the checkpoint of a version and makes sure that it can be read."""
     write_checkpoint(work.store, version, now_ms=work.clock())
     found = Replay.open(work.store, version).checkpoint
     if found is None or found.files.version != version:
@@ -92,11 +84,7 @@ def is_truncated_before(work: DropWork, version: int) -> bool:
 
 
 def truncate_before(work: DropWork, version: int) -> None:
-    """Deletes all history before a version.
-
-    Raises:
-        NotYetError: Part of it is not old enough.
-    """
+    """Deletes all history before a version."""
     if version <= 0 or is_truncated_before(work, version):
         return
     if not has_checkpoint_from(work, version):
@@ -108,14 +96,7 @@ def truncate_before(work: DropWork, version: int) -> None:
 
 
 def not_yet(work: DropWork, snapshot: Snapshot, version: int, found: str) -> NotYetError:
-    """The error that says when the history before a version can be truncated.
-
-    Args:
-        work: The table.
-        snapshot: Its newest version.
-        version: The first version that may stay; there is a checkpoint of it or a later one.
-        found: What stands in the way, for people.
-    """
+    """The error that says when the history before a version can be truncated."""
     files = list_files(work.store, DELTA)
     times = increasing([file for file in files if file.kind is FileKind.COMMIT])
     usable = [

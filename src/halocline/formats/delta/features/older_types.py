@@ -31,17 +31,7 @@ _EXACT: Final[Mapping[str, pa.DataType]] = {
 
 
 def holds_older_types(store: Store, schema: Schema, path: str) -> bool:
-    """Whether a data file holds a column in another type than the schema gives it.
-
-    Args:
-        store: Where the table lies.
-        schema: The schema of the table.
-        path: The decoded path of the file.
-
-    Raises:
-        NotFoundError: The file does not exist.
-        MalformedError: It is no Parquet file.
-    """
+    """Whether a data file holds a column in another type than the schema gives it."""
     home, name = locate(store, path)
     found = pa.struct(list(ParquetObject(home, name).schema))
     return _Differs(schema.mode).visit(schema.struct, found)

@@ -49,25 +49,12 @@ def with_ids(snapshot: Snapshot) -> pa.Table:
 
 
 def backfill(snapshot: Callable[[], Snapshot], begin: Callable[[Snapshot], Transaction]) -> int:
-    """Gives ids to all files that have none, and returns how many commits that took.
-
-    Args:
-        snapshot: Gives the newest version; the table supports row tracking.
-        begin: Starts a transaction.
-
-    Raises:
-        InputError: A file does not tell how many rows it holds.
-    """
+    """Gives ids to all files that have none, and returns how many commits that took."""
     return _in_batches(snapshot, begin, without_ids, ROW_TRACKING_BACKFILL, lambda add: add)
 
 
 def clear(snapshot: Callable[[], Snapshot], begin: Callable[[Snapshot], Transaction]) -> int:
-    """Takes the ids from all files, and returns how many commits that took.
-
-    Args:
-        snapshot: Gives the newest version; row tracking is suspended in it.
-        begin: Starts a transaction.
-    """
+    """Takes the ids from all files, and returns how many commits that took."""
     return _in_batches(snapshot, begin, with_ids, ROW_TRACKING_UNBACKFILL, bare)
 
 

@@ -32,50 +32,17 @@ HISTORY_TRUNCATED: Final = "history truncated"
 
 
 def with_feature(state: TableConfiguration, name: str) -> TableConfiguration:
-    """The state with support for a feature, and what it requires; nothing is switched on.
-
-    Raises:
-        NotFoundError: No feature of that name is known.
-        InputError: An existing table cannot gain it, or another feature excludes it.
-
-    Example:
-        >>> from halocline.schema import Field, Primitive, Struct
-        >>> from halocline.formats.delta.configuration.table_configuration import new_table
-        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
-        >>> print(with_feature(state, "DOMAINMETADATA").protocol)
-        (1,7|W: appendOnly,domainMetadata,invariants)
-    """
+    """The state with support for a feature, and what it requires; nothing is switched on."""
     return state.evolved(named=[find_feature("delta", name).name])
 
 
 def with_versions(state: TableConfiguration, reader: int, writer: int) -> TableConfiguration:
-    """The state with everything that a pair of version numbers stands for; numbers are never lowered.
-
-    Raises:
-        InputError: A number is not defined, or reader 3 goes with a writer below 7.
-
-    Example:
-        >>> from halocline.schema import Field, Primitive, Struct
-        >>> from halocline.formats.delta.configuration.table_configuration import new_table
-        >>> state = new_table(Struct([Field("id", Primitive("long"))]))
-        >>> print(with_versions(state, 1, 4).protocol)
-        (1,4)
-    """
+    """The state with everything that a pair of version numbers stands for; numbers are never lowered."""
     return edits.set_properties(state, {MIN_READER_VERSION: str(reader), MIN_WRITER_VERSION: str(writer)})
 
 
 def prepared_for(state: TableConfiguration, schema: Struct, *, auto_upgrade: bool, table: str) -> TableConfiguration:
-    """The state with the features that columns to be written need, if a write may raise the protocol.
-
-    Args:
-        state: The table so far.
-        schema: The schema that the table will have.
-        auto_upgrade: Whether the user allows it.
-        table: The table's name, for messages.
-
-    Raises:
-        InputError: The columns need a feature that the table lacks, and the user has not allowed it.
-    """
+    """The state with the features that columns to be written need, if a write may raise the protocol."""
     wanted = schema_facts(schema, {})
     needed = sorted(added_by(wanted, state.protocol) - state.protocol.features)
     if not needed:

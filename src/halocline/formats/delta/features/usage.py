@@ -108,9 +108,6 @@ def history_traces(store: Store, record: Feature, upto: int) -> Iterator[Trace]:
     """Every trace of a feature in what the log still holds up to a version, oldest first.
 
     Tombstones in checkpoints do not count: nobody reads a file through them.
-
-    Raises:
-        MalformedError: A commit cannot be read.
     """
     files = [file for file in list_files(store, DELTA) if file.version <= upto]
     checkpoints = complete_checkpoints(files)

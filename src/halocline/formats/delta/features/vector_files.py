@@ -14,12 +14,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 
 
 def untold_vector_files(snapshot: Snapshot, now_ms: int) -> list[str]:
-    """Decoded paths of vector files within retention that have no tombstone of their own, in order.
-
-    Args:
-        snapshot: The table.
-        now_ms: The present.
-    """
+    """Decoded paths of vector files within retention that have no tombstone of their own, in order."""
     retention = snapshot.properties.deleted_file_retention_ms
     tombstones = snapshot.tombstones().select(["path", "deletionTimestamp", "deletionVector"]).to_pylist()
     told = {row["path"] for row in tombstones if row["deletionVector"] is None}

@@ -106,14 +106,7 @@ class OtherActions:
 
 
 class Checkpoint:
-    """A checkpoint, whatever its kind.
-
-    Args:
-        store: Where the table lies.
-        layout: The names of its log.
-        files: The checkpoint's files, from `find_segment`.
-        witnesses: Gives what is said about it elsewhere, the cheapest to find out first.
-    """
+    """A checkpoint, whatever its kind."""
 
     def __init__(
         self,
@@ -144,11 +137,7 @@ class Checkpoint:
 
     @cached_property
     def others(self) -> OtherActions:
-        """Everything that is not about a file.
-
-        Raises:
-            MalformedError: The checkpoint is damaged, or holds two of what it may hold one of.
-        """
+        """Everything that is not about a file."""
         protocols = self._all("protocol", ProtocolAction)
         metadata = [found for part in self._parts for found in part.metadata()]
         for key, count in (("protocol", len(protocols)), ("metaData", len(metadata))):

@@ -84,10 +84,6 @@ class AddForm:
 class CheckpointRows:
     """What a checkpoint of one version holds. Run through `adds`, then `removes`, then ask for `others`.
 
-    Args:
-        replay: The log up to that version.
-        now_ms: The present, which decides what is past its retention.
-
     Attributes:
         header: The protocol and the metadata.
         properties: The table's properties.

@@ -72,13 +72,7 @@ class WrittenCheckpoint:
 
 
 def is_due(version: int, properties: TableProperties) -> bool:
-    """Whether a checkpoint is to be written after the commit of a version.
-
-    Example:
-        >>> default = TableProperties({})
-        >>> is_due(10, default), is_due(11, default), is_due(0, default)
-        (True, False, False)
-    """
+    """Whether a checkpoint is to be written after the commit of a version."""
     return version > 0 and version % properties.checkpoint_interval == 0
 
 
@@ -89,19 +83,7 @@ def write_checkpoint(
     now_ms: int | None = None,
     check_access: Callable[[Terms], None] | None = None,
 ) -> WrittenCheckpoint:
-    """Writes the checkpoint of a version and moves the pointer to it.
-
-    Args:
-        store: Where the table lies.
-        version: The version; its commit must exist.
-        now_ms: The present, for retention; the clock's if not given.
-        check_access: Raises if this release may not write a table with that version's terms.
-
-    Raises:
-        MalformedError: The log up to that version is damaged.
-        IncompatibleError: `check_access` refused.
-        UnsupportedError: A column's type cannot be put into a checkpoint.
-    """
+    """Writes the checkpoint of a version and moves the pointer to it."""
     present = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     replay = Replay.open(store, version)
     header = header_of(replay)

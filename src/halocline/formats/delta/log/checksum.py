@@ -187,12 +187,7 @@ def write_summary(store: Store, version: int, summary: Summary) -> bool:
 
 
 def path_of(version: int) -> str:
-    """Where the checksum of a version lies.
-
-    Example:
-        >>> path_of(7)
-        '_delta_log/00000000000000000007.crc'
-    """
+    """Where the checksum of a version lies."""
     return f"{DELTA.prefix(version)}.crc"
 
 

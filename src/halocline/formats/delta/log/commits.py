@@ -122,12 +122,7 @@ def key_of(path: str, vector: DeletionVector | None, locations: Locations) -> Ke
 
 
 class Tail:
-    """The JSON files of a segment, read newest first.
-
-    Args:
-        store: Where the table lies.
-        files: The commits and compactions, oldest first.
-    """
+    """The JSON files of a segment, read newest first."""
 
     def __init__(self, store: Store, files: Iterable[LogEntry]) -> None:
         self._store = store
@@ -157,11 +152,7 @@ class Tail:
         self._kept = kept
 
     def header(self) -> Header:
-        """The newest protocol and metadata, without a look at anything else.
-
-        Raises:
-            MalformedError: A file is damaged, or one commit holds two of either.
-        """
+        """The newest protocol and metadata, without a look at anything else."""
         header = Header()
         for file, data in self._contents():
             # Nearly all commits only move files; searching the bytes is far cheaper than decoding them. JSON may also
@@ -173,11 +164,7 @@ class Tail:
         return header
 
     def check_newest(self) -> None:
-        """Makes sure that the newest file was written to its end; what its file actions mean is left aside.
-
-        Raises:
-            MalformedError: It is empty, or not made of lines of JSON.
-        """
+        """Makes sure that the newest file was written to its end; what its file actions mean is left aside."""
         for file, data in self._contents():
             _header_in(data, file.name)
             if not data.strip():
@@ -185,11 +172,7 @@ class Tail:
             return
 
     def state(self, locations: Locations) -> TailState:
-        """Everything, the newest word winning.
-
-        Raises:
-            MalformedError: A file is damaged or contradicts itself.
-        """
+        """Everything, the newest word winning."""
         replay = _Replay(locations)
         for file, data in self._contents():
             replay.read(file, data)

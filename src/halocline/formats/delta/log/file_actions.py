@@ -14,18 +14,7 @@ from halocline.formats.delta.log.live_files import ALL
 
 
 def adds_from(files: Any, *, data_change: bool) -> Iterator[Add]:
-    """The adds that would put these files into the table as they are.
-
-    Args:
-        files: A file list with all columns, an Arrow table.
-        data_change: Whether adding them changes the table's rows.
-
-    Example:
-        >>> from halocline.formats.delta.log.live_files import from_adds
-        >>> add = Add("a%20b", {"day": None}, 3, 4, True)
-        >>> list(adds_from(from_adds([("a b", add)]), data_change=True)) == [add]
-        True
-    """
+    """The adds that would put these files into the table as they are."""
     for row in _rows(files):
         yield Add(
             path=row["log_path"],
@@ -43,13 +32,7 @@ def adds_from(files: Any, *, data_change: bool) -> Iterator[Add]:
 
 
 def removes_from(files: Any, *, timestamp_ms: int, data_change: bool) -> Iterator[Remove]:
-    """The removes that take these files out of the table.
-
-    Args:
-        files: A file list with all columns, an Arrow table.
-        timestamp_ms: When they are removed.
-        data_change: Whether removing them changes the table's rows.
-    """
+    """The removes that take these files out of the table."""
     for row in _rows(files):
         yield Remove(
             path=row["log_path"],

@@ -48,11 +48,7 @@ class TableHeader:
 
     @cached_property
     def protocol(self) -> Protocol:
-        """What the table requires.
-
-        Raises:
-            MalformedError: There is no protocol, or its numbers and lists contradict each other.
-        """
+        """What the table requires."""
         if self.protocol_action is None:
             raise MalformedError(
                 f"the log of {self.root} has no protocol",
@@ -74,11 +70,7 @@ class TableHeader:
 
     @cached_property
     def facts(self) -> TableMetadata:
-        """The metadata as far as features depend on it.
-
-        Raises:
-            MalformedError: The schema cannot be read.
-        """
+        """The metadata as far as features depend on it."""
         return table_metadata(self.metadata)
 
     @property
@@ -95,15 +87,7 @@ class TableHeader:
         return Protocol.delta(1, 1)
 
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong or odd about the protocol, alone and against the metadata; fatal ones first.
-
-        Example:
-            >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction
-            >>> metadata = Metadata("1", configuration={"delta.enableDeletionVectors": "true"})
-            >>> header = TableHeader("lake/orders", 0, ProtocolAction(1, 7, None, []), metadata)
-            >>> [str(finding) for finding in header.findings()]
-            ['delta.enableDeletionVectors=true is set, and deletionVectors is not supported']
-        """
+        """What is wrong or odd about the protocol, alone and against the metadata; fatal ones first."""
         if self.protocol_action is None:
             return (Finding("PROTOCOL_MISSING", "the log has no protocol action"),)
         written = protocol_findings(msgspec.to_builtins(self.protocol_action))
@@ -113,11 +97,7 @@ class TableHeader:
 
 
 def header_of(replay: Replay) -> TableHeader:
-    """The header of an opened log.
-
-    Raises:
-        MalformedError: The log holds no metadata.
-    """
+    """The header of an opened log."""
     found = replay.header
     if found.metadata is None:
         raise MalformedError(
@@ -133,22 +113,12 @@ def header_of(replay: Replay) -> TableHeader:
 
 
 def read_header(store: Store, version: int | None = None) -> TableHeader:
-    """Reads the header of a version, the newest if not given, of any table whatever its protocol.
-
-    Raises:
-        NotFoundError: There is no table, or no such version.
-        MalformedError: The log is damaged.
-    """
+    """Reads the header of a version, the newest if not given, of any table whatever its protocol."""
     return header_of(Replay.open(store, version))
 
 
 def read_sound_header(store: Store) -> TableHeader:
-    """Reads the header of the newest version, of a table that somebody can read: its newest commit is not torn.
-
-    Raises:
-        NotFoundError: There is no table.
-        MalformedError: The log is damaged.
-    """
+    """Reads the header of the newest version, of a table that somebody can read: its newest commit is not torn."""
     replay = Replay.open(store)
     replay.check_newest()
     return header_of(replay)

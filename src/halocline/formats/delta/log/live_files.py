@@ -73,11 +73,7 @@ _VECTOR_ON_DISK: Final = ("storageType", "pathOrInlineDv", "offset", "sizeInByte
 
 
 def chosen(columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns asked for, in their order, all of them if none were named; `path` is always among them.
-
-    Raises:
-        InputError: There is no such column in a file list.
-    """
+    """The columns asked for, in their order, all of them if none were named; `path` is always among them."""
     if columns is None:
         return tuple(ALL.names)
     unknown = [name for name in columns if name not in ALL.names]
@@ -95,12 +91,7 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
 
 
 def from_adds(adds: Sequence[tuple[str, Add]], columns: Sequence[str] = tuple(ALL.names)) -> pa.RecordBatch:
-    """A file list out of actions.
-
-    Args:
-        adds: The actions, each with its decoded path.
-        columns: The columns to make.
-    """
+    """A file list out of actions."""
     arrays: list[pa.Array] = []
     for name in columns:
         type = ALL.field(name).type
@@ -132,30 +123,13 @@ def _vector_row(vector: DeletionVector) -> dict[str, Any]:
 
 
 def vectors_in(column: pa.Array | pa.ChunkedArray) -> Iterator[DeletionVector | None]:
-    """The descriptors in a column `deletion_vector`, row by row.
-
-    Example:
-        >>> vector = DeletionVector(storage_type="i", path_or_inline_dv="0rr91", size_in_bytes=4, cardinality=1)
-        >>> add = Add("a", {}, 1, 2, True, deletion_vector=vector)
-        >>> [found == vector for found in vectors_in(from_adds([("a", add)])["deletion_vector"])]
-        [True]
-    """
+    """The descriptors in a column `deletion_vector`, row by row."""
     for row in column.to_pylist():
         yield DeletionVector(**row) if row is not None else None
 
 
 def from_checkpoint(add: Mapping[str, pa.Array], columns: Sequence[str], name: str) -> list[pa.Array]:
-    """The columns of a file list out of those of a checkpoint, with their types made right.
-
-    Args:
-        add: The children of the checkpoint's `add` column, by their names on disk, without null rows; `path` decoded,
-            and `log_path` as it was.
-        columns: The columns to make.
-        name: The checkpoint's file, for messages.
-
-    Raises:
-        MalformedError: A column has a type that cannot be what it stands for.
-    """
+    """The columns of a file list out of those of a checkpoint, with their types made right."""
     length = len(add["path"])
     arrays = []
     for column in columns:
@@ -173,11 +147,7 @@ def from_checkpoint(add: Mapping[str, pa.Array], columns: Sequence[str], name: s
 
 
 def typed(array: pa.Array, type: pa.DataType, column: str, name: str) -> pa.Array:
-    """The array in the type its column must have.
-
-    Raises:
-        MalformedError: The values do not fit the type.
-    """
+    """The array in the type its column must have."""
     if array.type == type:
         return array
     if pa.types.is_integer(type) and not pa.types.is_integer(array.type) and not pa.types.is_null(array.type):
@@ -196,11 +166,7 @@ def _vectors_from_disk(array: pa.Array, name: str) -> pa.Array:
 
 
 def vector_children(array: pa.Array, fields: Sequence[pa.Field], column: str, name: str) -> list[pa.Array]:
-    """The children of a column of deletion vectors in a checkpoint, in the order and types given.
-
-    Raises:
-        MalformedError: It is not a struct, or a child does not fit its type.
-    """
+    """The children of a column of deletion vectors in a checkpoint, in the order and types given."""
     if pa.types.is_null(array.type):
         return [pa.nulls(len(array), field.type) for field in fields]
     if not pa.types.is_struct(array.type):
@@ -238,11 +204,7 @@ def _are_plain(paths: pa.Array) -> bool:
 
 
 def check_unique(paths: pa.ChunkedArray, table: str) -> None:
-    """Makes sure that no path is listed twice: its rows would be counted twice.
-
-    Raises:
-        MalformedError: A path occurs more than once.
-    """
+    """Makes sure that no path is listed twice: its rows would be counted twice."""
     # Hashes of all paths take a quarter of the memory and time of the paths themselves. Only if two agree are the paths
     # compared.
     hashes: set[int] = set()

@@ -56,12 +56,7 @@ class Pruner(Protocol):
 
 
 class Replay:
-    """The log of one version, read piece by piece as it is asked for.
-
-    Args:
-        store: Where the table lies.
-        segment: The files of the version.
-    """
+    """The log of one version, read piece by piece as it is asked for."""
 
     segment: Segment
     checkpoint: Checkpoint | None
@@ -93,26 +88,13 @@ class Replay:
 
     @staticmethod
     def open(store: Store, version: int | None = None) -> Replay:
-        """Finds the version and opens its checkpoint, or the next older one that can be opened.
-
-        Raises:
-            NotFoundError: There is no table, or no such version.
-            MalformedError: The log has a gap or is damaged.
-        """
+        """Finds the version and opens its checkpoint, or the next older one that can be opened."""
         replay = Replay(store, find_segment(store, DELTA, version))
         replay.reading(lambda: replay.checkpoint and replay.checkpoint.others)
         return replay
 
     def reading(self, read: Callable[[], _T]) -> _T:
-        """What reading the checkpoint gives; if that turns out to be damaged, the same without it.
-
-        Args:
-            read: Reads through this replay; run again from its beginning after another way to the version was found.
-
-        Raises:
-            MalformedError: The checkpoint is damaged, and nothing else leads to the version.
-            NotFoundError: The same for a file that is gone.
-        """
+        """What reading the checkpoint gives; if that turns out to be damaged, the same without it."""
         while True:
             try:
                 return read()
@@ -144,11 +126,7 @@ class Replay:
         return header.over(self.checkpoint.others.header)
 
     def check_newest(self) -> None:
-        """Makes sure that the newest commit was written to its end: nobody can read a table that a torn one leaves.
-
-        Raises:
-            MalformedError: It is empty, or not made of lines of JSON.
-        """
+        """Makes sure that the newest commit was written to its end: nobody can read a table that a torn one leaves."""
         self._tail.check_newest()
 
     @cached_property
@@ -169,15 +147,7 @@ class Replay:
         return {name: domain for name, domain in (older | self.state.domains).items() if not domain.removed}
 
     def files(self, columns: Sequence[str] | None = None, pruner: Pruner | None = None) -> pa.Table:
-        """The live files.
-
-        Args:
-            columns: Which columns of `live_files.ALL`; all if not given.
-            pruner: What to leave out.
-
-        Raises:
-            MalformedError: The log is damaged, or lists a path twice.
-        """
+        """The live files."""
         wanted = live_files.chosen(columns)
 
         def listed() -> list[pa.RecordBatch]:

@@ -59,12 +59,7 @@ class Movement:
 
     @staticmethod
     def of(actions: Iterable[Action], operation: str | None) -> Movement:
-        """The movement of a commit.
-
-        Example:
-            >>> Movement.of([Add("f", {}, 10, 1, True)], "WRITE")
-            Movement(added=((10, None),), removed=(), is_exact=True)
-        """
+        """The movement of a commit."""
         adds: list[Add] = []
         removes: list[Remove] = []
         for each in actions:
@@ -141,12 +136,7 @@ class Tally:
     histogram: Histogram | None = Histogram()
 
     def after(self, movement: Movement) -> Tally | None:
-        """The tally of the next version; None if the movement does not lead to it.
-
-        Example:
-            >>> Tally().after(Movement(added=((10, None), (20, 3)))).deleted
-            3
-        """
+        """The tally of the next version; None if the movement does not lead to it."""
         if not movement.is_exact:
             return None
         moved = [*((size, rows, 1) for size, rows in movement.added), *((s, r, -1) for s, r in movement.removed)]
@@ -177,12 +167,7 @@ class Tally:
 
 
 def bin_of(size: int) -> int:
-    """The bin of `BOUNDARIES` that a file of that size falls into.
-
-    Example:
-        >>> bin_of(0), bin_of(8192), bin_of(8191)
-        (0, 1, 0)
-    """
+    """The bin of `BOUNDARIES` that a file of that size falls into."""
     return bisect_right(BOUNDARIES, size) - 1
 
 

@@ -35,11 +35,7 @@ _decode_info = msgspec.json.Decoder(_InfoLine).decode_lines
 
 
 def commit_info_in(data: bytes, name: str) -> CommitInfo | None:
-    """The provenance in the bytes of a commit, without a look at the other actions.
-
-    Raises:
-        MalformedError: The commit cannot be read.
-    """
+    """The provenance in the bytes of a commit, without a look at the other actions."""
     if b'"commitInfo"' not in data:
         return None
     try:
@@ -53,9 +49,6 @@ def commit_info_in(data: bytes, name: str) -> CommitInfo | None:
 
 def increasing(commits: Sequence[LogEntry]) -> dict[int, int]:
     """The time of each version by the times of the files, made to increase.
-
-    Args:
-        commits: Commit files, oldest first.
 
     Example:
         >>> files = [LogEntry(f"{v}", FileKind.COMMIT, v, v, 0, 0, 1, ms) for v, ms in enumerate((5, 3, 9))]
@@ -101,12 +94,7 @@ class CommitClock:
         return (version or 0, timestamp or 0)
 
     def version_at(self, timestamp_ms: int) -> int:
-        """The version that held at a time: the newest one that is not younger.
-
-        Raises:
-            NotFoundError: The time is before the oldest version that can be read, or after the newest. The latter has
-                no lasting answer, since the next commit may still get an earlier time.
-        """
+        """The version that held at a time: the newest one that is not younger."""
         commits = self.commits
         if not commits:
             raise _no_version(timestamp_ms, "no version can be read")
@@ -130,11 +118,7 @@ class CommitClock:
         return commits[low].version
 
     def own_time(self, commit: LogEntry) -> int:
-        """The in-commit timestamp of a version.
-
-        Raises:
-            MalformedError: The commit has none although it must.
-        """
+        """The in-commit timestamp of a version."""
         info = commit_info_in(self.store.get(commit.path), commit.name)
         if info is None or info.in_commit_timestamp is None:
             raise malformed(commit.name, "has no in-commit timestamp, which the table's metadata requires")
@@ -160,12 +144,7 @@ def _no_version(timestamp_ms: int, available: str) -> NotFoundError:
 
 
 def text_of(timestamp_ms: int) -> str:
-    """A time for people, in UTC with milliseconds.
-
-    Example:
-        >>> text_of(1_700_000_000_123)
-        '2023-11-14T22:13:20.123Z'
-    """
+    """A time for people, in UTC with milliseconds."""
     days, rest = divmod(timestamp_ms, _DAY_MS)
     try:
         day = datetime.fromtimestamp(days * 86_400, tz=UTC)

@@ -61,11 +61,7 @@ def _pairs(values: Mapping[str, str | None] | None) -> list[tuple[str, str | Non
 
 
 def from_checkpoint(found: Mapping[str, pa.Array], name: str) -> pa.RecordBatch:
-    """Tombstones out of a checkpoint's columns, with their types made right.
-
-    Raises:
-        MalformedError: A column has a type that cannot be what it stands for.
-    """
+    """Tombstones out of a checkpoint's columns, with their types made right."""
     length = len(found["path"])
     arrays = []
     for field in TOMBSTONES:

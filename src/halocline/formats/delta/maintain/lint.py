@@ -151,25 +151,7 @@ class Fixed:
 
 
 def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport:
-    """Looks for what is wrong with a table's protocol.
-
-    Args:
-        store: Where the table lies.
-        clients: Who uses it besides those that its log names.
-
-    Raises:
-        NotFoundError: There is no table.
-        MalformedError: The log is damaged beyond its protocol.
-
-    Example:
-        >>> from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
-        >>> from halocline.formats.log.names import DELTA
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(3, 7, [], []), Metadata("1")]))
-        >>> [(each.code, each.what) for each in lint(store).findings]
-        [('HIGHER_THAN_NEEDED', '(3,7|R:|W:) means the same as (1,1)')]
-    """
+    """Looks for what is wrong with a table's protocol."""
     header = read_sound_header(store)
     found = tuple(problems(header, read_protocol_history(store), lambda version: actions_since(store, version)))
     everyone = (*writers(store).clients, *clients)
@@ -180,17 +162,7 @@ def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport:
 
 
 def fix(store: Store, approve: Approve, *, clients: Sequence[Client] = ()) -> Fixed:
-    """Repairs what is safe to repair, in one commit.
-
-    Args:
-        store: Where the table lies.
-        approve: Asked before the table requires anything new.
-        clients: Who uses it besides those that its log names.
-
-    Raises:
-        IncompatibleError: Somebody known would break, or this release may not write the result.
-        ConflictError: Somebody else changed the protocol meanwhile.
-    """
+    """Repairs what is safe to repair, in one commit."""
     report = lint(store, clients=clients)
     if not report.fixable:
         return Fixed(None, report.protocol, report.protocol, (), (), "", report.findings)

@@ -115,13 +115,7 @@ class Problem:
 def problems(
     header: TableHeader, history: ProtocolHistory, actions_since: Callable[[int], Iterator[Action]]
 ) -> Iterator[Problem]:
-    """Everything that is wrong with the protocol of a table.
-
-    Args:
-        header: The table as it is.
-        history: How its protocol came to be.
-        actions_since: Gives every action of the log from a version on.
-    """
+    """Everything that is wrong with the protocol of a table."""
     metadata = header.facts
     if header.protocol_action is None:
         yield _missing(header, history)

@@ -170,10 +170,5 @@ def _missing(store: Store, paths: Sequence[str]) -> list[str]:
 
 
 def parameters(version: int | None, timestamp: str | None) -> dict[str, Any]:
-    """The parameters of the operation `RESTORE`.
-
-    Example:
-        >>> parameters(3, None)
-        {'version': 3, 'timestamp': None}
-    """
+    """The parameters of the operation `RESTORE`."""
     return {"version": version, "timestamp": timestamp}

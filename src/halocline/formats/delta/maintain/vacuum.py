@@ -229,16 +229,7 @@ def _incomplete(table: str, missing: Sequence[str]) -> NotFoundError:
 
 
 def is_hidden(path: str, partitions: tuple[str, ...] = ()) -> bool:
-    """Whether a path is not the table's data.
-
-    Args:
-        path: A path below the table's root.
-        partitions: How folders of partition columns begin, such as `day=`.
-
-    Example:
-        >>> is_hidden("_delta_log/0.json"), is_hidden("_change_data/cdc-1.parquet"), is_hidden("day=1/a.parquet")
-        (True, False, False)
-    """
+    """Whether a path is not the table's data."""
     if path.startswith(_ICEBERG):
         return True
     for segment in path.split("/"):

@@ -33,11 +33,7 @@ class UncheckedWarning(UserWarning):
 
 
 def check_access(release: Release, terms: Terms, operation: str, table: str) -> None:
-    """Returns if the release may do the operation to a table with these terms.
-
-    Raises:
-        IncompatibleError: It lacks a feature that the table requires.
-    """
+    """Returns if the release may do the operation to a table with these terms."""
     if release == UNCHECKED:
         message = f"{table} with {terms.protocol} is used unchecked; rows may be wrong"
         warnings.warn(message, UncheckedWarning, stacklevel=3)
@@ -46,11 +42,7 @@ def check_access(release: Release, terms: Terms, operation: str, table: str) -> 
 
 
 def check_agreement(protocol: Protocol, facts: TableMetadata, operation: str, table: str) -> None:
-    """Makes sure that nothing is switched on that an operation depends on and the protocol does not tell of.
-
-    Raises:
-        MalformedError: Something is; readers that go by the protocol alone would return other rows.
-    """
+    """Makes sure that nothing is switched on that an operation depends on and the protocol does not tell of."""
     for finding in disagreements(protocol, facts):
         concerns = (
             operation.startswith(WRITE) or feature(protocol.format, finding.feature).kind is FeatureKind.READER_WRITER
@@ -60,11 +52,7 @@ def check_agreement(protocol: Protocol, facts: TableMetadata, operation: str, ta
 
 
 def check_log(release: Release, facts: TableMetadata, operation: str, table: str) -> None:
-    """Makes sure that the log alone says what the table is, whatever the protocol lists.
-
-    Raises:
-        IncompatibleError: Commits may lie elsewhere, and would be missed.
-    """
+    """Makes sure that the log alone says what the table is, whatever the protocol lists."""
     for record in features("delta").values():
         shown = next((rule for rule in record.log_elsewhere if rule.holds(facts)), None)
         if shown is not None and release != UNCHECKED:
@@ -77,11 +65,7 @@ def check_log(release: Release, facts: TableMetadata, operation: str, table: str
 
 
 def check_transition(before: Protocol, after: Protocol, dropped: str | None, table: str) -> None:
-    """Makes sure that a commit only adds features, or takes out exactly the one it says it drops.
-
-    Raises:
-        IncompatibleError: Features would get lost.
-    """
+    """Makes sure that a commit only adds features, or takes out exactly the one it says it drops."""
     if before.can_upgrade_to(after) or (dropped is not None and before.can_downgrade_to(after, dropped)):
         return
     lost = ", ".join(sorted(before.features - after.features))

@@ -68,18 +68,7 @@ class ChangeFile:
 
 
 def changes(end: Snapshot, first: int) -> list[ChangeFile]:
-    """The changes of the versions from `first` to that of a snapshot, both included.
-
-    Args:
-        end: The last version, opened for reading changes.
-        first: The first version.
-
-    Raises:
-        IncompatibleError: The release that acts may not read a version in the range.
-        InputError: The range is empty, or the change feed was off.
-        NotFoundError: The log no longer holds the first versions.
-        UnsupportedError: Columns were dropped within the range.
-    """
+    """The changes of the versions from `first` to that of a snapshot, both included."""
     if first > end.version or first < 0:
         raise InputError(
             f"there are no changes from version {first} to version {end.version}",
@@ -102,10 +91,6 @@ def column_source(end: Snapshot, newest: Snapshot) -> Snapshot:
 
     It is the newest one if that has the same columns and more, which are null in older changes. Otherwise, and where
     columns are mapped, so that a name may have found another meaning, it is the last one of the range.
-
-    Args:
-        end: The last version of the range.
-        newest: The newest version of the table.
     """
     if {end.columns.mode, newest.columns.mode} != {"none"} or end.partition_columns != newest.partition_columns:
         return end

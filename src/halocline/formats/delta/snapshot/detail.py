@@ -63,17 +63,7 @@ class Detail:
 
 
 def detail_of(snapshot: Snapshot) -> Detail:
-    """The facts about a snapshot.
-
-    Example:
-        >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction, encode_commit
-        >>> from halocline.formats.log.names import DELTA
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), Metadata("1")]))
-        >>> detail_of(Snapshot.load(store)).to_dict()["tableFeatures"]
-        ['appendOnly', 'invariants']
-    """
+    """The facts about a snapshot."""
     summary = read_summary(snapshot.store, snapshot.version) if snapshot.replay.segment.checksum else None
     if summary is not None and agrees(summary, snapshot):
         return Detail(snapshot, summary.tally.files, summary.tally.bytes, "checksum")
@@ -90,18 +80,7 @@ def agrees(summary: Summary, snapshot: Snapshot) -> bool:
 
 
 def checksum_finding(snapshot: Snapshot) -> Finding | None:
-    """What is wrong with the checksum of a version, if anything is: readers that believe it would be misled.
-
-    Example:
-        >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction, encode_commit
-        >>> from halocline.formats.log.names import DELTA
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), Metadata("1")]))
-        >>> _ = store.put("_delta_log/00000000000000000000.crc", b"{}")
-        >>> str(checksum_finding(Snapshot.load(store)))
-        'the checksum of version 0 cannot be read'
-    """
+    """What is wrong with the checksum of a version, if anything is: readers that believe it would be misled."""
     if snapshot.replay.segment.checksum is None:
         return None
     summary = read_summary(snapshot.store, snapshot.version)

@@ -51,25 +51,7 @@ class HistoryEntry:
 
 
 def history(snapshot: Snapshot, limit: int | None = None) -> list[HistoryEntry]:
-    """The versions up to a snapshot's, newest first.
-
-    Args:
-        snapshot: Where to begin.
-        limit: How many entries at most; all if not given.
-
-    Raises:
-        InputError: The limit is negative.
-        MalformedError: A commit cannot be read.
-
-    Example:
-        >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction, encode_commit
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> made = CommitInfo({"operation": "CREATE TABLE"})
-        >>> _ = store.put(DELTA.commit_path(0), encode_commit([made, ProtocolAction(1, 2), Metadata("1")]))
-        >>> [entry.operation for entry in history(Snapshot.load(store))]
-        ['CREATE TABLE']
-    """
+    """The versions up to a snapshot's, newest first."""
     if limit is not None and limit < 0:
         raise InputError(f"a history cannot have {limit} entries", sides={"limit": str(limit), "possible": "0 or more"})
     files = [file for file in list_files(snapshot.store, DELTA) if file.version <= snapshot.version]

@@ -144,25 +144,7 @@ class Inspection:
 
 
 def inspect(store: Store, version: int | None = None) -> Inspection:
-    """Looks at a table, whatever its protocol.
-
-    Args:
-        store: Where the table lies.
-        version: The version; the newest if not given.
-
-    Raises:
-        NotFoundError: There is no table, or no such version.
-        MalformedError: The log is damaged.
-
-    Example:
-        >>> from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore()
-        >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(99, 7), Metadata("1")]))
-        >>> found = inspect(store)
-        >>> print(found.protocol, found.files)
-        (99,7) None
-    """
+    """Looks at a table, whatever its protocol."""
     header = read_header(store, version)
     counted, uncounted = _counted(store, header)
     return Inspection(
@@ -179,11 +161,7 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
 
 
 def writers(store: Store) -> Writers:
-    """Who wrote the commits that the log still holds.
-
-    Raises:
-        MalformedError: A commit cannot be read.
-    """
+    """Who wrote the commits that the log still holds."""
     found: dict[Release, Observed] = {}
     unnamed = 0
     for commit, info in provenances(store, list_files(store, DELTA)):
@@ -197,11 +175,7 @@ def writers(store: Store) -> Writers:
 
 
 def provenances(store: Store, files: Sequence[LogEntry]) -> Iterator[tuple[LogEntry, CommitInfo | None]]:
-    """Every commit among the files with its provenance, oldest first.
-
-    Raises:
-        MalformedError: A commit cannot be read.
-    """
+    """Every commit among the files with its provenance, oldest first."""
     for commit, data in commit_bytes(store, files):
         yield commit, commit_info_in(data, commit.name)
 

@@ -95,14 +95,7 @@ class ProtocolHistory:
 
     @property
     def expected(self) -> frozenset[str]:
-        """The features that the table should support by now.
-
-        Example:
-            >>> first, second = Protocol.delta(1, 2), Protocol.delta(1, 7, None, ["changeDataFeed"])
-            >>> history = ProtocolHistory((ProtocolStep(0, first, None), ProtocolStep(1, second, None)), 0, True)
-            >>> sorted(history.expected - second.features)
-            ['appendOnly', 'invariants']
-        """
+        """The features that the table should support by now."""
         names: frozenset[str] = frozenset()
         for step in self.steps:
             names = _after(names, step)
@@ -130,11 +123,7 @@ class ProtocolHistory:
 
 
 def read_protocol_history(store: Store) -> ProtocolHistory:
-    """Reads every protocol that the log still holds.
-
-    Raises:
-        MalformedError: A commit cannot be read.
-    """
+    """Reads every protocol that the log still holds."""
     files = list_files(store, DELTA)
     commits = [file for file in files if file.kind is FileKind.COMMIT]
     first = commits[0].version if commits else 0

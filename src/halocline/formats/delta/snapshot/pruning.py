@@ -45,13 +45,7 @@ _COMPARE: Final = {Operator.LT: pc.less, Operator.GT: pc.greater}
 
 
 class StatsPruner:
-    """Prunes by partition values and statistics. Made by `Snapshot.pruner`.
-
-    Args:
-        where: What is asked for, in SQL.
-        configuration: The table.
-        timezone: The zone of timestamps in the predicate that have none; unknown if not given.
-    """
+    """Prunes by partition values and statistics. Made by `Snapshot.pruner`."""
 
     def __init__(self, where: str, configuration: TableConfiguration, *, timezone: str | None = None) -> None:
         predicate, schema = Predicate.parse(where, configuration.columns), configuration.columns

@@ -93,14 +93,6 @@ class Snapshot:
             IncompatibleError: The release lacks a feature that the table requires.
             MalformedError: The log is damaged, or contradicts itself.
             NotFoundError: There is no table, no such version, or none at that time.
-
-        Example:
-            >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction, encode_commit
-            >>> from halocline.storage.memory import MemoryStore
-            >>> store = MemoryStore()
-            >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), Metadata("1")]))
-            >>> Snapshot.load(store).files().num_rows
-            0
         """
         if timestamp_ms is not None:
             if version is not None:
@@ -127,11 +119,7 @@ class Snapshot:
         return self.configuration.terms
 
     def reopened(self, operation: str) -> Snapshot:
-        """The same version for another operation, behind the gate once more.
-
-        Raises:
-            IncompatibleError: The release may not.
-        """
+        """The same version for another operation, behind the gate once more."""
         if operation == self.operation:
             return self
         access.check_access(self.release, self.configuration.terms, operation, self.store.root)
@@ -229,14 +217,6 @@ class Snapshot:
         Raises:
             InputError: The predicate cannot be read, or names a column that the table does not have.
             MalformedError: The log is damaged.
-
-        Example:
-            >>> from halocline.formats.delta.actions.action import Metadata, ProtocolAction, encode_commit
-            >>> from halocline.storage.memory import MemoryStore
-            >>> store = MemoryStore()
-            >>> _ = store.put(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 2), Metadata("1")]))
-            >>> Snapshot.load(store).files(columns=["path", "size"]).column_names
-            ['path', 'size']
         """
         return self.replay.files(columns, None if where is None else self.pruner(where, timezone=timezone))
 
@@ -256,10 +236,6 @@ class Snapshot:
 
 
 def version_at(store: Store, timestamp_ms: int) -> int:
-    """The version of a table that held at a time; see `halocline.formats.delta.log.timestamps`.
-
-    Raises:
-        NotFoundError: The log holds no version for that time; the range it holds is named.
-    """
+    """The version of a table that held at a time; see `halocline.formats.delta.log.timestamps`."""
     newest = Replay.open(store)
     return CommitClock(store, header_of(newest).metadata, list_files(store, DELTA)).version_at(timestamp_ms)

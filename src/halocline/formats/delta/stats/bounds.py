@@ -93,14 +93,7 @@ class Bounds:
 
 
 def from_partition(column: Column, family: Family | None, values: pa.Array, has_key: pa.Array) -> Bounds:
-    """The bounds in partition values.
-
-    Args:
-        column: The partition column.
-        family: How it compares; None if that is not known, and only its nulls are.
-        values: The text of each file.
-        has_key: Whether the file has a value at all; one without is not known.
-    """
+    """The bounds in partition values; of a column without a family, only the nulls are known."""
     is_null = pc.fill_null(pc.equal(values, ""), True)
     known_null = pc.if_else(has_key, is_null, pa.scalar(None, pa.bool_()))
     if family is None:
@@ -148,16 +141,7 @@ def _from_text(text: str, column: Column, family: Family) -> Any:
 def from_json(
     column: Column, family: Family, low: Sequence[Any], high: Sequence[Any], nulls: pa.Array, rows: pa.Array
 ) -> Bounds:
-    """The bounds in statistics that were read from JSON text.
-
-    Args:
-        column: The column.
-        family: How it compares.
-        low: The least values, as JSON gave them.
-        high: The greatest values.
-        nulls: How many nulls there are, as int64.
-        rows: How many rows there are, as int64.
-    """
+    """The bounds in statistics that were read from JSON text."""
     type, from_value = arrow_type_of(column, family), _reader(column, family)
     lows, highs = (
         _array([from_value(each, 0) for each in low], type),
@@ -257,12 +241,7 @@ def _timestamp_reader(value: Any, is_high: int) -> int | None:
 
 @lru_cache(maxsize=1024)
 def single(value: float) -> float:
-    """The nearest single-precision value.
-
-    Example:
-        >>> single(0.1)
-        0.10000000149011612
-    """
+    """The nearest single-precision value."""
     return float(pa.scalar(value, pa.float64()).cast(pa.float32(), safe=False).as_py())
 
 

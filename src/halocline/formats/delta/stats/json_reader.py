@@ -24,9 +24,6 @@ _Tree = dict[str, Any]
 class StatsReader:
     """Reads the statistics of some columns.
 
-    Args:
-        columns: The columns that comparisons look at.
-
     Example:
         >>> from halocline.formats.delta.configuration.schema import Schema
         >>> schema = Schema.parse('{"type": "struct", "fields": [{"name": "id", "type": "long"}]}')

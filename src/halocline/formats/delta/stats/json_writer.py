@@ -18,17 +18,7 @@ _NO_PATHS: Final[frozenset[tuple[str, ...]]] = frozenset()
 
 
 def of(found: Mapping[str, pa.Array], zoneless: Collection[tuple[str, ...]] = _NO_PATHS) -> pa.Array:
-    """The statistics of each file as text, wherever they are stored; null where there are none.
-
-    Args:
-        found: Columns of a checkpoint below `add`.
-        zoneless: Physical paths of columns whose timestamps have no zone.
-
-    Example:
-        >>> parsed = pa.array([{"numRecords": 2, "minValues": {"name": "ab", "n": None}}])
-        >>> of({"path": pa.array(["f"]), "stats_parsed": parsed}).to_pylist()
-        ['{"numRecords":2,"minValues":{"name":"ab"}}']
-    """
+    """The statistics of each file as text, wherever they are stored; null where there are none."""
     text, parsed = found.get("stats"), found.get("stats_parsed")
     if parsed is None or not pa.types.is_struct(parsed.type):
         return pa.nulls(len(found["path"]), pa.string()) if text is None else text

@@ -43,13 +43,6 @@ def range_for(
 ) -> Range | bool:
     """What the literal means when this column is compared with it.
 
-    Args:
-        literal: The literal.
-        operator: The comparison.
-        column: The column.
-        family: How the column compares.
-        zone: The zone of timestamps without one, if known.
-
     Example:
         >>> from halocline.schema import Field, Primitive
         >>> column = Column(("n",), ("n",), Field("n", Primitive("integer")))

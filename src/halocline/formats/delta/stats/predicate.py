@@ -149,17 +149,7 @@ class Predicate:
 
     @staticmethod
     def parse(text: str, schema: Schema) -> Predicate:
-        """Reads a predicate over a table's columns.
-
-        Raises:
-            InputError: It is not a predicate (`PREDICATE_INVALID`), or names a column that the table does not have
-                (`COLUMN_NOT_FOUND`).
-
-        Example:
-            >>> schema = Schema.parse('{"type": "struct", "fields": [{"name": "id", "type": "long"}]}')
-            >>> Predicate.parse("NOT id < 5", schema).test.operator
-            <Operator.GE: '>='>
-        """
+        """Reads a predicate over a table's columns."""
         import sqlglot
         from sqlglot import errors, exp
 

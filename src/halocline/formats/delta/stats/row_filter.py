@@ -59,17 +59,7 @@ class RowFilter:
 
     @staticmethod
     def parse(text: str, schema: Schema, zone: str) -> RowFilter:
-        """Reads a predicate.
-
-        Args:
-            text: SQL.
-            schema: The columns of the table.
-            zone: The zone of timestamps without one.
-
-        Raises:
-            InputError: It is no predicate, or names a column that the table does not have.
-            UnsupportedError: It cannot be decided without an engine.
-        """
+        """Reads a predicate."""
         predicate = Predicate.parse(text, schema)
         found = RowFilter(text, predicate.columns(), predicate.test, zone)
         found._mask(predicate.test)

@@ -29,11 +29,7 @@ FARTHEST_ZONE_US: Final = 18 * 3600 * 1_000_000
 
 
 def zone_named(name: str | None) -> ZoneInfo | None:
-    """The zone of a name; None for none.
-
-    Raises:
-        InputError: There is no such zone.
-    """
+    """The zone of a name; None for none."""
     if name is None:
         return None
     try:

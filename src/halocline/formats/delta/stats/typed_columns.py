@@ -38,14 +38,7 @@ _Kept: TypeAlias = list[tuple[str, Any]]
 
 
 def stats_type(schema: Schema, properties: TableProperties, partitions: Iterable[str], *, vectors: bool) -> Any:
-    """The type of `stats_parsed`.
-
-    Args:
-        schema: The table's schema.
-        properties: The table's properties, which say on which columns statistics are kept.
-        partitions: Names of the partition columns; they carry no statistics.
-        vectors: Whether the table supports deletion vectors, which make bounds loose.
-    """
+    """The type of `stats_parsed`."""
     skipped = {name.lower() for name in partitions}
     columns = [column for column in schema.columns if column.path[0].lower() not in skipped]
     kept = _indexed(columns, _children(schema), properties)
