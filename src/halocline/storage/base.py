@@ -130,6 +130,14 @@ class Store(ABC):
     def delete(self, path: str) -> None:
         """Deletes an object; one that is not there is deleted already."""
 
+    def set_modified(self, path: str, modified_ms: int) -> bool:
+        """Says when an object was last written; False where the store keeps that time itself, as object stores do.
+
+        Raises:
+            NotFoundError: There is no such object.
+        """
+        return False
+
     @abstractmethod
     def address(self, path: str = "") -> str:
         """Where Spark and Arrow find the object: an absolute local path or an unescaped URL."""

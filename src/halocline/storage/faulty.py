@@ -183,6 +183,10 @@ class FaultyStore(Store):
         """See `Store.delete`."""
         return self._do("delete", path, lambda: self.inner.delete(path))
 
+    def set_modified(self, path: str, modified_ms: int) -> bool:
+        """See `Store.set_modified`."""
+        return self._do("set_modified", path, lambda: self.inner.set_modified(path, modified_ms))
+
     def address(self, path: str = "") -> str:
         """See `Store.address`; not an operation."""
         return self.inner.address(path)

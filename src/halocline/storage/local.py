@@ -143,6 +143,12 @@ class LocalStore(Store):
                 _forget_checksum(target)
                 os.unlink(target)
 
+    def set_modified(self, path: str, modified_ms: int) -> bool:
+        """See `Store.set_modified`."""
+        with self._reading(path) as target:
+            os.utime(target, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+            return True
+
     def address(self, path: str = "") -> str:
         """See `Store.address`."""
         return self._target(checked_path(path) if path else "")

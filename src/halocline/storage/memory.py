@@ -113,6 +113,15 @@ class MemoryStore(Store):
         with self._space.lock:
             self._space.objects.pop(key, None)
 
+    def set_modified(self, path: str, modified_ms: int) -> bool:
+        """See `Store.set_modified`."""
+        key = self._above + checked_path(path)
+        with self._space.lock:
+            if key not in self._space.objects:
+                raise NotFoundError(f"no object {path} in {self.root}")
+            self._space.objects[key] = self._space.objects[key]._replace(modified_ms=modified_ms)
+        return True
+
     def address(self, path: str = "") -> str:
         """See `Store.address`."""
         return f"{self._address}/{checked_path(path)}" if path else self._address

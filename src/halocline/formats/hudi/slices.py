@@ -9,8 +9,9 @@ version: a base file, and the log files that change it. Which slice a log file b
   that a base file of the group has, or that of a pending compaction.
 
 A slice without a base file continues the one before it: while a compaction is pending, new log files already belong to
-the slice that it will make. Files of instants that did not take effect are left out here where the file's name tells,
-and block by block where it does not.
+the slice that it will make. In layout 1 that slice is there as soon as the compaction is planned, because its instant
+is the name of the next log file. Files of instants that did not take effect are left out here where the file's name
+tells, and block by block where it does not.
 """
 
 from __future__ import annotations
@@ -119,6 +120,8 @@ def _group(
 ) -> FileGroup:
     by_instant = {each.instant: each for each in _chosen(timeline, bases)}
     attached: dict[str, list[LogFile]] = {instant: [] for instant in by_instant}
+    if timeline.config.layout == 1 and (planned := timeline.planned_compactions.get((partition, file_id))):
+        attached[planned] = []
     keys = sorted(attached, key=order)
     for log in sorted(logs, key=log_order):
         key = _slice_of(timeline, log, keys)

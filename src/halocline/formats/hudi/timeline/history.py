@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -25,19 +25,26 @@ from halocline.storage.base import Store
 
 _ARCHIVE: Final = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?")
 _MANIFEST: Final = re.compile(r"manifest_(\d+)")
-_VERSION: Final = "_version_"
+VERSION: Final = "_version_"
 _DONE: Final = "COMPLETED"
 
-_BODIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "commit": ("hoodieCommitMetadata",),
-    "deltacommit": ("hoodieCommitMetadata",),
-    "replacecommit": ("hoodieReplaceCommitMetadata",),
-    "clean": ("hoodieCleanMetadata",),
-    "rollback": ("hoodieRollbackMetadata",),
-    "savepoint": ("hoodieSavePointMetadata",),
-    "indexing": ("hoodieIndexCommitMetadata",),
+BODIES: Final[Mapping[str, str]] = {
+    "commit": "hoodieCommitMetadata",
+    "deltacommit": "hoodieCommitMetadata",
+    "replacecommit": "hoodieReplaceCommitMetadata",
+    "clean": "hoodieCleanMetadata",
+    "rollback": "hoodieRollbackMetadata",
+    "savepoint": "hoodieSavePointMetadata",
+    "indexing": "hoodieIndexCommitMetadata",
 }
 """Under which key of an archived record an action has its body."""
+
+PLANS: Final[Mapping[str, str]] = {
+    "compaction": "hoodieCompactionPlan",
+    "clean": "hoodieCleanerPlan",
+    "replacecommit": "hoodieRequestedReplaceMetadata",
+}
+"""Under which key of an archived record an action has its plan; the action is the one that it begins as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +56,27 @@ class ArchivedInstant:
         action: What it was.
         completion: When it was completed; None if the archive does not say.
         body: What it did, as a record; empty if the archive does not say.
+        plan: What it was going to do, likewise.
     """
 
     time: str
     action: str
     completion: str | None
     body: Mapping[str, Any]
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _ManifestEntry(msgspec.Struct, frozen=True, rename="camel"):
+class ManifestEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """A file of the LSM timeline, and its size in bytes."""
+
     file_name: str
     file_len: int = 0
 
 
-class _Manifest(msgspec.Struct, frozen=True):
-    files: list[_ManifestEntry]
+class Manifest(msgspec.Struct, frozen=True):
+    """The files that make the LSM timeline."""
+
+    files: list[ManifestEntry]
 
 
 def read_archive(store: Store, folder: str) -> Iterator[ArchivedInstant]:
@@ -72,17 +85,26 @@ def read_archive(store: Store, folder: str) -> Iterator[ArchivedInstant]:
     Raises:
         MalformedError: A file of the archive is damaged.
     """
-    named = ((_ARCHIVE.fullmatch(meta.path.rpartition("/")[2]), meta.path) for meta in store.list(folder))
     seen: set[tuple[str, str]] = set()
-    for path in (path for _, path in sorted((int(found[1]), path) for found, path in named if found)):
+    plans: dict[str, Mapping[str, Any]] = {}
+    for _, path in archive_files(store, folder):
         for block in read_blocks(store.get(path), path):
             if isinstance(block, CorruptSpan):
                 raise _damaged(path, block.problem)
             for record in rows_of(block).to_pylist(maps_as_pydicts="strict"):
-                instant = _archived(record)
+                plan = record.get(PLANS.get(record.get("actionType") or "", ""))
+                if plan:
+                    plans.setdefault(record.get("commitTime") or "", plan)
+                instant = _archived(record, plans)
                 if instant is not None and (instant.time, instant.action) not in seen:
                     seen.add((instant.time, instant.action))
                     yield instant
+
+
+def archive_files(store: Store, folder: str) -> list[tuple[int, str]]:
+    """The files of the archive of layout 1 with their numbers, oldest first."""
+    named = ((_ARCHIVE.fullmatch(meta.path.rpartition("/")[2]), meta.path) for meta in store.list(folder))
+    return sorted((int(found[1]), path) for found, path in named if found)
 
 
 def read_lsm(store: Store, folder: str, *, since: str = "", bodies: bool = True) -> Iterator[ArchivedInstant]:
@@ -97,10 +119,8 @@ def read_lsm(store: Store, folder: str, *, since: str = "", bodies: bool = True)
     Raises:
         MalformedError: The manifest or a file that it names is damaged or missing.
     """
-    manifest = _manifest(store, folder)
-    if manifest is None:
-        return
-    columns = ["instantTime", "completionTime", "action", *(["metadata"] if bodies else [])]
+    manifest = newest_manifest(store, folder)[1]
+    columns = ["instantTime", "completionTime", "action", *(["metadata", "plan"] if bodies else [])]
     for entry in sorted(manifest.files, key=lambda each: each.file_name):
         latest = entry.file_name.split("_")[1:2]
         if since and latest and latest[0] < since:
@@ -114,35 +134,41 @@ def read_lsm(store: Store, folder: str, *, since: str = "", bodies: bool = True)
             raise _damaged(path, str(error)) from error
         for row in rows:
             time, action = row["instantTime"] or "", row["action"] or ""
-            body = decode_body(row.get("metadata") or b"", f"{time}.{action} in {path}").record
-            yield ArchivedInstant(time, action, row["completionTime"], body)
+            body, plan = (
+                decode_body(row.get(name) or b"", f"{time}.{action} in {path}").record for name in ("metadata", "plan")
+            )
+            yield ArchivedInstant(time, action, row["completionTime"], body, plan)
 
 
-def _archived(record: Mapping[str, Any]) -> ArchivedInstant | None:
-    action = record.get("actionType") or ""
+def _archived(record: Mapping[str, Any], plans: Mapping[str, Mapping[str, Any]]) -> ArchivedInstant | None:
+    time, action = record.get("commitTime") or "", record.get("actionType") or ""
     if (record.get("actionState") or _DONE) != _DONE:
         return None
-    body: Mapping[str, Any] = next((record[key] for key in _BODIES.get(action, ()) if record.get(key)), {})
-    return ArchivedInstant(record.get("commitTime") or "", action, record.get("stateTransitionTime"), body)
+    body: Mapping[str, Any] = record.get(BODIES.get(action, "")) or {}
+    return ArchivedInstant(time, action, record.get("stateTransitionTime"), body, plans.get(time, {}))
 
 
-def _manifest(store: Store, folder: str) -> _Manifest | None:
-    """The manifest that `_version_` names, or the newest if that cannot be told."""
+def newest_manifest(store: Store, folder: str) -> tuple[int, Manifest]:
+    """The manifest that `_version_` names, or the newest if that cannot be told, with its number; empty if none is.
+
+    Raises:
+        MalformedError: The manifest is damaged.
+    """
     numbers = {
         int(found[1])
         for meta in store.list(folder)
         if (found := _MANIFEST.fullmatch(meta.path.removeprefix(f"{folder}/")))
     }
     if not numbers:
-        return None
+        return 0, Manifest([])
     try:
-        text = store.get(f"{folder}/{_VERSION}").decode("ascii", "replace").strip()
+        text = store.get(f"{folder}/{VERSION}").decode("ascii", "replace").strip()
     except NotFoundError:
         text = ""
     number = int(text) if text.isascii() and text.isdigit() and int(text) in numbers else max(numbers)
     path = f"{folder}/manifest_{number}"
     try:
-        return msgspec.json.decode(store.get(path), type=_Manifest)
+        return number, msgspec.json.decode(store.get(path), type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error)) from error
 

@@ -23,7 +23,7 @@ from halocline.formats.hudi.timeline.instant import (
     order,
     parse_name,
 )
-from halocline.formats.hudi.timeline.metadata import CommitMetadata
+from halocline.formats.hudi.timeline.metadata import CommitMetadata, CompactionPlan
 from halocline.storage.base import ObjectMeta, Store
 
 _PROGRESS: Final = {InstantState.REQUESTED: 0, InstantState.INFLIGHT: 1, InstantState.COMPLETED: 2}
@@ -106,6 +106,21 @@ class HudiTimeline:
     def pending_compactions(self) -> frozenset[str]:
         """The times of compactions that have not taken effect."""
         return frozenset(each.time for each in self.instants if each.action == COMPACTION and not each.is_completed)
+
+    @cached_property
+    def planned_compactions(self) -> dict[tuple[str, str], str]:
+        """The file groups that a compaction is to merge, as partition and file id, with its time.
+
+        Raises:
+            MalformedError: A plan is torn.
+        """
+        found: dict[tuple[str, str], str] = {}
+        for instant in self.instants:
+            if instant.time in self.pending_compactions and instant.action == COMPACTION:
+                plan = CompactionPlan.parse(self.requested_body(instant).record, f"{instant} of {self.store.root}")
+                for each in plan.operations or []:
+                    found[each.partition_path or "", each.file_id or ""] = instant.time
+        return found
 
     @cached_property
     def start(self) -> str | None:

@@ -54,7 +54,7 @@ def write_log_file(
         instant: The instant that writes it.
         inserted: How many of the rows have keys that are new to the table; see above.
     """
-    named = (slice.base.instant if slice.base else slice.instant) if layout == 1 else instant
+    named = slice.instant if layout == 1 else instant
     same = [each.version for each in slice.logs if each.instant == named]
     version = max(same, default=0) + 1
     name = log_file_name(slice.file_id, named, version, token)

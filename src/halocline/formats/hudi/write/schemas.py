@@ -84,14 +84,166 @@ REPLACE_COMMIT: Final = _record(
     "HoodieReplaceCommitMetadata", *_COMMIT_FIELDS, _optional("partitionToReplaceFileIds", _map(_array("string")))
 )
 
+_STRINGS: Final = _map("string")
+
+
+def _strategy(name: str, class_field: str) -> dict[str, Any]:
+    return _record(name, _optional(class_field, "string"), _optional("strategyParams", _STRINGS), _VERSION)
+
+
+COMPACTION_PLAN: Final = _record(
+    "HoodieCompactionPlan",
+    _optional(
+        "operations",
+        _array(
+            _record(
+                "HoodieCompactionOperation",
+                ("baseInstantTime", ["null", "string"]),
+                _optional("deltaFilePaths", _array("string")),
+                _optional("dataFilePath", "string"),
+                ("fileId", ["null", "string"]),
+                _optional("partitionPath", "string"),
+                _optional("metrics", _map("double")),
+                _optional("bootstrapFilePath", "string"),
+            )
+        ),
+    ),
+    _optional("extraMetadata", _STRINGS),
+    _VERSION,
+    _optional("strategy", _strategy("HoodieCompactionStrategy", "compactorClassName")),
+    ("preserveHoodieMetadata", ["boolean", "null"], False),
+    _optional("missingSchedulePartitions", _array("string")),
+)
+
 REQUESTED_REPLACE: Final = _record(
     "HoodieRequestedReplaceMetadata",
     _optional("operationType", "string"),
-    _optional("clusteringPlan", _record("HoodieClusteringPlan", _VERSION)),
-    _optional("extraMetadata", _map("string")),
+    _optional(
+        "clusteringPlan",
+        _record(
+            "HoodieClusteringPlan",
+            _optional(
+                "inputGroups",
+                _array(
+                    _record(
+                        "HoodieClusteringGroup",
+                        _optional(
+                            "slices",
+                            _array(
+                                _record(
+                                    "HoodieSliceInfo",
+                                    _optional("dataFilePath", "string"),
+                                    _optional("deltaFilePaths", _array("string")),
+                                    ("fileId", ["null", "string"]),
+                                    _optional("partitionPath", "string"),
+                                    _optional("bootstrapFilePath", "string"),
+                                    _VERSION,
+                                )
+                            ),
+                        ),
+                        _optional("metrics", _map("double")),
+                        ("numOutputFileGroups", ["int", "null"], 1),
+                        _optional("extraMetadata", _STRINGS),
+                        _VERSION,
+                    )
+                ),
+            ),
+            _optional("strategy", _strategy("HoodieClusteringStrategy", "strategyClassName")),
+            _optional("extraMetadata", _STRINGS),
+            _VERSION,
+            _optional("preserveHoodieMetadata", "boolean"),
+            _optional("missingSchedulePartitions", _array("string")),
+        ),
+    ),
+    _optional("extraMetadata", _STRINGS),
     _VERSION,
 )
-"""The plan of a replace commit that is no clustering, so that its clustering plan is null."""
+
+CLEANER_PLAN: Final = _record(
+    "HoodieCleanerPlan",
+    _optional(
+        "earliestInstantToRetain",
+        _record("HoodieActionInstant", ("timestamp", "string"), ("action", "string"), ("state", "string")),
+    ),
+    ("lastCompletedCommitTimestamp", "string", ""),
+    ("policy", "string"),
+    _optional("filesToBeDeletedPerPartition", _map(_array("string"))),
+    _VERSION,
+    _optional(
+        "filePathsToBeDeletedPerPartition",
+        _map(
+            _array(
+                _record(
+                    "HoodieCleanFileInfo", _optional("filePath", "string"), _optional("isBootstrapBaseFile", "boolean")
+                )
+            )
+        ),
+    ),
+    _optional("partitionsToBeDeleted", _array("string")),
+    _optional("extraMetadata", _STRINGS),
+)
+
+CLEAN: Final = _record(
+    "HoodieCleanMetadata",
+    ("startCleanTime", "string"),
+    ("timeTakenInMillis", "long"),
+    ("totalFilesDeleted", "int"),
+    ("earliestCommitToRetain", "string"),
+    ("lastCompletedCommitTimestamp", "string", ""),
+    (
+        "partitionMetadata",
+        _map(
+            _record(
+                "HoodieCleanPartitionMetadata",
+                ("partitionPath", "string"),
+                ("policy", "string"),
+                ("deletePathPatterns", _array("string")),
+                ("successDeleteFiles", _array("string")),
+                ("failedDeleteFiles", _array("string")),
+                _optional("isPartitionDeleted", "boolean"),
+            )
+        ),
+    ),
+    _VERSION,
+    _optional("bootstrapPartitionMetadata", _map("HoodieCleanPartitionMetadata")),
+    _optional("extraMetadata", _STRINGS),
+)
+
+SAVEPOINT: Final = _record(
+    "HoodieSavepointMetadata",
+    ("savepointedBy", "string"),
+    ("savepointedAt", "long"),
+    ("comments", "string"),
+    (
+        "partitionMetadata",
+        _map(
+            _record(
+                "HoodieSavepointPartitionMetadata",
+                ("partitionPath", "string"),
+                ("savepointDataFile", _array("string")),
+            )
+        ),
+    ),
+    _VERSION,
+)
+
+INDEX_COMMIT: Final = _record(
+    "HoodieIndexCommitMetadata",
+    _VERSION,
+    _optional("operationType", "string"),
+    _optional(
+        "indexPartitionInfos",
+        _array(
+            _record(
+                "HoodieIndexPartitionInfo",
+                _VERSION,
+                _optional("metadataPartitionPath", "string"),
+                _optional("indexUptoInstant", "string"),
+                _optional("extraMetadata", _STRINGS),
+            )
+        ),
+    ),
+)
 
 _INSTANT: Final = _record("HoodieInstantInfo", ("commitTime", "string"), ("action", "string"))
 
@@ -136,3 +288,53 @@ ROLLBACK: Final = _record(
     _VERSION,
     ("instantsRollback", _array(_INSTANT), []),
 )
+
+_COMPACTION: Final = _record(
+    "HoodieCompactionMetadata",
+    (
+        "partitionToCompactionWriteStats",
+        [
+            "null",
+            _map(
+                _array(
+                    _record(
+                        "HoodieCompactionWriteStat",
+                        _optional("partitionPath", "string"),
+                        _optional("totalLogRecords", "long"),
+                        _optional("totalLogFiles", "long"),
+                        _optional("totalUpdatedRecordsCompacted", "long"),
+                        _optional("hoodieWriteStat", "HoodieWriteStat"),
+                    )
+                )
+            ),
+        ],
+    ),
+)
+
+_ARCHIVED_REPLACE: Final = _record(
+    "HoodieReplaceCommitMetadata",
+    _optional("partitionToWriteStats", _map(_array("HoodieWriteStat"))),
+    *_COMMIT_FIELDS[1:],
+    _optional("partitionToReplaceFileIds", _map(_array("string"))),
+)
+
+ARCHIVED_ENTRY: Final = _record(
+    "HoodieArchivedMetaEntry",
+    _optional("hoodieCommitMetadata", COMMIT),
+    _optional("hoodieCleanMetadata", CLEAN),
+    _optional("hoodieCompactionMetadata", _COMPACTION),
+    _optional("hoodieRollbackMetadata", ROLLBACK),
+    _optional("hoodieSavePointMetadata", SAVEPOINT),
+    _optional("commitTime", "string"),
+    _optional("actionType", "string"),
+    _VERSION,
+    _optional("hoodieCompactionPlan", COMPACTION_PLAN),
+    _optional("hoodieCleanerPlan", CLEANER_PLAN),
+    _optional("actionState", "string"),
+    _optional("hoodieReplaceCommitMetadata", _ARCHIVED_REPLACE),
+    _optional("hoodieRequestedReplaceMetadata", REQUESTED_REPLACE),
+    _optional("HoodieInflightReplaceMetadata", "HoodieCommitMetadata"),
+    _optional("hoodieIndexCommitMetadata", INDEX_COMMIT),
+    _optional("stateTransitionTime", "string"),
+)
+"""One state of an instant in the archive of layout 1; a type that occurs twice is told once and named after that."""

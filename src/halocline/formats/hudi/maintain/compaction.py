@@ -1,0 +1,238 @@
+"""Compaction: log files are merged into a new base file, by the rule that readers merge by.
+
+A compaction is *scheduled*: its plan names the slices and the log files that it will merge. From then on new log files
+belong to the slice that it will make, so it can be *run* at any time, also while others write. Its plan is what it
+does: run again after a crash, it writes the same files.
+
+Up to table version 7 a write that is under way appends to slices that a plan may already name, so nothing is scheduled
+while one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from halocline.errors import ConflictError, NotFoundError, UnsupportedError
+from halocline.formats.hudi.avro.containers import write_record
+from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
+from halocline.formats.hudi.slices import FileSlice, data_files
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, HudiInstant
+from halocline.formats.hudi.timeline.metadata import (
+    CommitMetadata,
+    CompactionOperation,
+    CompactionPlan,
+    ReplacePlan,
+    WriteStat,
+)
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write import schemas
+from halocline.formats.hudi.write.base_writer import write_base_file
+from halocline.formats.hudi.write.commit_body import encode_commit
+from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
+from halocline.formats.hudi.write.markers import delete_markers
+from halocline.formats.hudi.write.rollback import failed_writes
+from halocline.storage.base import Store
+
+_MEBIBYTE: Final = 1024 * 1024
+
+
+def schedule_compaction(
+    store: Store, *, wanted: Callable[[FileSlice], bool] = lambda slice: True
+) -> HudiInstant | None:
+    """Plans to merge the log files of slices.
+
+    Args:
+        store: Where the table lies.
+        wanted: Which slices to merge, of those that have log files; all if not given.
+
+    Returns:
+        The requested compaction; None if there is nothing to merge.
+
+    Raises:
+        ConflictError: A write is under way that may still append to the slices.
+        UnsupportedError: The table has no log files by its type.
+    """
+    snapshot = HudiSnapshot.load(store)
+    _check_type(snapshot)
+    if snapshot.config.layout == 1 and (running := failed_writes(snapshot.timeline)):
+        raise ConflictError(
+            f"a write to {store.root} is under way, and log files that it appends to cannot be merged yet",
+            condition="CONCURRENT_APPEND",
+            sides={"wanted": "a compaction", "under way": ", ".join(map(str, running))},
+            next_step="Wait for it, or roll it back if its writer is dead.",
+        )
+    planned = planned_groups(snapshot.timeline)
+    slices = [
+        each for each in snapshot.slices if each.logs and (each.partition, each.file_id) not in planned and wanted(each)
+    ]
+    if not slices:
+        return None
+    plan = {
+        "operations": [_operation(each) for each in slices],
+        "extraMetadata": {},
+        "version": 2,
+        "preserveHoodieMetadata": True,
+        "missingSchedulePartitions": [],
+    }
+    return put_requested(store, snapshot.config, COMPACTION, write_record(schemas.COMPACTION_PLAN, plan))
+
+
+def run_compaction(store: Store, time: str) -> HudiInstant:
+    """Does what a scheduled compaction plans, and makes it count.
+
+    Args:
+        store: Where the table lies.
+        time: The instant of the compaction.
+
+    Raises:
+        NotFoundError: No compaction of that time is pending, or a file that it names is gone.
+        UnsupportedError: Rows are merged by code that only the table's owner has.
+    """
+    snapshot = HudiSnapshot.load(store)
+    instant = next((each for each in pending_compactions(snapshot.timeline) if each.time == time), None)
+    if instant is None:
+        raise NotFoundError(
+            f"no compaction {time} of {store.root} is pending",
+            sides={"asked for": time, "pending": ", ".join(sorted(snapshot.timeline.pending_compactions)) or "none"},
+            next_step="Schedule one.",
+        )
+    put_inflight(store, snapshot.config, instant)
+    _remove_leftovers(store, time)
+    plan = read_plan(snapshot.timeline, instant)
+    stats = [_compact(snapshot, each, time, number) for number, each in enumerate(plan.operations or [])]
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path or "", []).append(stat)
+    metadata = CommitMetadata(
+        partition_to_write_stats=by_partition,
+        extra_metadata={"schema": snapshot.schema.avro} if snapshot.schema.avro else {},
+        operation_type="COMPACT",
+        compacted=True,
+    )
+    layout = snapshot.config.layout
+    done = put_completed(store, snapshot.config, instant, encode_commit(metadata, "commit", layout))
+    delete_markers(store, time)
+    return done
+
+
+def compact(store: Store, *, wanted: Callable[[FileSlice], bool] = lambda slice: True) -> tuple[HudiInstant, ...]:
+    """Runs every compaction that is pending, and then one that merges what is left.
+
+    Args:
+        store: Where the table lies.
+        wanted: Which slices to merge; all if not given. Plans that are pending are done whatever they name.
+
+    Returns:
+        The completed compactions.
+    """
+    snapshot = HudiSnapshot.load(store)
+    done = [run_compaction(store, each.time) for each in pending_compactions(snapshot.timeline)]
+    requested = schedule_compaction(store, wanted=wanted)
+    return (*done, *(() if requested is None else (run_compaction(store, requested.time),)))
+
+
+def pending_compactions(timeline: HudiTimeline) -> tuple[HudiInstant, ...]:
+    """The compactions that have not taken effect, oldest first."""
+    found = (each for each in timeline.instants if each.action == COMPACTION and not each.is_completed)
+    return tuple(sorted(found, key=lambda each: each.time))
+
+
+def read_plan(timeline: HudiTimeline, instant: HudiInstant) -> CompactionPlan:
+    """What a compaction plans to do."""
+    return CompactionPlan.parse(timeline.requested_body(instant).record, f"{instant} of {timeline.store.root}")
+
+
+def planned_groups(timeline: HudiTimeline) -> set[tuple[str, str]]:
+    """The file groups, as partition and file id, that a pending compaction or clustering is to rewrite."""
+    found = set(timeline.planned_compactions)
+    for _, slices in pending_clusterings(timeline):
+        found |= set(slices)
+    return found
+
+
+def pending_clusterings(timeline: HudiTimeline) -> Iterator[tuple[HudiInstant, list[tuple[str, str]]]]:
+    """The clusterings that have not taken effect, each with the file groups that it is to rewrite."""
+    for instant in timeline.instants:
+        if instant.is_completed or instant.action not in (CLUSTERING, REPLACE_COMMIT):
+            continue
+        plan = ReplacePlan.parse(timeline.requested_body(instant).record, f"{instant} of {timeline.store.root}")
+        if instant.action == REPLACE_COMMIT and plan.operation_type != "CLUSTER":
+            continue
+        groups = (plan.clustering_plan.input_groups if plan.clustering_plan else None) or []
+        yield instant, [(each.partition_path or "", each.file_id or "") for one in groups for each in one.slices or []]
+
+
+def _check_type(snapshot: HudiSnapshot) -> None:
+    if snapshot.config.type is not TableType.MERGE_ON_READ:
+        raise UnsupportedError(
+            f"{snapshot.store.root} has no log files to merge",
+            sides={"table": str(snapshot.config.type), "compaction is for": str(TableType.MERGE_ON_READ)},
+            next_step="Cluster the table if its files are small.",
+        )
+
+
+def _operation(slice: FileSlice) -> Mapping[str, Any]:
+    size = sum(each.size for each in slice.logs)
+    read, written = (slice.size // _MEBIBYTE, (slice.base.size if slice.base else size) // _MEBIBYTE)
+    return {
+        "baseInstantTime": slice.base.instant if slice.base else slice.instant,
+        "deltaFilePaths": [_name(each) for each in slice.logs],
+        "dataFilePath": _name(slice.base) if slice.base else None,
+        "fileId": slice.file_id,
+        "partitionPath": slice.partition,
+        "metrics": {
+            "TOTAL_LOG_FILES": float(len(slice.logs)),
+            "TOTAL_IO_MB": float(read + written),
+            "TOTAL_IO_READ_MB": float(read),
+            "TOTAL_LOG_FILES_SIZE": float(size),
+            "TOTAL_IO_WRITE_MB": float(written),
+        },
+    }
+
+
+def _compact(snapshot: HudiSnapshot, operation: CompactionOperation, time: str, number: int) -> WriteStat:
+    slice = _planned_slice(operation, time)
+    reader = snapshot.reader()
+    rows = pa.Table.from_batches(reader.read(snapshot.store, slice), reader.output)
+    return write_base_file(
+        snapshot.store,
+        rows,
+        partition=slice.partition,
+        file_id=slice.file_id,
+        token=f"{number}-0-0",
+        instant=time,
+        previous=operation.base_instant_time,
+        counts=(0, rows.num_rows, 0),
+    )
+
+
+def _planned_slice(operation: CompactionOperation, time: str) -> FileSlice:
+    partition, file_id = operation.partition_path or "", operation.file_id or ""
+    folder = f"{partition}/" if partition else ""
+    base = parse_data_file(folder + operation.data_file_path.rpartition("/")[2]) if operation.data_file_path else None
+    logs = (parse_data_file(folder + each.rpartition("/")[2]) for each in operation.delta_file_paths or [])
+    return FileSlice(
+        partition,
+        file_id,
+        operation.base_instant_time or time,
+        base if isinstance(base, BaseFile) else None,
+        tuple(each for each in logs if isinstance(each, LogFile)),
+    )
+
+
+def _remove_leftovers(store: Store, time: str) -> None:
+    """Removes base files of an attempt that died: two files of one group and instant confuse readers."""
+    store.delete_many([each.path for each in _base_files(data_files(store), time)])
+
+
+def _base_files(files: Iterable[BaseFile | LogFile], time: str) -> Iterator[BaseFile]:
+    return (each for each in files if isinstance(each, BaseFile) and each.instant == time)
+
+
+def _name(file: BaseFile | LogFile) -> str:
+    return file.path.rpartition("/")[2]

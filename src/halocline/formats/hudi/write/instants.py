@@ -1,0 +1,55 @@
+"""The states of an instant, put into the timeline one by one.
+
+A state that is there already is left as it is, so whoever goes on after a crash may put it again. Only the request
+takes a time of its own, which no other instant has.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from halocline.errors import AlreadyExistsError
+from halocline.formats.hudi.configuration import HudiTableConfig
+from halocline.formats.hudi.timeline.instant import ENDS_AS, HudiInstant, InstantState, file_name
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write.times import next_time
+from halocline.storage.base import Store
+
+
+def put_requested(store: Store, config: HudiTableConfig, action: str, body: bytes) -> HudiInstant:
+    """Requests an action, at a time that no other instant has.
+
+    Args:
+        store: Where the table lies.
+        config: What it is.
+        action: What is to be done.
+        body: The plan.
+    """
+    while True:
+        found = HudiInstant(next_time(HudiTimeline.load(store, config)), action, InstantState.REQUESTED)
+        found = replace(found, path=f"{config.timeline_folder}/{file_name(found)}")
+        try:
+            store.put_if_absent(found.path, body)
+        except AlreadyExistsError:  # another writer was given the same millisecond
+            continue
+        return found
+
+
+def put_inflight(store: Store, config: HudiTableConfig, instant: HudiInstant, body: bytes = b"") -> HudiInstant:
+    """Says that an action is under way."""
+    found = replace(instant, state=InstantState.INFLIGHT)
+    found = replace(found, path=f"{config.timeline_folder}/{file_name(found)}")
+    with suppress(AlreadyExistsError):
+        store.put_if_absent(found.path, body)
+    return found
+
+
+def put_completed(store: Store, config: HudiTableConfig, instant: HudiInstant, body: bytes) -> HudiInstant:
+    """Makes what an action did count, under the name that it ends as."""
+    done = replace(instant, action=ENDS_AS.get(instant.action, instant.action), state=InstantState.COMPLETED)
+    if config.layout > 1:
+        done = replace(done, completion=next_time(HudiTimeline.load(store, config)))
+    done = replace(done, path=f"{config.timeline_folder}/{file_name(done)}")
+    store.put_if_absent(done.path, body)
+    return done
