@@ -1,17 +1,25 @@
 """Text of limited length: char and varchar.
 
-A table stores such a column as plain text; its declared type stands in the field's metadata, under Spark's key.
+A table stores such text as plain text; the type that a column was declared with stands in its metadata, under Spark's
+key and in Spark's spelling. Where limited text stands inside a struct, an array or a map, the column at the top carries
+the whole declared type. Values of `char(n)` count as padded with blanks to n characters, whether the file has the
+blanks or not.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
-from halocline.schema.types import DataType, Field, Primitive
+from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct, parts
+from halocline.schema.visitor import map_types, types
 
 DECLARED: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata key under which Spark keeps the declared type."""
+
+_TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)*`|\w+\s*\([^)]*\)|[^\s<>,:`]+|[<>,:])")
 
 
 def is_limited(type: DataType) -> bool:
@@ -22,14 +30,90 @@ def is_limited(type: DataType) -> bool:
     return False
 
 
-def declared_type(field: Field) -> Primitive | None:
-    """The char or varchar that a text column is declared as; None if it may have any length."""
-    declared = Primitive(str(field.metadata.get(DECLARED, "")))
-    return declared if is_limited(declared) else None
+def length_of(type: DataType) -> int:
+    """The number of characters that a char or a varchar has at most."""
+    assert isinstance(type, Primitive)
+    return int(type.parameters[0])
 
 
-def stored_field(field: Field) -> Field:
-    """The field as a table stores it: text instead of char and varchar, the declared type in the metadata."""
-    if not is_limited(field.type):
+def is_padded(type: DataType) -> bool:
+    """Whether values of a limited type are padded with blanks."""
+    return is_limited(type) and type.name.lower() == "char"
+
+
+def declared_type(field: Field) -> DataType | None:
+    """The type that a column was declared with, if there is text of limited length in it."""
+    found = _parsed(str(field.metadata[DECLARED])) if DECLARED in field.metadata else None
+    return found if found is not None and any(is_limited(each) for _, each in types(found)) else None
+
+
+def declared_at(schema: Struct, path: Path) -> DataType | None:
+    """The char or varchar that the text at a path was declared as; None if there is no such text.
+
+    Example:
+        >>> inner = Struct([Field("c", Primitive("string"))])
+        >>> column = Field("s", inner, metadata={DECLARED: "struct<c:char(2)>"})
+        >>> print(declared_at(Struct([column]), ("s", "c")))
+        char(2)
+    """
+    top = schema.get(path[0])
+    found = None if top is None or DECLARED not in top.metadata else declared_type(top)
+    for step in path[1:]:
+        field = found.get(step) if isinstance(found, Struct) else None
+        found = (None if found is None else dict(parts(found)).get(step)) if field is None else field.type
+    return found if found is not None and is_limited(found) else None
+
+
+def stored_field(field: Field, spelt: str) -> Field:
+    """The field as a table stores it: text instead of char and varchar, the declared type in the metadata.
+
+    Args:
+        field: The field as it is declared.
+        spelt: Its type as Spark spells it.
+
+    Example:
+        >>> stored_field(Field("c", Primitive("char(3)")), "char(3)").metadata
+        {'__CHAR_VARCHAR_TYPE_STRING': 'char(3)'}
+    """
+    if not any(is_limited(each) for _, each in types(field.type)):
         return field
-    return replace(field, type=Primitive("string")).annotated(DECLARED, str(field.type))
+    plain = map_types(field.type, lambda _, each: Primitive("string") if is_limited(each) else each)
+    return replace(field, type=plain).annotated(DECLARED, spelt)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> DataType | None:
+    """The type that a text in Spark's spelling stands for; None if it is none."""
+    tokens = [found[1] for found in _TOKEN.finditer(text)]
+    try:
+        type, rest = _type(tokens)
+    except (IndexError, ValueError):
+        return None
+    return None if rest else type
+
+
+def _type(tokens: list[str]) -> tuple[DataType, list[str]]:
+    kind, rest = tokens[0].lower(), tokens[1:]
+    if rest[:1] != ["<"] or kind not in ("array", "map", "struct"):
+        return Primitive(tokens[0]), rest
+    inner: list[tuple[str, DataType]] = []
+    while rest[0] != ">":
+        rest, name = rest[1:], ""
+        if rest[0] == ">":
+            break
+        if kind == "struct":
+            name, rest = _name(rest[0]), rest[2:] if rest[1] == ":" else rest[1:]
+        type, rest = _type(rest)
+        while rest[0] not in (",", ">"):  # NOT NULL and comments
+            rest = rest[1:]
+        inner.append((name, type))
+    found = [type for _, type in inner]
+    if kind == "struct":
+        return Struct([Field(name, type) for name, type in inner]), rest[1:]
+    if len(found) != (1 if kind == "array" else 2):
+        raise ValueError(kind)
+    return (Array(found[0]) if kind == "array" else Map(found[0], found[1])), rest[1:]
+
+
+def _name(token: str) -> str:
+    return token[1:-1].replace("``", "`") if token.startswith("`") else token

@@ -80,7 +80,6 @@ def test_columns_without_expressions_need_no_session(tmp_path):
         ("id BIGINT, s STRUCT<a: INT>", {"partition_by": "s"}, "cannot be partitioned"),
         ("id BIGINT, `a b` INT", {}, "data files cannot"),
         ("id BIGINT, t INTERVAL DAY TO SECOND", {}, "interval"),
-        ("id BIGINT, s STRUCT<c: CHAR(3)>", {}, "limited length"),
         ("id BIGINT", {"properties": {"delta.checkpointInterval": "often"}}, "checkpointInterval"),
         ("id BIGINT", {"properties": {"delta.noSuchProperty": "1"}}, "noSuchProperty"),
         ("id BIGINT", {"properties": {"delta.constraints.a": "nope > 0"}}, "CHECK a"),

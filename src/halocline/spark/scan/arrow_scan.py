@@ -25,6 +25,7 @@ from pyroaring import BitMap64
 
 from halocline.errors import MalformedError, UnsupportedError
 from halocline.schema.arrow import arrow_schema, arrow_type
+from halocline.schema.char_types import declared_type, is_padded, length_of
 from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct
 from halocline.schema.visitor import Visitor
 from halocline.spark.scan.deleted_rows import positions_of
@@ -130,11 +131,15 @@ class ArrowReader:
         constants = [
             typed_scalar(text, arrow_type(field.type)) for text, field in zip(file.values, self.partitions, strict=True)
         ]
+        declared = (declared_type(field) for field in (*self.fields, *self.partitions))
+        texts = [(number, type) for number, type in enumerate(declared) if type is not None]
         for start, batch in source.batches(self.fields, list(self.stored.values())):
             keep = _living(start, batch.num_rows, gone)
             columns = [source.column(batch, field) for field in self.fields]
             count = batch.num_rows
             columns += [pa.repeat(value, count) for value in constants]
+            for number, type in texts:
+                columns[number] = _PADDED.visit(type, columns[number])
             columns += [source.stored(batch, name) for name in self.stored.values()]
             if self.file is not None:
                 columns.append(pa.repeat(pa.scalar(file.number, pa.int64()), count))
@@ -176,6 +181,39 @@ def arrow_frame(spark: SparkSession, reader: ArrowReader, files: Sequence[ArrowF
     listed = spark.createDataFrame(pa.Table.from_pylist(rows, _FILES))
     tasks = min(len(files), max(4, sum(file.size for file in files) // _TASK_BYTES))
     return listed.repartition(tasks).mapInArrow(reader, schema)
+
+
+class _Padded(Visitor[pa.Array, pa.Array]):
+    """Values with text of fixed length padded, by the type that they were declared with."""
+
+    def primitive(self, type: Primitive, context: pa.Array) -> pa.Array:
+        is_text = is_padded(type) and pa.types.is_string(context.type)
+        return pc.utf8_rpad(context, length_of(type)) if is_text else context
+
+    def struct(self, type: Struct, context: pa.Array) -> pa.Array:
+        if not pa.types.is_struct(context.type):
+            return context
+        children = [
+            child if (known := type.get(field.name)) is None else self.visit(known.type, child)
+            for field, child in zip(context.type, context.flatten(), strict=True)
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(context.type), mask=pc.is_null(context))
+
+    def array(self, type: Array, context: pa.Array) -> pa.Array:
+        if not pa.types.is_list(context.type):
+            return context
+        offsets, inner = unnested(context)
+        return pa.ListArray.from_arrays(offsets, self.visit(type.element, inner), type=context.type)
+
+    def map(self, type: Map, context: pa.Array) -> pa.Array:
+        if not pa.types.is_map(context.type):
+            return context
+        offsets, inner = unnested(context)
+        keys, values = inner.flatten()
+        return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, values))
+
+
+_PADDED: Final = _Padded()
 
 
 class _Source(Visitor[pa.Array, pa.Array]):

@@ -33,6 +33,7 @@ from halocline.spark.session.file_system import spark_address
 from halocline.spark.session.pinning import pinned
 from halocline.spark.session.session import session
 from halocline.spark.session.settings import ScanMode, in_force
+from halocline.spark.types.char_types import padded
 from halocline.spark.types.columns import (
     Names,
     Output,
@@ -119,10 +120,11 @@ def scan(
     mode = in_force(spark).scan_mode
     base = None if mode is ScanMode.ARROW else spark_address(spark, store.address())
     with Sources.opened(spark, store, base or "", mode if base else ScanMode.PATHS) as sources:
-        df = work.frame(sources, base)
+        df = work.annotated(work.frame(sources, base))
         if where is not None:
             df = df.where(where)
-        df = work.finished(df, wanted)
+        names = [*wanted, *(rows.names if rows is not None else ())]
+        df = df if names == df.columns else df.select(*map(quoted, names))
         return pinned(df, f"halocline_scan_{uuid.uuid4().hex}") if len(files) else df
 
 
@@ -160,13 +162,12 @@ class _Scan:
                 next_step="Prune with where=, or compact the table.",
             )
 
-    def finished(self, df: DataFrame, wanted: Sequence[str]) -> DataFrame:
-        """The columns wanted, with the metadata that expressions have lost."""
-        metadata = {f.name: kept_metadata(f) for f in self._fields if f.name in self._with_metadata}
-        names = [*wanted, *self._rows.names]
-        if not metadata and names == df.columns:
+    def annotated(self, df: DataFrame) -> DataFrame:
+        """The rows with the metadata that expressions have lost; a condition on text of fixed length needs it."""
+        metadata = {field.name: kept_metadata(field) for field in self._fields if field.name in self._with_metadata}
+        if not metadata:
             return df
-        columns = ((name, df[quoted(name)]) for name in names)
+        columns = ((name, df[quoted(name)]) for name in df.columns)
         return df.select(*(c.alias(name, metadata=metadata[name]) if name in metadata else c for name, c in columns))
 
     # ------------------------------------------------------------------ branches
@@ -229,7 +230,7 @@ class _Scan:
         for number, (field, column) in enumerate(zip(self._partitions, self._values.columns, strict=True)):
             native = branch.folders is not None
             sql = quoted(column.key) if native else self._values.sql(number, branch.groups, group_sql)
-            found.append(Output(field.name, sql, kept_metadata(field) or None))
+            found.append(Output(field.name, padded(sql, field), kept_metadata(field) or None))
         return found
 
     def _side(self, branch: Branch) -> DataFrame:

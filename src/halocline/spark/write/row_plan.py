@@ -94,7 +94,7 @@ def plan_rows(
             if plan.generated:
                 names = [*plan.order, *([UNFIT] if plan.fits else [])]
                 rows = rows.selectExpr("*", *plan.generated).select(*(quoted(name) for name in names))
-            rows = judged(rows, rules, first=len(fits))
+            rows = judged(char_types.known_to_spark(rows, schema), rules, first=len(fits))
             _ = rows.schema  # a Connect session looks at the plan only now
     except Exception as error:
         raise _blamed(error, df, plan, expressions, table) or error from None

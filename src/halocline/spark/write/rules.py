@@ -16,9 +16,9 @@ from typing import Final
 from halocline.errors import ConstraintError
 from halocline.formats.delta.configuration.constraints import checks, invariant_of
 from halocline.formats.delta.configuration.generated import generation_of
-from halocline.schema.char_types import declared_type
 from halocline.schema.types import Array, DataType, Map, Primitive, Struct
 from halocline.schema.visitor import Visitor
+from halocline.spark.types.char_types import lengths_hold
 from halocline.spark.types.columns import quoted
 
 LONGEST_SHOWN: Final = 500
@@ -83,8 +83,8 @@ def _schema_rules(schema: Struct) -> Iterator[RowRule]:
             yield RowRule(f"invariant of {name}", condition)
         if (expression := generation_of(field)) is not None:
             yield RowRule(f"generated column {name}", f"{path} <=> ({expression})")
-        if (declared := declared_type(field)) is not None:
-            yield RowRule(f"length of {name}", f"{path} IS NULL OR length({path}) <= {declared.parameters[0]}")
+        if condition := lengths_hold(path, field):
+            yield RowRule(f"length of {name}", condition)
 
 
 class _Complete(Visitor[tuple[str, int], str]):

@@ -24,6 +24,7 @@ from halocline.formats.delta.stats.predicate import Predicate
 from halocline.schema import Struct
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.types.char_types import known_to_spark, padded
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 
@@ -111,11 +112,13 @@ def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, wher
         return pa.array([], pa.bool_())
     values = PartitionValues(files, columns, session_zone(spark))
     groups = range(len(values.values))
+    fields = [snapshot.schema.find([column.name])[1] for column in columns]
     items = [
-        f"{values.sql(number, groups, 'CAST(id AS int)')} AS {quoted(column.name)}"
-        for number, column in enumerate(columns)
+        f"{padded(values.sql(number, groups, 'CAST(id AS int)'), field)} AS {quoted(field.name)}"
+        for number, field in enumerate(fields)
     ]
     df = spark.range(len(groups)).selectExpr(*items, f"id AS {_GROUP}")
+    df = known_to_spark(df, snapshot.schema)
     met = np.zeros(len(values.values), np.bool_)
     for row in df.where(where).select(quoted(_GROUP)).collect():
         met[row[0]] = True

@@ -149,6 +149,7 @@ def edited(
     updates = [str(number) for number, clause in clauses.items() if clause.kind is ClauseKind.UPDATE]
     changed = f"{CLAUSE} IN ({', '.join(updates)})" if updates else "false"
     held = [replace(rule, condition=f"NOT coalesce({changed}, false) OR ({rule.condition})") for rule in rules]
+    rows = char_types.known_to_spark(rows, after)
     return Edited(judged(rows, held if updates else [], first=len(fits)), (*fits, *rules))
 
 

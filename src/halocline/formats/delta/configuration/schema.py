@@ -20,6 +20,7 @@ from typing import Final
 from halocline.errors import UnsupportedError
 from halocline.formats.delta.configuration.column_mapping import mode_of, physical_name
 from halocline.formats.delta.configuration.type_widening import check_type_changes
+from halocline.schema.char_types import declared_at
 from halocline.schema.json_edge import malformed, parse
 from halocline.schema.types import DataType, Field, Opaque, Path, Primitive, Struct, decimal_of
 from halocline.schema.visitor import types, walk
@@ -37,11 +38,13 @@ class Column:
         path: The logical names from the top.
         physical: The names in files and statistics.
         field: The field itself.
+        declared: The char or varchar that the text was declared as; None if it may have any length.
     """
 
     path: Path
     physical: Path
     field: Field
+    declared: DataType | None = None
 
     @property
     def name(self) -> str:
@@ -71,7 +74,7 @@ class Schema:
         for path, field in walk(struct):
             check_type_changes(path, field)
             physical = (*self._physical(path[:-1]), physical_name(field, mode))
-            self._columns[path] = Column(path, physical, field)
+            self._columns[path] = Column(path, physical, field, declared_at(struct, path))
         self.columns: Final = tuple(self._columns[(name,)] for name in struct.names)
 
     @staticmethod

@@ -139,7 +139,9 @@ class StatsPruner:
     def _starts_with(self, test: StartsWith, found: Bounds) -> Keep:
         if family_of(test.column) is not Family.TEXT:
             return True
-        prefix, least = test.prefix, pa.scalar(test.prefix, pa.string())
+        # Blanks at the end of text of fixed length may be stored or not.
+        prefix = test.prefix if test.column.declared is None else test.prefix.rstrip(" ")
+        least = pa.scalar(prefix, pa.string())
         above = self._reaches(found, least, Range(prefix, prefix), Family.TEXT, Operator.GE)
         beginning = pc.utf8_slice_codeunits(found.low, 0, len(prefix))
         return _every([above, pc.fill_null(pc.less_equal(beginning, least), True)])

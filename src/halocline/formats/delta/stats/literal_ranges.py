@@ -17,6 +17,7 @@ from halocline.formats.delta.configuration.schema import Column
 from halocline.formats.delta.stats.bounds import Family, single
 from halocline.formats.delta.stats.predicate import Literal, LiteralKind, Operator
 from halocline.formats.delta.stats.timestamps_text import days_of, microseconds_of, range_of
+from halocline.schema.char_types import is_padded, length_of
 from halocline.schema.types import decimal_of
 
 _EXACT: Final = Context(prec=120)
@@ -51,7 +52,7 @@ def range_for(
     """
     value = literal.value
     if family is Family.TEXT:
-        return Range(value, value) if literal.kind is LiteralKind.TEXT else True
+        return _text(str(value), column) if literal.kind is LiteralKind.TEXT else True
     if family is Family.BOOLEAN:
         fits = literal.kind is LiteralKind.BOOLEAN and operator in (Operator.EQ, Operator.NE)
         return Range(value, value) if fits else True
@@ -69,6 +70,15 @@ def range_for(
         moments = range_of(str(value).strip(), zone)
         return True if moments is None else Range(*moments)
     return True
+
+
+def _text(value: str, column: Column) -> Range | bool:
+    """What text means to a column. Text of fixed length is compared padded, and stored with its blanks or without."""
+    if column.declared is None or not is_padded(column.declared):
+        return Range(value, value)
+    if any(sign < " " for sign in value):
+        return True  # less than a blank, so that padding changes the order
+    return Range(value.rstrip(" "), value.ljust(length_of(column.declared)))
 
 
 def _exact_number(literal: Literal, family: Family) -> Decimal | None:
