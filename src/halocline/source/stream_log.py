@@ -30,10 +30,10 @@ from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.metadata_rules import terms_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.configuration.type_widening import can_widen
-from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind, changes
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import list_files
 from halocline.schema import DataType, Primitive
@@ -220,7 +220,7 @@ class StreamLog:
         store = self.columns.store
         if commit.protocol is not None:
             terms = terms_of(protocol_of(commit.protocol), metadata)
-            access.check_access(self.columns.release, terms, OPERATION, store.root)
+            gate.check_access(self.columns.release, terms, OPERATION, store.root)
         if commit.metadata is not None:
             self._check_columns(commit.metadata, version)
         if self.asked.change_feed:

@@ -29,8 +29,7 @@ from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import HaloclineError, InputError
 from halocline.formats.base import TableVersion
 from halocline.formats.delta.commit.transaction import Clock, system_clock
-from halocline.formats.delta.snapshot.access import UNCHECKED
-from halocline.formats.delta.snapshot.snapshot import own_release
+from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.scan.read_errors import read_failure
 from halocline.spark.session.settings import PREFIX, Settings
 from halocline.storage import open_store

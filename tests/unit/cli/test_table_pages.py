@@ -13,7 +13,7 @@ from halocline.compat.features import features
 from halocline.compat.protocol import Protocol
 from halocline.compat.verdict import can
 from halocline.formats.delta.maintain.lint_rules import HURTS
-from halocline.formats.delta.snapshot.snapshot import own_release
+from halocline.formats.log.gate import own_release
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = ("inspect.md", "upgrade.md", "downgrade.md")

@@ -8,6 +8,7 @@ import pytest
 from halocline.compat.activation import PropertyValue
 from halocline.compat.features import FORMATS, Feature, FeatureKind, feature, features, find_feature, rules
 from halocline.compat.protocol import Protocol
+from halocline.compat.verdict import can
 from halocline.errors import NotFoundError
 
 EVERY = [record for format in FORMATS for record in features(format).values()]
@@ -180,7 +181,7 @@ def test_hudi_rungs_are_features_of_their_own():
     assert Protocol.hudi(7).features - Protocol.hudi(6).features == {"table version 7"}
 
 
-def test_index_features_are_those_that_shipped():
+def test_index_features_are_those_that_shipped_and_those_of_our_own_splits():
     assert features("index").keys() == {
         "checkpoint",
         "optimizeWrite",
@@ -190,7 +191,17 @@ def test_index_features_are_those_that_shipped():
         "multiPartCheckpoint",
         "schemaDeduplication",
         "avroState",
+        "parquetSplit",
+        "tantivyFst7",
     }
+
+
+@pytest.mark.parametrize("release", ["0.3.0", "0.4.0", "0.4.5", "0.5.4", "0.5.5"])
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_every_release_of_indextables4spark_refuses_our_splits(release, operation):
+    protocol = Protocol.of("index", ["tantivyFst7"])
+    assert (protocol.reader, protocol.writer) == (5, 5)
+    assert can(f"indextables4spark@{release}", protocol, operation).refused
 
 
 # ---------------------------------------------------------------- looking one up

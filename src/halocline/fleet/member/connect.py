@@ -29,8 +29,7 @@ from halocline.errors import MissingExtraError
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.handle import FleetHandle
-from halocline.formats.delta.snapshot.access import UNCHECKED
-from halocline.formats.delta.snapshot.snapshot import own_release
+from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.session.settings import FleetRole, Settings
 from halocline.table import gatekeeper as front
 from halocline.table.gatekeeper import ALONE, Gatekeeper

@@ -32,12 +32,13 @@ class FileKind(StrEnum):
     COMMIT = "commit"
     COMPACTION = "compaction"
     CHECKSUM = "checksum"
+    STATE = "state in a folder of its own"
     CHECKPOINT = "checkpoint"
     CHECKPOINT_PART = "part of a checkpoint"
     CHECKPOINT_BY_ID = "checkpoint with an id"
 
 
-CHECKPOINT_KINDS: Final = (FileKind.CHECKPOINT, FileKind.CHECKPOINT_PART, FileKind.CHECKPOINT_BY_ID)
+CHECKPOINT_KINDS: Final = (FileKind.STATE, FileKind.CHECKPOINT, FileKind.CHECKPOINT_PART, FileKind.CHECKPOINT_BY_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,12 @@ class LogEntry:
 class LogLayout:
     """The log folder of a format and the patterns of the names in it.
 
+    Attributes:
+        folder: The folder.
+        patterns: The kinds of files, and how the name of each looks from the folder on.
+        pointer: The name of the hint at the newest checkpoint.
+        states: How the names of folders begin that hold the state of one version each; empty if there are none.
+
     Example:
         >>> DELTA.commit_path(7)
         '_delta_log/00000000000000000007.json'
@@ -84,6 +91,7 @@ class LogLayout:
     folder: str
     patterns: tuple[tuple[FileKind, re.Pattern[str]], ...]
     pointer: str = "_last_checkpoint"
+    states: str = ""
 
     @property
     def pointer_path(self) -> str:
@@ -100,8 +108,8 @@ class LogLayout:
 
     def parse(self, meta: ObjectMeta) -> LogEntry | None:
         """What an object of the log folder is; None if it is not part of the log."""
-        folder, _, name = meta.path.rpartition("/")
-        if folder != self.folder or not name[:DIGITS].isdigit():
+        name = meta.path.removeprefix(f"{self.folder}/")
+        if name == meta.path or not (name[:DIGITS].isdigit() or (self.states and name.startswith(self.states))):
             return None
         for kind, pattern in self.patterns:
             if found := pattern.fullmatch(name):
@@ -139,3 +147,14 @@ DELTA: Final = LogLayout(
     ),
 )
 """The layout of Delta tables."""
+
+INDEX: Final = LogLayout(
+    folder=LOG_FOLDERS["index"],
+    patterns=patterns(
+        (FileKind.COMMIT, r"{v}\.json"),
+        (FileKind.CHECKPOINT, r"{v}\.checkpoint\.json"),
+        (FileKind.STATE, r"state-v{v}/_manifest\.avro"),
+    ),
+    states="state-v",
+)
+"""The layout of index tables. The parts of a checkpoint are named by the checkpoint itself."""

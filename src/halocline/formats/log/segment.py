@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.log.names import CHECKPOINT_KINDS, LOG_FOLDERS, FileKind, LogEntry, LogLayout
+from halocline.formats.log.names import CHECKPOINT_KINDS, DIGITS, LOG_FOLDERS, FileKind, LogEntry, LogLayout
 from halocline.formats.log.pointer import Pointer, read_pointer
 from halocline.storage.base import Store
 
@@ -143,7 +143,7 @@ def _listed_segment(store: Store, layout: LogLayout, version: int | None, withou
 
 
 def list_files(store: Store, layout: LogLayout, *, first: int = 0) -> list[LogEntry]:
-    """Every file of the log that belongs to version `first` or a later one, in version order."""
+    """Every file of the log that belongs to version `first` or a later one, in version order within each kind."""
     found: list[LogEntry] = []
     beginning = f"{layout.folder}/"
     for meta in store.list(layout.folder, start_after=layout.prefix(first) if first else None):
@@ -153,6 +153,9 @@ def list_files(store: Store, layout: LogLayout, *, first: int = 0) -> list[LogEn
         file = layout.parse(meta)
         if file is not None:
             found.append(file)
+    if layout.states:
+        after = f"{beginning}{layout.states}" + (f"{first:0{DIGITS}d}" if first else "")
+        found += filter(None, map(layout.parse, store.list(layout.folder, start_after=after)))
     return found
 
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.log.names import DELTA
+from halocline.formats.log.names import DELTA, INDEX
 from halocline.formats.log.segment import find_segment, list_files, readable_versions
 from halocline.storage.memory import MemoryStore
 
@@ -219,3 +219,46 @@ def test_checkpoints_left_out_let_the_segment_reach_further_back():
 )
 def test_readable_versions_reach_back_to_the_last_gap(names, expected):
     assert readable_versions(list_files(log(*names), DELTA)) == expected
+
+
+# ---------------------------------------------------------------- states in folders of their own
+
+
+def index_log(commits: list[int], states: list[int], pointer: int | None = None) -> MemoryStore:
+    store = MemoryStore()
+    for version in commits:
+        store.put(INDEX.commit_path(version), b"{}")
+    for version in states:
+        store.put(f"_transaction_log/state-v{version:020d}/_manifest.avro", b"x")
+        store.put(f"_transaction_log/manifests/manifest-{version:08x}.avro", b"x")
+    if pointer is not None:
+        store.put("_transaction_log/_last_checkpoint", json.dumps({"version": pointer, "size": 1}).encode())
+    return store
+
+
+@pytest.mark.parametrize("pointer", [None, 2, 3, 9])
+@pytest.mark.parametrize(
+    ("commits", "states", "base", "tail"),
+    [([0], [1, 2, 3], 3, []), ([0, 1, 2, 3, 4, 5], [1, 2, 3], 3, [4, 5]), ([0, 4], [1, 2, 3], 3, [4])],
+)
+def test_a_state_is_a_checkpoint_also_beyond_the_pointer(commits, states, base, tail, pointer):
+    segment = find_segment(index_log(commits, states, pointer), INDEX)
+    assert segment.checkpoint is not None
+    assert segment.checkpoint.version == base
+    assert [file.version for file in segment.commits] == tail
+
+
+def test_an_older_version_is_read_from_its_own_state():
+    segment = find_segment(index_log([0], [1, 2, 3], 3), INDEX, 2)
+    assert (segment.version, segment.checkpoint and segment.checkpoint.version) == (2, 2)
+
+
+def test_a_commit_that_is_missing_after_a_state_is_damage():
+    with pytest.raises(MalformedError, match="version 4 is missing"):
+        find_segment(index_log([0, 5], [1, 2, 3]), INDEX)
+
+
+def test_a_checkpoint_is_preferred_to_a_state_of_the_same_version():
+    store = index_log([0, 1, 2], [2])
+    store.put("_transaction_log/00000000000000000002.checkpoint.json", b"x")
+    assert find_segment(store, INDEX).checkpoint.name.endswith(".checkpoint.json")

@@ -21,8 +21,9 @@ from halocline.errors import (
 from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction, encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
-from halocline.formats.delta.log.header import LegacyProtocolWarning, read_header
+from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log.gate import LegacyProtocolWarning
 from halocline.formats.log.names import DELTA
 from halocline.schema.json_edge import dump
 from halocline.spark.session.settings import Settings

@@ -24,7 +24,7 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checkpoint_write import WrittenCheckpoint, is_due, write_checkpoint
 from halocline.formats.delta.log.checksum import CommitEffect, Summary
-from halocline.formats.delta.snapshot import access
+from halocline.formats.log import gate
 from halocline.storage.base import Store
 
 _log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def after_commit(store: Store, done: Done, now_ms: int) -> Upkeep:
 
 def _checkpoint(store: Store, version: int, release: Release, now_ms: int) -> WrittenCheckpoint:
     def check_access(terms: Terms) -> None:
-        access.check_access(release, terms, access.MAINTENANCE, store.root)
+        gate.check_access(release, terms, gate.MAINTENANCE, store.root)
 
     return write_checkpoint(store, version, now_ms=now_ms, check_access=check_access)
 

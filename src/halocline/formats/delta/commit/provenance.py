@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from halocline.formats.delta.snapshot.snapshot import own_release
+from halocline.formats.log.gate import own_release
 
 
 def engine_info(spark_version: str | None = None) -> str:

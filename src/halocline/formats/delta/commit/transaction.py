@@ -45,8 +45,10 @@ from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.pruning import StatsPruner
-from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log import gate
 from halocline.formats.log.commit import Winner, land
+from halocline.formats.log.gate import own_release
 from halocline.formats.log.names import DELTA
 from halocline.storage.base import Store
 
@@ -287,23 +289,23 @@ class Transaction:
         if new_protocol is not None or new_metadata is not None:
             self._check_access(terms_of(protocol, metadata), actions)
         if before is not None and new_protocol is not None:
-            access.check_transition(before.protocol, protocol, dropped_feature, self.store.root)
+            gate.check_transition(before.protocol, protocol, dropped_feature, self.store.root)
         if new_metadata is not None:
             check_metadata(metadata, None if before is None else before.metadata, protocol, operation)
         after = before if before and not new_protocol and not new_metadata else TableConfiguration(protocol, metadata)
-        access.check_log(self._release, after.facts, access.WRITE, self.store.root)
+        access.check_log(self._release, after.facts, gate.WRITE, self.store.root)
         domains.check(actions, protocol)
         commit_rules.check_actions(actions, protocol, metadata)
         return after
 
     def _check_access(self, terms: Terms, actions: Iterable[Action]) -> None:
-        access.check_access(self._release, terms, self._asked_for(actions), self.store.root)
+        gate.check_access(self._release, terms, self._asked_for(actions), self.store.root)
 
     def _asked_for(self, actions: Iterable[Action]) -> str:
         """What the snapshot was opened for, if that is finer; rows that come in always take a whole writer."""
-        asked = access.WRITE if self.snapshot is None else self.snapshot.operation
+        asked = gate.WRITE if self.snapshot is None else self.snapshot.operation
         brings_rows = any(isinstance(each, Add) and each.data_change for each in actions)
-        return asked if asked.startswith(f"{access.WRITE}.") and not brings_rows else access.WRITE
+        return asked if asked.startswith(f"{gate.WRITE}.") and not brings_rows else gate.WRITE
 
     def _row_id_mark(self) -> int:
         if self.snapshot is None or not self.snapshot.protocol.supports(row_tracking.FEATURE):

@@ -23,11 +23,8 @@ from halocline.formats.delta.actions.action import Metadata, ProtocolAction
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.log.replay import Replay
+from halocline.formats.log.gate import LegacyProtocolWarning
 from halocline.storage.base import Store
-
-
-class LegacyProtocolWarning(UserWarning):
-    """A table without a protocol action is read as (1,1)."""
 
 
 @dataclass(frozen=True)

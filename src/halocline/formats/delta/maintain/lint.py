@@ -38,7 +38,8 @@ from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.maintain.lint_rules import HURTS, Problem, Repair, problems
 from halocline.formats.delta.snapshot.inspection import writers
 from halocline.formats.delta.snapshot.protocol_history import REPAIR_PROTOCOL, actions_since, read_protocol_history
-from halocline.formats.delta.snapshot.snapshot import Snapshot, own_release
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log.gate import own_release
 from halocline.storage.base import Store
 
 

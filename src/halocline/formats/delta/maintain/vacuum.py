@@ -34,8 +34,8 @@ from halocline.formats.delta.actions.locations import is_absolute
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
 from halocline.formats.delta.log.live_files import vectors_in
-from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA, LOG_FOLDERS
 from halocline.storage.base import ObjectMeta
 from halocline.storage.location import Location
@@ -93,7 +93,7 @@ def vacuum(
         UnsupportedError: A catalog decides about the table's files, or a table of another format lies there, too.
     """
     table = snapshot.store.root
-    access.check_access(snapshot.release, snapshot.configuration.terms, access.MAINTENANCE, table)
+    gate.check_access(snapshot.release, snapshot.configuration.terms, gate.MAINTENANCE, table)
     if snapshot.protocol.supports("catalogManaged"):
         raise UnsupportedError(
             f"{table} is managed by a catalog, which alone knows what may be deleted",
@@ -151,7 +151,7 @@ def _delete(
 
 
 def _newest(snapshot: Snapshot) -> Snapshot:
-    return Snapshot.load(snapshot.store, release=snapshot.release, operation=access.WRITE)
+    return Snapshot.load(snapshot.store, release=snapshot.release, operation=gate.WRITE)
 
 
 def _note(

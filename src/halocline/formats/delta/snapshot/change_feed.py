@@ -26,9 +26,9 @@ from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Column
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.header import read_header
-from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files, readable_versions
 from halocline.schema.types import Primitive
@@ -128,7 +128,7 @@ class _Walk:
 
     def _check(self, protocol: Protocol, metadata: Metadata, version: int) -> None:
         terms = terms_of(protocol, metadata)
-        access.check_access(self._end.release, terms, OPERATION, self._end.store.root)
+        gate.check_access(self._end.release, terms, OPERATION, self._end.store.root)
         if not TableProperties(metadata.configuration).change_data_feed:
             raise InputError(
                 f"the change feed of {self._end.store.root} is off at version {version}",

@@ -21,7 +21,6 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline._version import __version__
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
@@ -36,15 +35,11 @@ from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.pruning import StatsPruner
+from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files
 from halocline.schema.types import Struct
 from halocline.storage.base import Store
-
-
-def own_release() -> Release:
-    """The release of Halocline that is running."""
-    return Release.parse(f"halocline@{__version__}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +96,9 @@ class Snapshot:
         replay = Replay.open(store, version)
         header = header_of(replay)
         protocol = header.protocol_or_legacy() if legacy_protocol else header.protocol
-        actor = own_release() if release is None else Release.parse(release)
+        actor = gate.own_release() if release is None else Release.parse(release)
         # Before anything else is looked at: what the table asks for may explain what else cannot be read.
-        access.check_access(actor, Terms.of(protocol, header.facts), operation, store.root)
+        gate.check_access(actor, Terms.of(protocol, header.facts), operation, store.root)
         access.check_log(actor, header.facts, operation, store.root)
         access.check_agreement(protocol, header.facts, operation, store.root)
         configuration = TableConfiguration(protocol, header.metadata)
@@ -122,7 +117,7 @@ class Snapshot:
         """The same version for another operation, behind the gate once more."""
         if operation == self.operation:
             return self
-        access.check_access(self.release, self.configuration.terms, operation, self.store.root)
+        gate.check_access(self.release, self.configuration.terms, operation, self.store.root)
         access.check_log(self.release, self.configuration.facts, operation, self.store.root)
         access.check_agreement(self.protocol, self.configuration.facts, operation, self.store.root)
         return replace(self, operation=operation)

@@ -14,10 +14,11 @@ from halocline.formats.delta.actions.action import (
     Txn,
     encode_commit,
 )
-from halocline.formats.delta.log.header import LegacyProtocolWarning, read_header
+from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot.detail import checksum_finding, detail_of
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot, version_at
+from halocline.formats.log.gate import LegacyProtocolWarning
 from halocline.formats.log.names import DELTA
 from halocline.storage.base import ObjectMeta
 from halocline.storage.memory import MemoryStore
