@@ -229,7 +229,7 @@ class FleetService:
 
     async def write_down(self, who: str, action: str, refusal: Refusal) -> None:
         """Notes a refusal that the core was not asked about. Strangers can cause only so many."""
-        self.metrics.refused(action, refusal.condition)
+        self.metrics.refusals.labels(action, refusal.condition).inc()
         audit = self.strangers.note(who, action, refusal)
         if audit is not None and self.active:
             with suppress(RejectedError):
@@ -299,7 +299,7 @@ class FleetService:
         began = time.perf_counter()
         if batch.write or (batch.confirm and not self.store.holds_lease(batch.before.epoch)):
             await self._in_store(lambda: self.coordinator.carry_out(batch))
-            self.metrics.wrote(time.perf_counter() - began)
+            self.metrics.writes.observe(time.perf_counter() - began)
         self.coordinator.keep(batch)
         self._deliver(items, batch)
 
@@ -364,7 +364,7 @@ class FleetService:
     async def _watch(self) -> None:
         """Prolongs the lease while active, and tries to become active while not."""
         while True:
-            await asyncio.sleep(self.store.renew_every_s or _RETRY_S if self.active else _RETRY_S)
+            await asyncio.sleep(self.store.renew_every_s if self.active else _RETRY_S)
             try:
                 if self.active:
                     await self._prolong()
@@ -375,7 +375,7 @@ class FleetService:
 
     async def _prolong(self) -> None:
         epoch = self.coordinator.epoch
-        if self.store.renew_every_s is None or not epoch:
+        if not epoch:
             return
         try:
             await self._in_store(lambda: self.store.renew(epoch))

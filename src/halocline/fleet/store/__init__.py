@@ -12,21 +12,9 @@ one process on one machine.
 from __future__ import annotations
 
 from halocline.errors import InputError, StaleEpochError
-from halocline.fleet.store.base import (
-    FleetStore,
-    Holder,
-    Sighting,
-    Write,
-)
+from halocline.fleet.store.sql import FleetStore, Holder, Sighting, Write
 
-__all__ = [
-    "FleetStore",
-    "Holder",
-    "Sighting",
-    "StaleEpochError",
-    "Write",
-    "open_fleet_store",
-]
+__all__ = ["FleetStore", "Holder", "Sighting", "StaleEpochError", "Write", "open_fleet_store"]
 
 
 def open_fleet_store(where: str) -> FleetStore:

@@ -7,7 +7,6 @@ inside a transaction is cut off by the server after a while, so that it cannot k
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from sqlalchemy import URL, Connection, create_engine, select, text
@@ -16,10 +15,9 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from halocline.errors import InputError, MissingExtraError
 from halocline.fleet.store import schema
-from halocline.fleet.store.sql import SqlStore
+from halocline.fleet.store.sql import FleetStore
 
 LEASE_MS: Final = 6_000
-_SHORTER: Final = 0.8
 _PATIENCE_MS: Final = 4_000
 _MIGRATION_LOCK: Final = 7_470_001
 
@@ -31,7 +29,7 @@ _SETTINGS: Final = {
 }
 
 
-class PostgresqlStore(SqlStore):
+class PostgresqlStore(FleetStore):
     """A store in PostgreSQL.
 
     Args:
@@ -41,9 +39,6 @@ class PostgresqlStore(SqlStore):
 
     def __init__(self, url: str, lease_ms: int = LEASE_MS) -> None:
         self._url = _checked(url)
-        self._asked = 0.0
-        self._until = 0.0
-        self._epoch = 0
         engine = create_engine(
             self._url,
             pool_size=4,
@@ -64,15 +59,6 @@ class PostgresqlStore(SqlStore):
         """The URL without its password."""
         return self._url.set(drivername="postgresql").render_as_string(hide_password=True)
 
-    @property
-    def renew_every_s(self) -> float | None:
-        """A quarter of the lease, so that some may fail."""
-        return self.lease_ms / 4000
-
-    def holds_lease(self, epoch: int) -> bool:
-        """Whether the lease of that epoch surely still runs."""
-        return epoch == self._epoch and time.monotonic() < self._until
-
     def _now(self, connection: Connection) -> int:
         return int(connection.execute(select(text("extract(epoch from clock_timestamp()) * 1000"))).scalar_one())
 
@@ -81,13 +67,6 @@ class PostgresqlStore(SqlStore):
         # A coordinator that has the row must not find the tables changed under its hands.
         if connection.dialect.has_table(connection, schema.coordinator.name):
             connection.execute(select(schema.coordinator).with_for_update())
-
-    def _lease_begins(self) -> None:
-        self._asked = time.monotonic()
-
-    def _lease_granted(self, epoch: int) -> None:
-        self._epoch = epoch
-        self._until = self._asked + _SHORTER * self.lease_ms / 1000
 
 
 def _checked(url: str) -> URL:

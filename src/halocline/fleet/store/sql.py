@@ -1,16 +1,22 @@
-"""A store in SQL, for both databases.
+"""What a coordinator needs of a store, in SQL for both databases.
 
-What differs between them is in `halocline.fleet.store.sqlite` and `halocline.fleet.store.postgresql`: how to connect,
-whose clock counts, and what keeps a second coordinator out.
+One coordinator at a time holds the *lease* on a store, under an *epoch* that grows with every take-over. Every write
+carries the epoch in its own transaction, so a coordinator that was replaced without noticing writes nothing. Between
+writes it may rely on its lease: as long as it runs no other has taken over, so heartbeats cost no transaction.
+
+What differs between databases is in `halocline.fleet.store.sqlite` and `halocline.fleet.store.postgresql`: how to
+connect, whose clock counts, and what keeps a second coordinator out.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from secrets import token_bytes, token_hex
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
@@ -23,22 +29,60 @@ from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import Fleet, RecordChange
 from halocline.fleet.store import codec, migrations, schema
-from halocline.fleet.store.base import (
-    MOST_AUDIT,
-    MOST_SIGHTINGS,
-    FleetStore,
-    Holder,
-    Sighting,
-    State,
-    Write,
-)
+
+State = TypeVar("State")
 
 _UPSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+_SHORTER: Final = 0.8
 _KEEPS_TIMES: Final = ("first_ms", "times")
 
 
-class SqlStore(FleetStore):
-    """A store in a database.
+MOST_AUDIT: Final = 1_000_000
+MOST_SIGHTINGS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who coordinates, where members reach it, under which epoch and since when, and what its lease has left."""
+
+    name: str
+    address: str
+    epoch: int
+    since_ms: int
+    left_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One handshake, let in or not; its fields are those of `halocline.fleet.answers.SeenClient`."""
+
+    identity: str
+    client: str
+    release: str
+    role: str
+    outcome: str
+    requires: tuple[str, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What one transaction writes: records of the fleet, decisions, handshakes."""
+
+    changes: Sequence[RecordChange] = ()
+    audits: Sequence[Audit] = ()
+    sightings: Sequence[Sighting] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.audits or self.sightings)
+
+
+class FleetStore(ABC):
+    """Where the durable truth of a fleet lives.
+
+    All methods block; a service calls them from a thread of their own. A store that cannot be reached raises
+    `UnavailableError`, and then it is not known whether the last write was done. What is asked under an epoch that is
+    no longer the newest raises `StaleEpochError` and changes nothing.
 
     Attributes:
         engine: How to reach it.
@@ -48,6 +92,8 @@ class SqlStore(FleetStore):
     def __init__(self, engine: Engine, lease_ms: int) -> None:
         self.engine = engine
         self.lease_ms = lease_ms
+        self._epoch = 0
+        self._until = 0.0
         self._writing = engine.execution_options(halocline_writes=True)
         try:
             with self._transaction() as connection:
@@ -56,6 +102,24 @@ class SqlStore(FleetStore):
         except BaseException:
             self.close()
             raise
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What and where it is, without secrets."""
+
+    @property
+    def renew_every_s(self) -> float:
+        """How often the lease must be prolonged: a quarter of it, so that some may fail."""
+        return self.lease_ms / 4000
+
+    def holds_lease(self, epoch: int) -> bool:
+        """Whether no other can have taken over since that epoch began, as far as can be told without asking."""
+        return epoch == self._epoch and time.monotonic() < self._until
+
+    def _believe(self, epoch: int, asked: float) -> None:
+        """Counts our own copy of the lease from before we asked, and shorter, so that it ends before the database's."""
+        self._epoch, self._until = epoch, asked + _SHORTER * self.lease_ms / 1000
 
     @abstractmethod
     def _now(self, connection: Connection) -> int:
@@ -66,8 +130,18 @@ class SqlStore(FleetStore):
         """Makes sure that no other process migrates at the same time."""
 
     def take_over(self, name: str, address: str, decide: Callable[[Fleet], tuple[State, int, Write]]) -> State | Holder:
-        """Becomes the coordinator, unless another holds the lease."""
-        self._lease_begins()
+        """Becomes the coordinator, unless another holds the lease; a lease under the same name is no obstacle.
+
+        Args:
+            name: Who takes over.
+            address: Where members reach us.
+            decide: Gets the fleet as it stands, with every other coordinator locked out, and returns what to hand back,
+                the new epoch, and what to write.
+
+        Returns:
+            What `decide` handed back; or who holds the lease, in which case nothing was changed.
+        """
+        asked = time.monotonic()
         with self._transaction() as connection:
             row = connection.execute(select(schema.coordinator).with_for_update()).one()
             now = self._now(connection)
@@ -80,7 +154,7 @@ class SqlStore(FleetStore):
                 )
             )
             self._put(connection, epoch, write)
-        self._lease_granted(epoch)
+        self._believe(epoch, asked)
         return state
 
     def write(self, epoch: int, write: Write) -> None:
@@ -91,16 +165,16 @@ class SqlStore(FleetStore):
 
     def renew(self, epoch: int) -> None:
         """Prolongs the lease."""
-        self._lease_begins()
+        asked = time.monotonic()
         with self._transaction() as connection:
             self._fence(connection, epoch, for_update=True)
             until = self._now(connection) + self.lease_ms
             connection.execute(update(schema.coordinator).values(until_ms=until))
-        self._lease_granted(epoch)
+        self._believe(epoch, asked)
 
     def resign(self, epoch: int) -> None:
-        """Gives the lease back."""
-        self._lease_granted(0)
+        """Gives the lease back, so that another need not wait for its end."""
+        self._believe(0, 0)
         with self._transaction() as connection:
             mine = schema.coordinator.c.epoch == epoch
             connection.execute(update(schema.coordinator).where(mine).values(until_ms=0))
@@ -186,14 +260,6 @@ class SqlStore(FleetStore):
     def close(self) -> None:
         """Lets go of connections."""
         self.engine.dispose()
-
-    # Where a lease is counted from is up to each database.
-
-    def _lease_begins(self) -> None:
-        """Called before the database is asked for a lease."""
-
-    def _lease_granted(self, epoch: int) -> None:
-        """Called when it has agreed; epoch 0 when the lease was given back."""
 
     def _alone(self) -> AbstractContextManager[object]:
         """Keeps the other threads of this process out, where they would share one connection."""

@@ -19,14 +19,14 @@ from sqlalchemy.pool import StaticPool
 
 from halocline.errors import ConflictError, InputError, UnavailableError
 from halocline.fleet.store import schema
-from halocline.fleet.store.sql import SqlStore
+from halocline.fleet.store.sql import FleetStore
 from halocline.storage.lock import locked
 
 MEMORY: Final = ":memory:"
-_FOREVER: Final = 1 << 60
+LEASE_MS: Final = 6_000
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(FleetStore):
     """A store in one file, or in memory for tests.
 
     Args:
@@ -46,10 +46,9 @@ class SqliteStore(SqlStore):
         self._path = path
         self._stack = ExitStack()
         self._lock = Lock()
-        self._epoch = 0
         if path != MEMORY:
             self._claim(Path(path))
-        super().__init__(_engine(path), _FOREVER)
+        super().__init__(_engine(path), LEASE_MS)
         with self._transaction() as connection:
             # We have the lock on the file, so the process that held the lease is dead.
             connection.execute(update(schema.coordinator).values(until_ms=0))
@@ -58,15 +57,6 @@ class SqliteStore(SqlStore):
     def description(self) -> str:
         """The file."""
         return f"sqlite:///{self._path}"
-
-    @property
-    def renew_every_s(self) -> float | None:
-        """Never: the file is locked."""
-        return None
-
-    def holds_lease(self, epoch: int) -> bool:
-        """True while no coordinator of this process has taken over: no other process can."""
-        return epoch == self._epoch
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -97,9 +87,6 @@ class SqliteStore(SqlStore):
 
     def _lock_out_migrations(self, connection: Connection) -> None:
         """The transaction has begun as a writing one already."""
-
-    def _lease_granted(self, epoch: int) -> None:
-        self._epoch = epoch
 
 
 def _engine(path: str) -> Engine:
