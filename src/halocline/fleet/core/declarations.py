@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Refusal
+from halocline.fleet.core.effects import Refusal, RefusedError
 from halocline.fleet.core.events import DeclareLadder, MoveTable, SetTerms
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import LadderState, Policy
-from halocline.fleet.core.level import no_such_ladder, unmet
+from halocline.fleet.core.level import ladder_state_of, unmet
 from halocline.fleet.core.state import TableLevel
 
 
@@ -25,9 +25,7 @@ def declare(draft: Draft, command: DeclareLadder) -> None:
     level = command.level if command.level is not None else ladder.levels[0]
     problem = _cannot_grow(known, ladder) if known else next(_cannot_begin(draft, ladder, level, command.policy), None)
     if problem:
-        refusal = Refusal("ARGUMENT_INVALID", f"ladder {name} cannot be declared: {problem}", subject=name)
-        draft.refuse(command.actor, "declare", refusal)
-        return
+        raise RefusedError(Refusal("ARGUMENT_INVALID", f"ladder {name} cannot be declared: {problem}", subject=name))
     if known == ladder:
         return
     draft.put("ladders", name, ladder)
@@ -67,12 +65,12 @@ def set_terms(draft: Draft, command: SetTerms) -> None:
     needs = {feature for _, member in draft.fleet.speaking() for feature in member.report.needs}
     needed = sorted(needs - after.provides)
     if needed:
-        refusal = Refusal("INCOMPATIBLE_VERSION", f"members need {', '.join(needed)}", subject=needed[0])
-        draft.refuse(command.actor, "terms", refusal)
-    elif shorter and next(draft.fleet.speaking(), None) is not None:
+        message = f"members need {', '.join(needed)}"
+        raise RefusedError(Refusal("INCOMPATIBLE_VERSION", message, subject=needed[0]))
+    if shorter and next(draft.fleet.speaking(), None) is not None:
         message = f"members hold leases of {before.lease} with margin {before.margin}; they cannot become shorter"
-        draft.refuse(command.actor, "terms", Refusal("ARGUMENT_INVALID", message))
-    elif after != before:
+        raise RefusedError(Refusal("ARGUMENT_INVALID", message))
+    if after != before:
         draft.put("terms", (), after)
         draft.audit(command.actor, "terms", "fleet", command.reason)
 
@@ -80,43 +78,30 @@ def set_terms(draft: Draft, command: SetTerms) -> None:
 def move_table(draft: Draft, command: MoveTable) -> None:
     """Records the level that a table now requires."""
     table, ladder, level = command.table, command.ladder, command.level
-    refusal = next(_cannot_move(draft, command), None)
-    if refusal is not None:
-        draft.refuse(command.actor, "table", refusal)
-        return
+    _check_move(draft, command)
     before = draft.fleet.tables.get((table, ladder))
     if before is None or before.level != level:
         draft.put("tables", (table, ladder), TableLevel(table, ladder, level, draft.at))
         draft.audit(command.actor, "table", table, f"{ladder} {before.level if before else 'none'} to {level}")
 
 
-def _cannot_move(draft: Draft, command: MoveTable) -> Iterator[Refusal]:
+def _check_move(draft: Draft, command: MoveTable) -> None:
     table, ladder, level = command.table, command.ladder, command.level
-    ladder_state = draft.fleet.ladder_states.get(ladder)
-    if ladder_state is None:
-        yield no_such_ladder(draft.fleet, ladder)
-        return
+    ladder_state, subject = ladder_state_of(draft.fleet, ladder), f"{ladder}={level}"
     if draft.fleet.ladders[ladder].rung(level) is None:
         levels = ", ".join(map(str, draft.fleet.ladders[ladder].levels))
-        yield Refusal("ARGUMENT_INVALID", f"{ladder} has levels {levels}", subject=f"{ladder}={level}")
+        raise RefusedError(Refusal("ARGUMENT_INVALID", f"{ladder} has levels {levels}", subject))
     if level > ladder_state.limit:
-        yield Refusal(
-            "GATE_CLOSED",
-            f"{table} cannot require level {level} of {ladder}: gates are open up to {ladder_state.limit}",
-            subject=f"{ladder}={level}",
-            sides=(
-                ("table", f"level {level}"),
-                ("fleet", f"level {ladder_state.level}, gates up to {ladder_state.limit}"),
-            ),
-            next_step=f"halocline fleet raise {ladder}={level}",
+        message = f"{table} cannot require level {level} of {ladder}: gates are open up to {ladder_state.limit}"
+        stands = f"level {ladder_state.level}, gates up to {ladder_state.limit}"
+        sides = (("table", f"level {level}"), ("fleet", stands))
+        raise RefusedError(
+            Refusal("GATE_CLOSED", message, subject, sides, next_step=f"halocline fleet raise {ladder}={level}")
         )
     for key, member in draft.fleet.speaking():
         supported = member.report.supported.get(ladder)
         uses = any(use.table == table and use.ladder == ladder for use in member.report.tables)
         if uses and (supported is None or level not in supported):
-            yield Refusal(
-                "INCOMPATIBLE_VERSION",
-                f"{key} uses {table} and does not support level {level} of {ladder}",
-                subject=f"{ladder}={level}",
-                sides=(("table", f"level {level}"), (str(key), f"{member.report.release}, {ladder} {supported}")),
-            )
+            message = f"{key} uses {table} and does not support level {level} of {ladder}"
+            sides = (("table", f"level {level}"), (str(key), f"{member.report.release}, {ladder} {supported}"))
+            raise RefusedError(Refusal("INCOMPATIBLE_VERSION", message, subject, sides))

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Refusal
-from halocline.fleet.core.events import CancelDowngrade, CleanDowngrade, FinishDowngrade, StartDowngrade
+from halocline.fleet.core.effects import Refusal, RefusedError
+from halocline.fleet.core.events import CancelDowngrade, CleanDowngrade, DowngradeStep, FinishDowngrade, StartDowngrade
 from halocline.fleet.core.ladder_state import Downgrade, LadderState, Phase, Policy
-from halocline.fleet.core.level import Blocker, BlockerKind, no_such_ladder
+from halocline.fleet.core.level import Blocker, BlockerKind, ladder_state_of, no_such_ladder
 from halocline.fleet.core.state import Fleet, State, TableLevel
 
 
@@ -44,22 +44,15 @@ class DowngradePlan:
     tables: tuple[TableLevel, ...]
     waiting: tuple[str, ...]
 
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is in the way."""
-        return not self.blockers
-
 
 def plan_downgrade(state: State, ladder: str, target: int, at: int) -> DowngradePlan:
     """Whether a level could fall to `target`, what would have to be cleaned and who is waited for; changes nothing."""
     fleet = state.fleet
     ladder_state = fleet.ladder_states.get(ladder)
     level = ladder_state.level if ladder_state else 0
-    running = (
-        ladder_state.downgrade
-        if ladder_state and ladder_state.downgrade and ladder_state.downgrade.target == target
-        else None
-    )
+    running = ladder_state.downgrade if ladder_state else None
+    if running is not None and running.target != target:
+        running = None
     waiting = [key for key, view in state.views(ladder) if running is None or view.revision < running.revision]
     return DowngradePlan(
         level,
@@ -77,15 +70,9 @@ def start(draft: Draft, command: StartDowngrade) -> None:
     if not command.reason:
         blockers.append(Blocker(BlockerKind.UNKNOWN, command.actor, "a downgrade needs a reason"))
     if blockers:
-        refusal = Refusal(
-            "DOWNGRADE_BLOCKED",
-            f"{ladder} cannot go down to level {target}: {len(blockers)} in the way",
-            subject=f"{ladder}={target}",
-            sides=tuple((blocker.who, blocker.text) for blocker in blockers),
-            next_step=blockers[0].fix,
-        )
-        draft.refuse(command.actor, "downgrade", refusal)
-        return
+        message = f"{ladder} cannot go down to level {target}: {len(blockers)} in the way"
+        sides = tuple((blocker.who, blocker.text) for blocker in blockers)
+        raise RefusedError(_blocked(ladder, target, message, sides, blockers[0].fix))
     ladder_state = draft.fleet.ladder_states[ladder]
     free = draft.fleet.ladders[ladder].free(ladder_state.level, target)
     revision = ladder_state.revision + 1
@@ -103,39 +90,31 @@ def advance(draft: Draft) -> None:
         if downgrade is None or downgrade.phase is not Phase.CLOSING:
             continue
         if draft.rules.acknowledged(downgrade, (view for _, view in draft.state.views(ladder))):
-            draft.put("ladder_states", ladder, _in_phase(ladder_state, Phase.CLOSED))
+            draft.put("ladder_states", ladder, _in_phase(ladder_state, downgrade, Phase.CLOSED))
             draft.audit("fleet", "downgrade", f"{ladder}={downgrade.target}", "every member has closed the gates")
 
 
 def clean(draft: Draft, command: CleanDowngrade) -> None:
     """Passes the point of no return."""
-    ladder_state = _expect(draft, command, Phase.CLOSED)
-    if ladder_state is not None and ladder_state.downgrade is not None:
-        draft.put("ladder_states", command.ladder, _in_phase(ladder_state, Phase.CLEANING))
-        subject = f"{command.ladder}={ladder_state.downgrade.target}"
-        draft.audit(command.actor, "downgrade", subject, f"past the point of no return {command.reason}".rstrip())
+    ladder_state, downgrade = _expect(draft, command, Phase.CLOSED)
+    draft.put("ladder_states", command.ladder, _in_phase(ladder_state, downgrade, Phase.CLEANING))
+    detail = f"past the point of no return {command.reason}".rstrip()
+    draft.audit(command.actor, "downgrade", f"{command.ladder}={downgrade.target}", detail)
 
 
 def finish(draft: Draft, command: FinishDowngrade) -> None:
     """Lets the level fall."""
     ladder = command.ladder
-    ladder_state = draft.fleet.ladder_states.get(ladder)
-    free = ladder_state is not None and ladder_state.downgrade is not None and ladder_state.downgrade.free
-    ladder_state = _expect(draft, command, *((Phase.CLOSED, Phase.CLEANING) if free else (Phase.CLEANING,)))
-    if ladder_state is None or ladder_state.downgrade is None:
-        return
-    target = ladder_state.downgrade.target
+    known = draft.fleet.ladder_states.get(ladder)
+    free = known is not None and known.downgrade is not None and known.downgrade.free
+    phases = (Phase.CLOSED, Phase.CLEANING) if free else (Phase.CLEANING,)
+    ladder_state, downgrade = _expect(draft, command, *phases)
+    target = downgrade.target
     left = list(_above(draft.fleet, ladder, target))
     if left:
-        refusal = Refusal(
-            "DOWNGRADE_BLOCKED",
-            f"{len(left)} tables are still above level {target} of {ladder}",
-            subject=f"{ladder}={target}",
-            sides=tuple((each.table, f"level {each.level}") for each in left),
-            next_step="Move them down, then finish.",
-        )
-        draft.refuse(command.actor, "downgrade", refusal)
-        return
+        message = f"{len(left)} tables are still above level {target} of {ladder}"
+        sides = tuple((each.table, f"level {each.level}") for each in left)
+        raise RefusedError(_blocked(ladder, target, message, sides, "Move them down, then finish."))
     draft.change_ladder(ladder, level=target, settled=min(ladder_state.settled, target), downgrade=None)
     detail = f"{ladder} {ladder_state.level} to {target} {command.reason}".rstrip()
     draft.audit(command.actor, "downgrade", f"{ladder}={target}", f"done: {detail}")
@@ -143,51 +122,34 @@ def finish(draft: Draft, command: FinishDowngrade) -> None:
 
 def cancel(draft: Draft, command: CancelDowngrade) -> None:
     """Opens the gates again, unless the point of no return is past."""
-    ladder_state = _expect(draft, command, Phase.CLOSING, Phase.CLOSED)
-    if ladder_state is not None and ladder_state.downgrade is not None:
-        draft.change_ladder(command.ladder, downgrade=None)
-        subject = f"{command.ladder}={ladder_state.downgrade.target}"
-        draft.audit(command.actor, "downgrade", subject, f"cancelled {command.reason}".rstrip())
+    _, downgrade = _expect(draft, command, Phase.CLOSING, Phase.CLOSED)
+    draft.change_ladder(command.ladder, downgrade=None)
+    detail = f"cancelled {command.reason}".rstrip()
+    draft.audit(command.actor, "downgrade", f"{command.ladder}={downgrade.target}", detail)
 
 
-def _expect(
-    draft: Draft, command: CleanDowngrade | FinishDowngrade | CancelDowngrade, *phases: Phase
-) -> LadderState | None:
-    """The ladder_state, if its downgrade is in one of the phases; otherwise refuses the command."""
+def _expect(draft: Draft, command: DowngradeStep, *phases: Phase) -> tuple[LadderState, Downgrade]:
+    """Where the fleet stands, and its downgrade; refuses the command unless that is in one of the phases."""
     ladder = command.ladder
-    ladder_state = draft.fleet.ladder_states.get(ladder)
-    if ladder_state is None:
-        draft.refuse(command.actor, "downgrade", no_such_ladder(draft.fleet, ladder))
-        return None
+    ladder_state = ladder_state_of(draft.fleet, ladder)
     downgrade = ladder_state.downgrade
-    if downgrade is not None and downgrade.phase in phases:
-        return ladder_state
-    wanted = " or ".join(phases)
     if downgrade is None:
-        refusal = Refusal(
-            "NOT_FOUND",
-            f"{ladder} is not on its way down",
-            subject=ladder,
-            next_step=f"halocline fleet downgrade validate {ladder}=…",
-        )
-    elif downgrade.past_return:
-        refusal = Refusal(
-            "POINT_OF_NO_RETURN",
-            f"{ladder} is past the point of no return on its way down to level {downgrade.target}",
-            subject=f"{ladder}={downgrade.target}",
-            sides=(("phase", downgrade.phase), ("needed", wanted)),
-            next_step=f"halocline fleet downgrade finish {ladder}",
-        )
-    else:
-        refusal = Refusal(
-            "DOWNGRADE_BLOCKED",
-            f"{ladder} is {downgrade.phase}, not {wanted}",
-            subject=f"{ladder}={downgrade.target}",
-            sides=(("phase", downgrade.phase), ("needed", wanted)),
-            next_step=f"See who is waited for: halocline fleet downgrade validate {ladder}={downgrade.target}",
-        )
-    draft.refuse(command.actor, "downgrade", refusal)
-    return None
+        step = f"halocline fleet downgrade validate {ladder}=…"
+        raise RefusedError(Refusal("NOT_FOUND", f"{ladder} is not on its way down", subject=ladder, next_step=step))
+    if downgrade.phase in phases:
+        return ladder_state, downgrade
+    wanted, target = " or ".join(phases), downgrade.target
+    sides = (("phase", downgrade.phase), ("needed", wanted))
+    if downgrade.past_return:
+        message = f"{ladder} is past the point of no return on its way down to level {target}"
+        step = f"halocline fleet downgrade finish {ladder}"
+        raise RefusedError(Refusal("POINT_OF_NO_RETURN", message, f"{ladder}={target}", sides, next_step=step))
+    step = f"See who is waited for: halocline fleet downgrade validate {ladder}={target}"
+    raise RefusedError(_blocked(ladder, target, f"{ladder} is {downgrade.phase}, not {wanted}", sides, step))
+
+
+def _blocked(ladder: str, target: int, message: str, sides: tuple[tuple[str, str], ...], step: str) -> Refusal:
+    return Refusal("DOWNGRADE_BLOCKED", message, f"{ladder}={target}", sides, next_step=step)
 
 
 def _blockers(fleet: Fleet, ladder: str, target: int, at: int) -> Iterator[Blocker]:
@@ -223,6 +185,5 @@ def _above(fleet: Fleet, ladder: str, target: int) -> Iterator[TableLevel]:
             yield table
 
 
-def _in_phase(ladder_state: LadderState, phase: Phase) -> LadderState:
-    assert ladder_state.downgrade is not None
-    return replace(ladder_state, downgrade=replace(ladder_state.downgrade, phase=phase))
+def _in_phase(ladder_state: LadderState, downgrade: Downgrade, phase: Phase) -> LadderState:
+    return replace(ladder_state, downgrade=replace(downgrade, phase=phase))

@@ -68,6 +68,14 @@ _ERRORS: dict[str, type[HaloclineError]] = {
 }
 
 
+class RefusedError(Exception):
+    """Ends the handling of a command that is refused; `step` turns it into a `Refuse` and an audit entry."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
 @dataclass(frozen=True, slots=True)
 class CommitRecords:
     """Write these records if the store's epoch is still this one; all or nothing."""

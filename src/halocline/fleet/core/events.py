@@ -8,7 +8,8 @@ are sent back to it and never compared with the coordinator's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import Policy, View
@@ -62,13 +63,23 @@ class TakeOver:
     """This coordinator takes over. The fleet it takes over is the one in its state, just read from the store."""
 
 
+class Command:
+    """What an operator or an observer, the `actor`, asks for; `action` names it in the audit log."""
+
+    __slots__ = ()
+    action: ClassVar[str]
+    actor: str
+
+    def by(self, actor: str) -> Self:
+        """The same, asked for by another."""
+        return replace(self, actor=actor)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, slots=True)
-class Raise:
-    """An operator raises a level.
+class Raise(Command):
+    """Raises a level; with `force` and a reason over the heads of members that do not speak, never of those that do."""
 
-    With `force` and a reason it goes over the heads of members that do not speak; never over those that do.
-    """
-
+    action = "raise"
     ladder: str
     level: int
     actor: str
@@ -77,9 +88,10 @@ class Raise:
 
 
 @dataclass(frozen=True, slots=True)
-class SetPolicy:
-    """An operator decides whether a level rises by itself."""
+class SetPolicy(Command):
+    """Decides whether a level rises by itself."""
 
+    action = "policy"
     ladder: str
     policy: Policy
     actor: str
@@ -87,9 +99,10 @@ class SetPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceHold:
-    """An operator keeps a level from rising; without `level`, above where it stands now."""
+class PlaceHold(Command):
+    """Keeps a level from rising; without `level`, above where it stands now."""
 
+    action = "hold"
     ladder: str
     name: str
     reason: str
@@ -99,9 +112,10 @@ class PlaceHold:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseHold:
-    """An operator ends a hold."""
+class ReleaseHold(Command):
+    """Ends a hold."""
 
+    action = "release"
     ladder: str
     name: str
     actor: str
@@ -109,9 +123,10 @@ class ReleaseHold:
 
 
 @dataclass(frozen=True, slots=True)
-class StartDowngrade:
-    """An operator closes the gates above `target` and waits for every member to follow."""
+class StartDowngrade(Command):
+    """Closes the gates above `target` and waits for every member to follow."""
 
+    action = "downgrade"
     ladder: str
     target: int
     actor: str
@@ -119,43 +134,32 @@ class StartDowngrade:
 
 
 @dataclass(frozen=True, slots=True)
-class CleanDowngrade:
-    """An operator passes the point of no return: data is rewritten for the lower level."""
+class DowngradeStep(Command):
+    """Takes a downgrade further that is under way, or back."""
 
+    action = "downgrade"
     ladder: str
     actor: str
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishDowngrade:
-    """An operator lets the level fall, everything having been cleaned."""
-
-    ladder: str
-    actor: str
-    reason: str = ""
+class CleanDowngrade(DowngradeStep):
+    """Passes the point of no return: data is rewritten for the lower level."""
 
 
-@dataclass(frozen=True, slots=True)
-class CancelDowngrade:
-    """An operator opens the gates again."""
+class FinishDowngrade(DowngradeStep):
+    """Lets the level fall, everything having been cleaned."""
 
-    ladder: str
-    actor: str
-    reason: str = ""
+
+class CancelDowngrade(DowngradeStep):
+    """Opens the gates again."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeclareLadder:
-    """An operator adds a ladder, or rungs on top of one.
+class DeclareLadder(Command):
+    """Adds a ladder, which begins at `level` or its lowest rung, or rungs on top of one."""
 
-    Args:
-        ladder: The ladder with all its rungs.
-        actor: Who declares it.
-        level: Where a new one begins; its lowest rung if not said.
-        policy: What makes the level of a new one rise.
-    """
-
+    action = "declare"
     ladder: Ladder
     actor: str
     level: int | None = None
@@ -163,20 +167,21 @@ class DeclareLadder:
 
 
 @dataclass(frozen=True, slots=True)
-class Observe:
+class Observe(Command):
     """A member that does not speak was declared, or was seen using tables.
 
     Args:
         identity: Names it, e.g. by product and place.
         release: What it runs, as far as known.
         provenance: How we know; anything but `reported`.
-        actor: Who says so: an operator, or the observer of a table's history.
+        actor: An operator, or the observer of a table's history.
         seen: When it was seen; None for a declaration.
         supported: The ranges that its release is known to support.
         tables: The tables it was seen with.
         role: What it does.
     """
 
+    action = "observe"
     identity: str
     release: str
     provenance: Provenance
@@ -188,13 +193,14 @@ class Observe:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveMember:
-    """An operator takes a member out.
+class RemoveMember(Command):
+    """Takes a member out.
 
     One that speaks counts until its lease has run out, because it may still be acting. With `force` the operator
     vouches that it is not.
     """
 
+    action = "remove"
     identity: str
     actor: str
     reason: str
@@ -202,9 +208,10 @@ class RemoveMember:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveTable:
+class MoveTable(Command):
     """A table's migration is done, and from now on it requires this level."""
 
+    action = "table"
     table: str
     ladder: str
     level: int
@@ -212,9 +219,10 @@ class MoveTable:
 
 
 @dataclass(frozen=True, slots=True)
-class SetTerms:
-    """An operator changes what the fleet agrees on."""
+class SetTerms(Command):
+    """Changes what the fleet agrees on."""
 
+    action = "terms"
     terms: FleetTerms
     actor: str
     reason: str = ""
@@ -222,23 +230,6 @@ class SetTerms:
 
 Message = Join | Heartbeat | Leave
 """What members send."""
-
-Command = (
-    Raise
-    | SetPolicy
-    | PlaceHold
-    | ReleaseHold
-    | StartDowngrade
-    | CleanDowngrade
-    | FinishDowngrade
-    | CancelDowngrade
-    | DeclareLadder
-    | Observe
-    | RemoveMember
-    | MoveTable
-    | SetTerms
-)
-"""What operators and observers ask for."""
 
 Cause = Message | Command | Tick | TakeOver
 

@@ -8,23 +8,31 @@ cannot push a level down: that is a downgrade.
 from __future__ import annotations
 
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Refusal
+from halocline.fleet.core.effects import Refusal, RefusedError
 from halocline.fleet.core.events import PlaceHold, ReleaseHold
 from halocline.fleet.core.ladder_state import Hold
-from halocline.fleet.core.level import no_such_ladder
+from halocline.fleet.core.level import ladder_state_of
 
 
 def place(draft: Draft, command: PlaceHold) -> None:
     """Places a hold."""
-    refusal = _objection(draft, command)
-    if refusal is not None:
-        draft.refuse(command.actor, "hold", refusal)
-        return
-    ladder, name = command.ladder, command.name
-    level = command.level if command.level is not None else draft.fleet.ladder_states[ladder].level
-    hold = Hold(ladder, name, level, command.until, command.reason, command.actor)
-    draft.put("holds", (ladder, name), hold)
-    end = "until released" if command.until is None else f"until {command.until}"
+    ladder, name, until = command.ladder, command.name, command.until
+    standing = ladder_state_of(draft.fleet, ladder).level
+    level = standing if command.level is None else command.level
+    if not command.reason or not name:
+        raise RefusedError(Refusal("ARGUMENT_INVALID", f"a hold on {ladder} needs a name and a reason", subject=ladder))
+    if (ladder, name) in draft.fleet.holds:
+        step = f"Choose another name, or: halocline fleet release {ladder} {name}"
+        message = f"a hold {name} is on {ladder} already"
+        raise RefusedError(Refusal("ALREADY_EXISTS", message, subject=ladder, next_step=step))
+    if level < standing:
+        message = f"{ladder} stands at level {standing}, which a hold at {level} cannot undo"
+        step = f"halocline fleet downgrade validate {ladder}={level}"
+        raise RefusedError(Refusal("ARGUMENT_INVALID", message, subject=f"{ladder}={level}", next_step=step))
+    if until is not None and until <= draft.at:
+        raise RefusedError(Refusal("ARGUMENT_INVALID", f"the hold {name} on {ladder} would end before it begins"))
+    draft.put("holds", (ladder, name), Hold(ladder, name, level, until, command.reason, command.actor))
+    end = "until released" if until is None else f"until {until}"
     draft.audit(command.actor, "hold", f"{ladder}={level}", f"{name} {end}: {command.reason}")
 
 
@@ -34,9 +42,8 @@ def release(draft: Draft, command: ReleaseHold) -> None:
     if key not in draft.fleet.holds:
         known = ", ".join(name for ladder, name in sorted(draft.fleet.holds) if ladder == command.ladder)
         message = f"there is no hold {command.name} on {command.ladder}"
-        refusal = Refusal("NOT_FOUND", message, subject=command.ladder, sides=(("in force", known or "none"),))
-        draft.refuse(command.actor, "release", refusal)
-        return
+        sides = (("in force", known or "none"),)
+        raise RefusedError(Refusal("NOT_FOUND", message, subject=command.ladder, sides=sides))
     draft.put("holds", key, None)
     draft.audit(command.actor, "release", command.ladder, f"{command.name} {command.reason}".rstrip())
 
@@ -47,29 +54,3 @@ def end_expired(draft: Draft) -> None:
         if hold.expired(draft.at):
             draft.put("holds", key, None)
             draft.audit("fleet", "release", hold.ladder, f"{hold.name}: its end has come")
-
-
-def _objection(draft: Draft, command: PlaceHold) -> Refusal | None:
-    ladder = command.ladder
-    ladder_state = draft.fleet.ladder_states.get(ladder)
-    if ladder_state is None:
-        return no_such_ladder(draft.fleet, ladder)
-    if not command.reason or not command.name:
-        return Refusal("ARGUMENT_INVALID", f"a hold on {ladder} needs a name and a reason", subject=ladder)
-    if (ladder, command.name) in draft.fleet.holds:
-        return Refusal(
-            "ALREADY_EXISTS",
-            f"a hold {command.name} is on {ladder} already",
-            subject=ladder,
-            next_step=f"Choose another name, or: halocline fleet release {ladder} {command.name}",
-        )
-    if command.level is not None and command.level < ladder_state.level:
-        return Refusal(
-            "ARGUMENT_INVALID",
-            f"{ladder} stands at level {ladder_state.level}, which a hold at {command.level} cannot undo",
-            subject=f"{ladder}={command.level}",
-            next_step=f"halocline fleet downgrade validate {ladder}={command.level}",
-        )
-    if command.until is not None and command.until <= draft.at:
-        return Refusal("ARGUMENT_INVALID", f"the hold {command.name} on {ladder} would end before it begins")
-    return None

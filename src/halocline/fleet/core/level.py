@@ -16,10 +16,10 @@ from enum import StrEnum
 
 from halocline.fleet.core.admission import fix_for
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Refusal
+from halocline.fleet.core.effects import Refusal, RefusedError
 from halocline.fleet.core.events import Raise, SetPolicy
 from halocline.fleet.core.ladder import Rung
-from halocline.fleet.core.ladder_state import Hold, Policy
+from halocline.fleet.core.ladder_state import Hold, LadderState, Policy
 from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.core.state import Fleet, Member, State
 
@@ -66,38 +66,22 @@ class RaisePlan:
     blockers: tuple[Blocker, ...]
     checked: tuple[str, ...]
 
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is in the way."""
-        return not self.blockers
 
-
-def plan_raise(state: State, ladder: str, level: int, at: int, rules: FleetRules = RULES) -> RaisePlan:
-    """Everything in the way of a level, as of now; changes nothing.
-
-    Example:
-        >>> from halocline.fleet.core.ladder import Ladder, Rung
-        >>> from halocline.fleet.core.ladder_state import LadderState
-        >>> hudi = Ladder("hudi", (Rung(6), Rung(8)))
-        >>> fleet = Fleet(ladders={"hudi": hudi}, ladder_states={"hudi": LadderState(6, 6, 1, Policy.MANUAL)})
-        >>> plan_raise(State(1, fleet), "hudi", 8, at=0).ok
-        True
-        >>> plan_raise(State(1, fleet), "hudi", 7, at=0).blockers[0].text
-        'hudi has levels 6, 8'
-    """
+def plan_raise(state: State, ladder: str, level: int, at: int) -> RaisePlan:
+    """Everything in the way of a level, as of now; changes nothing."""
     ladder_state = state.fleet.ladder_states.get(ladder)
     checked = [member.report.key for member in state.fleet.live(at) if member.uses(ladder)]
     return RaisePlan(
         ladder_state.level if ladder_state else 0,
-        tuple(_blockers(state.fleet, ladder, level, at, rules)),
+        tuple(_blockers(state.fleet, ladder, level, at, RULES)),
         tuple(str(key) for key in sorted(checked)),
     )
 
 
-def effective_policy(fleet: Fleet, ladder: str, at: int, rules: FleetRules = RULES) -> Policy:
+def effective_policy(fleet: Fleet, ladder: str, at: int) -> Policy:
     """What makes the level rise now; `hold` while a hold keeps it where it stands."""
     ladder_state = fleet.ladder_states[ladder]
-    held = any(hold.level <= ladder_state.level for hold in holds_on(fleet, ladder, at, rules))
+    held = any(hold.level <= ladder_state.level for hold in holds_on(fleet, ladder, at))
     return Policy.HOLD if held else ladder_state.policy
 
 
@@ -113,8 +97,7 @@ def raise_level(draft: Draft, command: Raise) -> None:
     if command.force and command.reason:
         blockers = [blocker for blocker in blockers if blocker.speaks]
     if blockers:
-        draft.refuse(command.actor, "raise", _blocked(command, blockers))
-        return
+        raise RefusedError(_blocked(command, blockers))
     if command.force:
         _excuse(draft, ladder, level)
     detail = f"{ladder} {draft.fleet.ladder_states[ladder].level} to {level}"
@@ -156,16 +139,20 @@ def settle(draft: Draft) -> None:
 
 def set_policy(draft: Draft, command: SetPolicy) -> None:
     """Decides whether a level rises by itself."""
-    if command.ladder not in draft.fleet.ladder_states:
-        draft.refuse(command.actor, "policy", no_such_ladder(draft.fleet, command.ladder))
-    elif command.policy is Policy.HOLD:
+    ladder_state = ladder_state_of(draft.fleet, command.ladder)
+    if command.policy is Policy.HOLD:
         step = f"halocline fleet hold {command.ladder} --reason '…'"
-        refusal = Refusal("ARGUMENT_INVALID", "a hold has a name, a reason and an end: place one", next_step=step)
-        draft.refuse(command.actor, "policy", refusal)
-    else:
-        ladder_state = draft.fleet.ladder_states[command.ladder]
-        draft.put("ladder_states", command.ladder, replace(ladder_state, policy=command.policy))
-        draft.audit(command.actor, "policy", command.ladder, f"{command.policy} {command.reason}".rstrip())
+        message = "a hold has a name, a reason and an end: place one"
+        raise RefusedError(Refusal("ARGUMENT_INVALID", message, next_step=step))
+    draft.put("ladder_states", command.ladder, replace(ladder_state, policy=command.policy))
+    draft.audit(command.actor, "policy", command.ladder, f"{command.policy} {command.reason}".rstrip())
+
+
+def ladder_state_of(fleet: Fleet, ladder: str) -> LadderState:
+    """Where the fleet stands on a ladder; refuses one that was never declared."""
+    if ladder not in fleet.ladder_states:
+        raise RefusedError(no_such_ladder(fleet, ladder))
+    return fleet.ladder_states[ladder]
 
 
 def no_such_ladder(fleet: Fleet, ladder: str) -> Refusal:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from halocline.fleet.core.admission import misused
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Admit, Refusal, Refuse, Renew
+from halocline.fleet.core.effects import Admit, Refusal, Refuse, RefusedError, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Observe, RemoveMember
 from halocline.fleet.core.ladder_state import UNHEARD
 from halocline.fleet.core.state import Member, MemberKey, Presence, Provenance, Report, State
@@ -103,9 +103,12 @@ def expire(draft: Draft) -> None:
 def remove(draft: Draft, command: RemoveMember) -> None:
     """Takes every life of a member out."""
     keys = [key for key in draft.fleet.members if key.identity == command.identity]
-    if not keys or not command.reason:
-        draft.refuse(command.actor, "remove", _cannot_remove(command, bool(keys)))
-        return
+    if not keys:
+        message, step = f"no member is called {command.identity}", "See who is there: halocline fleet members"
+        raise RefusedError(Refusal("NOT_FOUND", message, command.identity, next_step=step))
+    if not command.reason:
+        message = f"removing {command.identity} needs a reason"
+        raise RefusedError(Refusal("ARGUMENT_INVALID", message, command.identity))
     for key in keys:
         member = draft.fleet.members[key]
         if not member.speaks or draft.rules.forgets(command):
@@ -124,9 +127,8 @@ def observe(draft: Draft, command: Observe) -> None:
     key = MemberKey(command.identity, 0)
     before = draft.fleet.members.get(key)
     if command.provenance is Provenance.REPORTED:
-        refusal = Refusal("ARGUMENT_INVALID", f"{command.identity} did not report: only a member itself can")
-        draft.refuse(command.actor, "observe", refusal)
-        return
+        message = f"{command.identity} did not report: only a member itself can"
+        raise RefusedError(Refusal("ARGUMENT_INVALID", message))
     report = Report(command.identity, 0, command.release, command.role, command.supported, tables=command.tables)
     seen = command.seen
     if before is None:
@@ -141,17 +143,12 @@ def observe(draft: Draft, command: Observe) -> None:
         report = replace(report, tables=before.report.tables | report.tables)
     # A trace of a declared member does not make it forgettable.
     declared = Provenance.DECLARED in (before.provenance, command.provenance)
-    provenance = Provenance.DECLARED if declared else min(before.provenance, command.provenance, key=_certainty)
+    provenance = (
+        Provenance.DECLARED if declared else min(before.provenance, command.provenance, key=list(Provenance).index)
+    )
     after = replace(before, report=report, last_seen=seen, provenance=provenance)
     if after != before:
         draft.put("members", key, after)
-
-
-_RANK = {provenance: rank for rank, provenance in enumerate(Provenance)}
-
-
-def _certainty(provenance: Provenance) -> int:
-    return _RANK[provenance]
 
 
 def who_uses(state: State, table: str, at: int) -> tuple[Member, ...]:
@@ -174,14 +171,3 @@ def _renew(draft: Draft, key: MemberKey, presence: Presence) -> None:
 def _forget(draft: Draft, key: MemberKey) -> None:
     draft.put("members", key, None)
     draft.remember(key, None)
-
-
-def _cannot_remove(command: RemoveMember, known: bool) -> Refusal:
-    if known:
-        return Refusal("ARGUMENT_INVALID", f"removing {command.identity} needs a reason", subject=command.identity)
-    return Refusal(
-        "NOT_FOUND",
-        f"no member is called {command.identity}",
-        subject=command.identity,
-        next_step="See who is there: halocline fleet members",
-    )

@@ -15,44 +15,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from halocline.errors import InternalError
-from halocline.fleet.core import declarations, downgrade, holds, level, members
+from halocline.fleet.core import declarations, downgrade, events, holds, level, members
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Effect
-from halocline.fleet.core.events import (
-    CancelDowngrade,
-    CleanDowngrade,
-    DeclareLadder,
-    Event,
-    FinishDowngrade,
-    Heartbeat,
-    Join,
-    Leave,
-    MoveTable,
-    Observe,
-    PlaceHold,
-    Raise,
-    ReleaseHold,
-    RemoveMember,
-    SetPolicy,
-    SetTerms,
-    StartDowngrade,
-    TakeOver,
-    Tick,
-)
+from halocline.fleet.core.effects import Effect, RefusedError
+from halocline.fleet.core.events import Command, Event, TakeOver, Tick
 from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.core.state import Fleet, Presence, State
 
 
 def step(state: State, event: Event, rules: FleetRules = RULES) -> tuple[State, tuple[Effect, ...]]:
-    """What follows from an event.
-
-    Args:
-        state: What this coordinator knows.
-        event: What happens, and when.
-        rules: The decisions to follow; anything but the design is for showing what breaks.
-
-    Returns:
-        The next state, to be kept only if the commit among the effects is accepted; and the effects, in order.
+    """What follows from an event: the next state, to be kept only if the commit among the effects is accepted.
 
     Example:
         >>> state, effects = step(loaded(Fleet()), Event(0, TakeOver()))
@@ -61,8 +33,13 @@ def step(state: State, event: Event, rules: FleetRules = RULES) -> tuple[State, 
     """
     if state.epoch == 0 and not isinstance(event.cause, TakeOver):
         raise InternalError(f"a coordinator must take over before anything else, but began with {event.cause}")
-    draft = Draft(state, event.at, rules)
-    _HANDLERS[type(event.cause)](draft, event.cause)
+    draft, cause = Draft(state, event.at, rules), event.cause
+    try:
+        _HANDLERS[type(cause)](draft, cause)
+    except RefusedError as refused:
+        assert isinstance(cause, Command)
+        draft = Draft(state, event.at, rules)
+        draft.refuse(cause.actor, cause.action, refused.refusal)
     return draft.finish()
 
 
@@ -90,22 +67,22 @@ def tick(draft: Draft, _: Tick) -> None:
 
 
 _HANDLERS: Final[dict[type, Callable[[Draft, Any], None]]] = {
-    Join: members.join,
-    Heartbeat: members.heartbeat,
-    Leave: members.leave,
+    events.Join: members.join,
+    events.Heartbeat: members.heartbeat,
+    events.Leave: members.leave,
     Tick: tick,
     TakeOver: take_over,
-    Raise: level.raise_level,
-    SetPolicy: level.set_policy,
-    PlaceHold: holds.place,
-    ReleaseHold: holds.release,
-    StartDowngrade: downgrade.start,
-    CleanDowngrade: downgrade.clean,
-    FinishDowngrade: downgrade.finish,
-    CancelDowngrade: downgrade.cancel,
-    DeclareLadder: declarations.declare,
-    Observe: members.observe,
-    RemoveMember: members.remove,
-    MoveTable: declarations.move_table,
-    SetTerms: declarations.set_terms,
+    events.Raise: level.raise_level,
+    events.SetPolicy: level.set_policy,
+    events.PlaceHold: holds.place,
+    events.ReleaseHold: holds.release,
+    events.StartDowngrade: downgrade.start,
+    events.CleanDowngrade: downgrade.clean,
+    events.FinishDowngrade: downgrade.finish,
+    events.CancelDowngrade: downgrade.cancel,
+    events.DeclareLadder: declarations.declare,
+    events.Observe: members.observe,
+    events.RemoveMember: members.remove,
+    events.MoveTable: declarations.move_table,
+    events.SetTerms: declarations.set_terms,
 }

@@ -13,32 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from halocline.compat.terms import ProtocolChange
-from halocline.fleet.answers import (
-    AffectedMembers,
-    AuditEntry,
-    AuditQuery,
-    BreakQuery,
-    CommandResult,
-    FleetMembers,
-    FleetStatus,
-    LevelPlan,
-    TableUsers,
-)
+from halocline.fleet import answers
+from halocline.fleet.core import events
 from halocline.fleet.core.clock import Clock
-from halocline.fleet.core.events import (
-    CancelDowngrade,
-    CleanDowngrade,
-    DeclareLadder,
-    FinishDowngrade,
-    Observe,
-    PlaceHold,
-    Raise,
-    ReleaseHold,
-    RemoveMember,
-    SetPolicy,
-    SetTerms,
-    StartDowngrade,
-)
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.state import FleetTerms
@@ -107,25 +84,25 @@ class AdminClient:
 
     # Questions.
 
-    def describe(self) -> FleetStatus:
+    def describe(self) -> answers.FleetStatus:
         """Where the fleet stands on every ladder, and what is in the way of the next level."""
         return self._ask(calls.DESCRIBE, None)
 
-    def members(self, *, also_past: bool = False) -> FleetMembers:
+    def members(self, *, also_past: bool = False) -> answers.FleetMembers:
         """The members; on request also every client that was ever greeted, or refused."""
         return self._ask(calls.MEMBERS, also_past)
 
-    def table_users(self, table: str) -> TableUsers:
+    def table_users(self, table: str) -> answers.TableUsers:
         """The members that use a table, and the levels it requires."""
         return self._ask(calls.TABLE_USERS, table)
 
-    def who_blocks(self, feature: str) -> AffectedMembers:
+    def who_blocks(self, feature: str) -> answers.AffectedMembers:
         """The members that keep a feature from being used."""
         return self._ask(calls.WHO_BLOCKS, feature)
 
     def who_breaks(
         self, *, remove: str = "", ladder: str = "", level: int = 0, change: ProtocolChange | None = None
-    ) -> AffectedMembers:
+    ) -> answers.AffectedMembers:
         """The members that would break if the services lost a feature, a level rose, or a table changed.
 
         Args:
@@ -134,74 +111,76 @@ class AdminClient:
             level: The level it would rise to.
             change: What a table would require.
         """
-        return self._ask(calls.WHO_BREAKS, BreakQuery(remove, ladder, level, change))
+        return self._ask(calls.WHO_BREAKS, answers.BreakQuery(remove, ladder, level, change))
 
-    def plan_raise(self, ladder: str, level: int) -> LevelPlan:
+    def plan_raise(self, ladder: str, level: int) -> answers.LevelPlan:
         """What raising a level would meet."""
         return self._ask(calls.PLAN_RAISE, LadderLevel(ladder, level))
 
-    def plan_downgrade(self, ladder: str, level: int) -> LevelPlan:
+    def plan_downgrade(self, ladder: str, level: int) -> answers.LevelPlan:
         """What letting a level fall would take."""
         return self._ask(calls.PLAN_DOWNGRADE, LadderLevel(ladder, level))
 
-    def audit(self, query: AuditQuery | None = None) -> tuple[AuditEntry, ...]:
+    def audit(self, query: answers.AuditQuery | None = None) -> tuple[answers.AuditEntry, ...]:
         """What was decided, newest first."""
-        return self._ask(calls.AUDIT, query or AuditQuery()).entries
+        return self._ask(calls.AUDIT, query or answers.AuditQuery()).entries
 
     # Commands.
 
-    def raise_level(self, ladder: str, level: int, *, reason: str = "", force: bool = False) -> CommandResult:
+    def raise_level(self, ladder: str, level: int, *, reason: str = "", force: bool = False) -> answers.CommandResult:
         """Raises a level; with `force` and a reason over the heads of members that do not speak."""
-        return self._command(calls.RAISE, Raise(ladder, level, self._actor, reason, force))
+        return self._command(calls.RAISE, events.Raise(ladder, level, self._actor, reason, force))
 
-    def set_policy(self, ladder: str, policy: Policy | str, *, reason: str = "") -> CommandResult:
+    def set_policy(self, ladder: str, policy: Policy | str, *, reason: str = "") -> answers.CommandResult:
         """Decides whether a level rises by itself."""
-        return self._command(calls.SET_POLICY, SetPolicy(ladder, chosen(Policy, "policy", policy), self._actor, reason))
+        return self._command(
+            calls.SET_POLICY, events.SetPolicy(ladder, chosen(Policy, "policy", policy), self._actor, reason)
+        )
 
     def hold(
         self, ladder: str, reason: str, *, name: str = "hold", level: int | None = None, until_ms: int | None = None
-    ) -> CommandResult:
+    ) -> answers.CommandResult:
         """Keeps a level from rising: above `level` or where it stands, until that time or a release."""
-        return self._command(calls.PLACE_HOLD, PlaceHold(ladder, name, reason, self._actor, level, until_ms))
+        return self._command(calls.PLACE_HOLD, events.PlaceHold(ladder, name, reason, self._actor, level, until_ms))
 
-    def release(self, ladder: str, name: str = "hold", *, reason: str = "") -> CommandResult:
+    def release(self, ladder: str, name: str = "hold", *, reason: str = "") -> answers.CommandResult:
         """Ends a hold."""
-        return self._command(calls.RELEASE_HOLD, ReleaseHold(ladder, name, self._actor, reason))
+        return self._command(calls.RELEASE_HOLD, events.ReleaseHold(ladder, name, self._actor, reason))
 
-    def start_downgrade(self, ladder: str, level: int, reason: str) -> CommandResult:
+    def start_downgrade(self, ladder: str, level: int, reason: str) -> answers.CommandResult:
         """Closes the gates above a level."""
-        return self._command(calls.START_DOWNGRADE, StartDowngrade(ladder, level, self._actor, reason))
+        return self._command(calls.START_DOWNGRADE, events.StartDowngrade(ladder, level, self._actor, reason))
 
-    def clean_downgrade(self, ladder: str, *, reason: str = "") -> CommandResult:
+    def clean_downgrade(self, ladder: str, *, reason: str = "") -> answers.CommandResult:
         """Passes the point of no return."""
-        return self._command(calls.CLEAN_DOWNGRADE, CleanDowngrade(ladder, self._actor, reason))
+        return self._command(calls.CLEAN_DOWNGRADE, events.CleanDowngrade(ladder, self._actor, reason))
 
-    def finish_downgrade(self, ladder: str, *, reason: str = "") -> CommandResult:
+    def finish_downgrade(self, ladder: str, *, reason: str = "") -> answers.CommandResult:
         """Lets the level fall."""
-        return self._command(calls.FINISH_DOWNGRADE, FinishDowngrade(ladder, self._actor, reason))
+        return self._command(calls.FINISH_DOWNGRADE, events.FinishDowngrade(ladder, self._actor, reason))
 
-    def cancel_downgrade(self, ladder: str, *, reason: str = "") -> CommandResult:
+    def cancel_downgrade(self, ladder: str, *, reason: str = "") -> answers.CommandResult:
         """Opens the gates again, unless the point of no return is past."""
-        return self._command(calls.CANCEL_DOWNGRADE, CancelDowngrade(ladder, self._actor, reason))
+        return self._command(calls.CANCEL_DOWNGRADE, events.CancelDowngrade(ladder, self._actor, reason))
 
     def declare_ladder(
         self, ladder: Ladder, *, level: int | None = None, policy: Policy | str = Policy.MANUAL
-    ) -> CommandResult:
+    ) -> answers.CommandResult:
         """Adds a ladder, which begins at `level` or its lowest rung; or rungs on top of one."""
         rises = chosen(Policy, "policy", policy)
-        return self._command(calls.DECLARE_LADDER, DeclareLadder(ladder, self._actor, level, rises))
+        return self._command(calls.DECLARE_LADDER, events.DeclareLadder(ladder, self._actor, level, rises))
 
-    def observe(self, member: Observe) -> CommandResult:
+    def observe(self, member: events.Observe) -> answers.CommandResult:
         """Notes a member that does not speak: declared, or seen using tables."""
         return self._command(calls.OBSERVE, member)
 
-    def remove_member(self, identity: str, reason: str, *, force: bool = False) -> CommandResult:
+    def remove_member(self, identity: str, reason: str, *, force: bool = False) -> answers.CommandResult:
         """Takes a member out; with `force` the operator vouches that it no longer acts."""
-        return self._command(calls.REMOVE_MEMBER, RemoveMember(identity, self._actor, reason, force))
+        return self._command(calls.REMOVE_MEMBER, events.RemoveMember(identity, self._actor, reason, force))
 
-    def set_terms(self, terms: FleetTerms, *, reason: str = "") -> CommandResult:
+    def set_terms(self, terms: FleetTerms, *, reason: str = "") -> answers.CommandResult:
         """Changes what the fleet agrees on."""
-        return self._command(calls.SET_TERMS, SetTerms(terms, self._actor, reason))
+        return self._command(calls.SET_TERMS, events.SetTerms(terms, self._actor, reason))
 
     # Backup.
 
@@ -209,7 +188,7 @@ class AdminClient:
         """Everything durable, as a JSON document."""
         return b"".join(chunk.data for chunk in self._made(lambda: self._link.download(calls.EXPORT), harmless=True))
 
-    def restore(self, document: bytes, reason: str) -> CommandResult:
+    def restore(self, document: bytes, reason: str) -> answers.CommandResult:
         """Puts an export in the place of everything."""
 
         def pieces() -> Iterator[Chunk]:
@@ -221,7 +200,7 @@ class AdminClient:
     def _ask(self, call: Call[_Q, _A], request: _Q) -> _A:
         return self._made(lambda: self._link.call(call, request), harmless=True)
 
-    def _command(self, call: Call[_Q, CommandResult], command: _Q) -> CommandResult:
+    def _command(self, call: Call[_Q, answers.CommandResult], command: _Q) -> answers.CommandResult:
         return self._made(lambda: self._link.call(call, command))
 
     def _made(self, make: Callable[[], _A], *, harmless: bool = False) -> _A:

@@ -9,28 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
+from halocline.fleet.core import events
 from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Effect, Refuse, Renew, Reply
-from halocline.fleet.core.events import (
-    CancelDowngrade,
-    Cause,
-    CleanDowngrade,
-    Command,
-    DeclareLadder,
-    Event,
-    FinishDowngrade,
-    Heartbeat,
-    Join,
-    Leave,
-    Message,
-    Observe,
-    PlaceHold,
-    Raise,
-    ReleaseHold,
-    RemoveMember,
-    StartDowngrade,
-    TakeOver,
-    Tick,
-)
+from halocline.fleet.core.events import Cause, Command, Event, Heartbeat, Join, Leave, Message, TakeOver, Tick
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import LadderState
 from halocline.fleet.core.rules import FleetRules
@@ -101,10 +82,10 @@ class CoordinatorNodes:
         scenario = self.scenario
         terms = FleetTerms(scenario.lease, scenario.margin, window=0)
         ladder = Ladder(LADDER, (Rung(1), Rung(2, changes_data=True)))
-        causes: list[Cause] = [TakeOver(), DeclareLadder(ladder, "operator", scenario.level, scenario.policy)]
+        causes: list[Cause] = [TakeOver(), events.DeclareLadder(ladder, "operator", scenario.level, scenario.policy)]
         if scenario.silent:
             use = frozenset({TableUse(TABLE, LADDER)})
-            causes.append(Observe("silent", "mystery@?", Provenance.DECLARED, "operator", tables=use))
+            causes.append(events.Observe("silent", "mystery@?", Provenance.DECLARED, "operator", tables=use))
         state = loaded(Fleet(NEWEST - 1, terms))
         for cause in (*causes, Tick()):
             state, _ = step(state, Event(0, cause), self.rules)
@@ -198,7 +179,7 @@ class CoordinatorNodes:
             store = after if after is not None else self._fleet(applied(self.fleets[store], stepped.commit.changes))
         part = {"stale" if stale else "leader": stepped.state}
         moved = node._replace(store=store, **part)
-        if isinstance(cause, FinishDowngrade):
+        if isinstance(cause, events.FinishDowngrade):
             moved = moved._replace(used=min(moved.used, self.states[moved.leader].fleet.ladder_states[LADDER].level))
         return Reaction(self._number(moved), stepped.reply, stepped.violations)
 
@@ -219,7 +200,7 @@ class CoordinatorNodes:
             cleaned = self.values[number]._replace(used=ladder_state.downgrade.target)
             yield "the table is cleaned", Reaction(self._number(cleaned))
         for command in self.scenario.commands:
-            if isinstance(command, FinishDowngrade) and used > ladder_state.limit:
+            if isinstance(command, events.FinishDowngrade) and used > ladder_state.limit:
                 continue
             if ladder_state.revision > self.scenario.revisions:
                 continue
@@ -396,17 +377,17 @@ def _outlived(state: State, name: str, strays: bool) -> State:
 
 
 _SPOKEN: Final = {
-    CancelDowngrade: "an operator cancels the downgrade, and gates may open again",
-    CleanDowngrade: "an operator passes the point of no return",
-    FinishDowngrade: "an operator lets the level fall",
-    PlaceHold: "an operator places a hold",
-    Raise: "an operator raises the level",
-    ReleaseHold: "an operator releases the hold",
-    StartDowngrade: "an operator starts a downgrade, and gates are to close",
+    events.CancelDowngrade: "an operator cancels the downgrade, and gates may open again",
+    events.CleanDowngrade: "an operator passes the point of no return",
+    events.FinishDowngrade: "an operator lets the level fall",
+    events.PlaceHold: "an operator places a hold",
+    events.Raise: "an operator raises the level",
+    events.ReleaseHold: "an operator releases the hold",
+    events.StartDowngrade: "an operator starts a downgrade, and gates are to close",
 }
 
 
 def _spoken(command: Command) -> str:
-    if isinstance(command, RemoveMember):
+    if isinstance(command, events.RemoveMember):
         return f"an operator removes {command.identity}"
     return _SPOKEN.get(type(command), f"an operator gives {command}")

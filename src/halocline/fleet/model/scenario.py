@@ -5,17 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from halocline.fleet.core.events import (
-    CancelDowngrade,
-    CleanDowngrade,
-    Command,
-    FinishDowngrade,
-    PlaceHold,
-    Raise,
-    ReleaseHold,
-    RemoveMember,
-    StartDowngrade,
-)
+from halocline.fleet.core import events
+from halocline.fleet.core.events import Command
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.state import LevelRange
 
@@ -83,10 +74,10 @@ class Scenario:
 
 
 _DOWNGRADE: Final = (
-    StartDowngrade(LADDER, 1, "operator", "a bad release"),
-    CancelDowngrade(LADDER, "operator"),
-    CleanDowngrade(LADDER, "operator"),
-    FinishDowngrade(LADDER, "operator"),
+    events.StartDowngrade(LADDER, 1, "operator", "a bad release"),
+    events.CancelDowngrade(LADDER, "operator"),
+    events.CleanDowngrade(LADDER, "operator"),
+    events.FinishDowngrade(LADDER, "operator"),
 )
 
 ROLL: Final = Scenario(
@@ -111,7 +102,7 @@ REMOVED: Final = replace(
     BRIEF,
     name="removed",
     summary="an operator removes a member that may still act",
-    commands=(RemoveMember("a", "operator", "gone"),),
+    commands=(events.RemoveMember("a", "operator", "gone"),),
 )
 STRAYS: Final = replace(
     BRIEF, name="strays", summary="what a former life sent arrives in a later one", strays=True, leave=True
@@ -140,16 +131,16 @@ NEWS: Final = replace(
     summary="news overtake each other during a downgrade",
     operations=False,
     late_news=True,
-    commands=tuple(each for each in _DOWNGRADE if not isinstance(each, CancelDowngrade)),
+    commands=tuple(each for each in _DOWNGRADE if not isinstance(each, events.CancelDowngrade)),
 )
 HELD: Final = replace(
     BRIEF,
     name="held",
     summary="a hold is placed and released while the level may rise",
     commands=(
-        PlaceHold(LADDER, "freeze", "year-end close", "operator"),
-        ReleaseHold(LADDER, "freeze", "operator"),
-        Raise(LADDER, 2, "operator"),
+        events.PlaceHold(LADDER, "freeze", "year-end close", "operator"),
+        events.ReleaseHold(LADDER, "freeze", "operator"),
+        events.Raise(LADDER, 2, "operator"),
     ),
 )
 SILENT: Final = replace(

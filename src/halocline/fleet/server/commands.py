@@ -14,16 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from halocline.errors import ConflictError, InputError, MalformedError
-from halocline.fleet.answers import (
-    AffectedMembers,
-    AuditEntries,
-    AuditQuery,
-    BreakQuery,
-    CommandResult,
-    FleetMembers,
-    FleetStatus,
-    SeenClient,
-)
+from halocline.fleet import answers
 from halocline.fleet.core.effects import Audit, Refuse
 from halocline.fleet.core.events import Command, Observe, Raise, RemoveMember, SetTerms
 from halocline.fleet.core.state import Provenance, RecordChange, State
@@ -102,11 +93,11 @@ class Commands:
 
     # Questions.
 
-    async def _describe(self, _: None) -> FleetStatus:
+    async def _describe(self, _: None) -> answers.FleetStatus:
         service = self._service
         return questions.describe(service.state(), service.clock.now(), service.coordinator, service.wire.server())
 
-    async def _members(self, also_past: bool) -> FleetMembers:
+    async def _members(self, also_past: bool) -> answers.FleetMembers:
         seen = await self._seen() if also_past else ()
         return questions.members(self._service.state(), self._service.clock.now(), self._greeter.clients, seen)
 
@@ -114,7 +105,7 @@ class Commands:
         """The answer to a question that the state alone decides."""
         return question(self._service.state(), asked, self._service.clock.now())
 
-    async def _who_breaks(self, query: BreakQuery) -> AffectedMembers:
+    async def _who_breaks(self, query: answers.BreakQuery) -> answers.AffectedMembers:
         now = self._service.clock.now()
         if query.remove:
             seen = await self._seen()
@@ -128,17 +119,17 @@ class Commands:
             raise InputError(f"there is no level {query.level} of {query.ladder}", sides={"levels": levels})
         return questions.who_breaks_by_raise(state, query.ladder, query.level, now)
 
-    async def _audit(self, query: AuditQuery) -> AuditEntries:
-        return AuditEntries(tuple(await self._service.read(lambda store: store.audit(query))))
+    async def _audit(self, query: answers.AuditQuery) -> answers.AuditEntries:
+        return answers.AuditEntries(tuple(await self._service.read(lambda store: store.audit(query))))
 
-    async def _seen(self) -> list[SeenClient]:
+    async def _seen(self) -> list[answers.SeenClient]:
         await self._service.remember_now()
         return await self._service.read(lambda store: store.seen())
 
     # Commands.
 
-    async def _command(self, claims: Claims, anonymous: Command) -> CommandResult:
-        command: Command = replace(anonymous, actor=claims.actor)
+    async def _command(self, claims: Claims, anonymous: Command) -> answers.CommandResult:
+        command: Command = anonymous.by(claims.actor)
         match command:
             case Raise(force=True):
                 _require_force(claims, command.reason, "force a level")
@@ -153,11 +144,11 @@ class Commands:
         for effect in effects:
             # Only a refusal without an incarnation answers the operator; others tell a member that it is out.
             if isinstance(effect, Refuse) and effect.incarnation is None:
-                self._service.metrics.refused(type(command).__name__.lower(), effect.refusal.condition)
+                self._service.metrics.refusals.labels(type(command).__name__.lower(), effect.refusal.condition).inc()
                 raise RejectedError(Rejection(effect.refusal))
         audits = [effect for effect in effects if isinstance(effect, Audit)]
         decided = tuple(f"{each.action} {each.subject} {each.detail}".rstrip() for each in audits)
-        return CommandResult(self._service.coordinator.epoch, decided)
+        return answers.CommandResult(self._service.coordinator.epoch, decided)
 
     # Backup.
 
@@ -166,7 +157,7 @@ class Commands:
         document = msgspec.json.encode(await self._service.read(lambda store: store.export()))
         return [document[start : start + CHUNK] for start in range(0, len(document), CHUNK)]
 
-    async def restore(self, document: bytes, reason: str, claims: Claims) -> CommandResult:
+    async def restore(self, document: bytes, reason: str, claims: Claims) -> answers.CommandResult:
         """Puts a backup in the place of everything.
 
         Raises:
@@ -186,7 +177,7 @@ class Commands:
         newer = _newest_incarnations(changes, state.fleet.incarnations)
         audit = Audit(self._service.clock.now(), claims.actor, "import", "everything", reason)
         await self._service.exclusively(lambda coordinator: coordinator.restore(newer, audit))
-        return CommandResult(self._service.coordinator.epoch, ("import everything",))
+        return answers.CommandResult(self._service.coordinator.epoch, ("import everything",))
 
 
 def _require_force(claims: Claims, reason: str, deed: str) -> None:

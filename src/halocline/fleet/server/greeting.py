@@ -148,15 +148,15 @@ class Greeter:
                 return Admission(effect.sent, effect.lease, max(effect.lease // 3, 1), effect.announcements)
             if isinstance(effect, Refuse):
                 self._saw(sighting, effect.refusal)
-                self._service.metrics.refused("join", effect.refusal.condition)
+                self._service.metrics.refusals.labels("join", effect.refusal.condition).inc()
                 if effect.refusal.condition == "INCOMPATIBLE_VERSION":
-                    self._service.metrics.denied(effect.refusal.subject)
+                    self._service.metrics.denied.labels(effect.refusal.subject).inc()
                 raise RejectedError(Rejection(effect.refusal))
         raise self._service.elsewhere()
 
     def _saw(self, sighting: Sighting, problem: Refusal | None = None) -> None:
         outcome = problem.condition if problem else sighting.outcome
         self._service.remember(replace(sighting, outcome=outcome))
-        self._service.metrics.handshake(outcome)
+        self._service.metrics.handshakes.labels(outcome).inc()
         if problem is not None:
             self._service.metrics.incompatible(sighting.release or sighting.client)

@@ -193,7 +193,7 @@ class FleetServer:
         try:
             async with asyncio.timeout(_DEADLINE_S):
                 result = await called()
-            self.service.metrics.called(name, "OK")
+            self.service.metrics.calls.labels(name, "OK").inc()
             return result
         except TimeoutError:
             rejection = Rejection(Refusal("UNAVAILABLE", f"{name} took longer than {_DEADLINE_S:g} s"))
@@ -206,7 +206,7 @@ class FleetServer:
         except Exception:
             _log.exception("%s failed, which is a bug", name)
             rejection = Rejection.of(InternalError(f"{name} failed; the coordinator's log says more"))
-        self.service.metrics.called(name, rejection.code.name)
+        self.service.metrics.calls.labels(name, rejection.code.name).inc()
         await _abort(context, rejection)
         raise AssertionError("abort always raises")
 
@@ -305,7 +305,7 @@ class FleetServer:
             return
         for effect in effects:
             if isinstance(effect, Renew):
-                self.service.metrics.heartbeat()
+                self.service.metrics.beats.inc()
                 session.put(effect)
             elif isinstance(effect, Refuse):
                 session.put(effect.refusal)

@@ -30,58 +30,28 @@ class Metrics:
 
     def __init__(self, service: FleetService) -> None:
         self.registry = CollectorRegistry()
-        self._handshakes = Counter(
-            "halocline_handshakes", "Handshakes by how they ended.", ["outcome"], registry=self.registry
-        )
-        self._refused = Counter(
-            "halocline_refusals", "What was refused, and why.", ["action", "condition"], registry=self.registry
-        )
-        self._denied = Counter(
-            "halocline_gate_denied", "Members refused because of a level.", ["gate"], registry=self.registry
-        )
-        self._incompatible = Counter(
-            "halocline_incompatible_sightings",
-            "Callers that did not fit, by what they run.",
-            ["client"],
-            registry=self.registry,
-        )
-        self._beats = Counter("halocline_heartbeats", "Heartbeats answered.", registry=self.registry)
-        self._writes = Histogram(
+        self.handshakes = self._counter("handshakes", "Handshakes by how they ended.", "outcome")
+        self.refusals = self._counter("refusals", "What was refused, and why.", "action", "condition")
+        self.denied = self._counter("gate_denied", "Members refused because of a level.", "gate")
+        self.beats = self._counter("heartbeats", "Heartbeats answered.")
+        self.calls = self._counter("calls", "Calls by how they ended.", "method", "code")
+        self.writes = Histogram(
             "halocline_store_write_seconds", "Time of a transaction.", buckets=_BUCKETS, registry=self.registry
         )
-        self._calls = Counter("halocline_calls", "Calls by how they ended.", ["method", "code"], registry=self.registry)
+        self._incompatible = self._counter(
+            "incompatible_sightings", "Callers that did not fit, by what they run.", "client"
+        )
         self._clients: set[str] = set()
         self.registry.register(_State(service))
 
-    def handshake(self, outcome: str) -> None:
-        """Counts a handshake."""
-        self._handshakes.labels(outcome).inc()
-
-    def refused(self, action: str, condition: str) -> None:
-        """Counts a refusal."""
-        self._refused.labels(action, condition).inc()
-
-    def denied(self, gate: str) -> None:
-        """Counts a member that was refused because of a level."""
-        self._denied.labels(gate).inc()
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"halocline_{name}", text, labels, registry=self.registry)
 
     def incompatible(self, client: str) -> None:
         """Counts a caller that does not fit."""
         if len(self._clients) < _MOST_VALUES:
             self._clients.add(client)
         self._incompatible.labels(client if client in self._clients else "other").inc()
-
-    def called(self, method: str, code: str) -> None:
-        """Counts a call."""
-        self._calls.labels(method, code).inc()
-
-    def heartbeat(self) -> None:
-        """Counts a heartbeat that was answered."""
-        self._beats.inc()
-
-    def wrote(self, seconds: float) -> None:
-        """Notes how long a transaction took."""
-        self._writes.observe(seconds)
 
     def text(self) -> bytes:
         """Everything, in Prometheus' own format."""

@@ -15,24 +15,7 @@ from halocline.compat.features import FORMATS, features
 from halocline.compat.terms import ProtocolChange, Terms, base
 from halocline.compat.verdict import Verdict
 from halocline.errors import NotFoundError
-from halocline.fleet.answers import (
-    AffectedMember,
-    AffectedMembers,
-    BlockerStatus,
-    DowngradeStatus,
-    FeatureLevel,
-    FleetMembers,
-    FleetStatus,
-    HoldStatus,
-    LadderStatus,
-    LevelPlan,
-    MemberStatus,
-    SeenClient,
-    ServerStatus,
-    TableStatus,
-    TableUsers,
-    TermsStatus,
-)
+from halocline.fleet import answers
 from halocline.fleet.core.downgrade import plan_downgrade
 from halocline.fleet.core.ladder_state import Downgrade
 from halocline.fleet.core.level import Blocker, BlockerKind, effective_policy, holds_on, plan_raise
@@ -48,7 +31,7 @@ _MEMBER_KINDS: Final = frozenset(
 )
 
 
-def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> FleetStatus:
+def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> answers.FleetStatus:
     """Where the fleet stands on every ladder, and what is in the way of the next level.
 
     Args:
@@ -58,11 +41,13 @@ def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> F
         server: Its program.
     """
     terms = state.fleet.terms
-    return FleetStatus(
-        server=ServerStatus(server.product, server.version, _features(server.provides), _features(server.requires)),
+    return answers.FleetStatus(
+        server=answers.ServerStatus(
+            server.product, server.version, _features(server.provides), _features(server.requires)
+        ),
         epoch=state.epoch,
         clock_ms=coordinator.clock.wall(),
-        terms=TermsStatus(terms.lease, terms.margin, terms.window, terms.development),
+        terms=answers.TermsStatus(terms.lease, terms.margin, terms.window, terms.development),
         ladders=tuple(_ladder(state, name, at) for name in sorted(state.fleet.ladder_states)),
         tables=_tables(each for _, each in sorted(state.fleet.tables.items())),
         coordinator=coordinator.address,
@@ -71,17 +56,17 @@ def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> F
     )
 
 
-def _features(items: Mapping[str, int]) -> tuple[FeatureLevel, ...]:
-    return tuple(FeatureLevel(name, level) for name, level in sorted(items.items()))
+def _features(items: Mapping[str, int]) -> tuple[answers.FeatureLevel, ...]:
+    return tuple(answers.FeatureLevel(name, level) for name, level in sorted(items.items()))
 
 
-def _ladder(state: State, name: str, at: int) -> LadderStatus:
+def _ladder(state: State, name: str, at: int) -> answers.LadderStatus:
     fleet = state.fleet
     ladder_state, ladder = fleet.ladder_states[name], fleet.ladders[name]
     following = ladder.above(ladder_state.level)
     blockers = plan_raise(state, name, following, at).blockers if following else ()
     running = ladder_state.downgrade
-    return LadderStatus(
+    return answers.LadderStatus(
         ladder=name,
         level=ladder_state.level,
         settled=ladder_state.settled,
@@ -93,15 +78,15 @@ def _ladder(state: State, name: str, at: int) -> LadderStatus:
         live=sum(1 for member in fleet.live(at) if member.uses(name)),
         blockers=_blockers(state, blockers, at),
         holds=tuple(
-            HoldStatus(hold.ladder, hold.name, hold.level, hold.until or 0, hold.reason, hold.actor)
+            answers.HoldStatus(hold.ladder, hold.name, hold.level, hold.until or 0, hold.reason, hold.actor)
             for hold in holds_on(fleet, name, at)
         ),
         downgrade=_downgrade(state, name, running, at) if running else None,
     )
 
 
-def _downgrade(state: State, ladder: str, running: Downgrade, at: int) -> DowngradeStatus:
-    return DowngradeStatus(
+def _downgrade(state: State, ladder: str, running: Downgrade, at: int) -> answers.DowngradeStatus:
+    return answers.DowngradeStatus(
         running.target,
         running.phase,
         running.free,
@@ -113,28 +98,33 @@ def _downgrade(state: State, ladder: str, running: Downgrade, at: int) -> Downgr
     )
 
 
-def _blockers(state: State, found: Iterable[Blocker], at: int) -> tuple[BlockerStatus, ...]:
+def _blockers(state: State, found: Iterable[Blocker], at: int) -> tuple[answers.BlockerStatus, ...]:
     """What is in the way, with how long a member that speaks can be silent before it no longer is."""
     left = {str(key): max(presence.until - at, 0) for key, presence in state.presences.items()}
     return tuple(
-        BlockerStatus(each.kind, each.who, each.text, each.fix, each.speaks, left.get(each.who, 0)) for each in found
+        answers.BlockerStatus(each.kind, each.who, each.text, each.fix, each.speaks, left.get(each.who, 0))
+        for each in found
     )
 
 
-def _tables(levels: Iterable[TableLevel]) -> tuple[TableStatus, ...]:
-    return tuple(TableStatus(each.table, each.ladder, each.level, each.since) for each in levels)
+def _tables(levels: Iterable[TableLevel]) -> tuple[answers.TableStatus, ...]:
+    return tuple(answers.TableStatus(each.table, each.ladder, each.level, each.since) for each in levels)
 
 
-def members(state: State, at: int, clients: Mapping[MemberKey, str], seen: Iterable[SeenClient] = ()) -> FleetMembers:
+def members(
+    state: State, at: int, clients: Mapping[MemberKey, str], seen: Iterable[answers.SeenClient] = ()
+) -> answers.FleetMembers:
     """The members that are registered, and on request every client that was ever greeted."""
     known = sorted(state.fleet.members.items())
-    return FleetMembers(tuple(member(state, key, each, at, clients.get(key, "")) for key, each in known), tuple(seen))
+    return answers.FleetMembers(
+        tuple(member(state, key, each, at, clients.get(key, "")) for key, each in known), tuple(seen)
+    )
 
 
-def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") -> MemberStatus:
+def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") -> answers.MemberStatus:
     """One member, with what its last heartbeat said."""
     report, presence = of.report, state.presences.get(key)
-    return MemberStatus(
+    return answers.MemberStatus(
         identity=report.identity,
         incarnation=report.incarnation,
         release=report.release,
@@ -155,35 +145,35 @@ def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") 
     )
 
 
-def table_users(state: State, table: str, at: int) -> TableUsers:
+def table_users(state: State, table: str, at: int) -> answers.TableUsers:
     """The members that use a table, and the levels it requires."""
     users = who_uses(state, table, at)
-    return TableUsers(
+    return answers.TableUsers(
         tuple(member(state, each.report.key, each, at) for each in users),
         _tables(each for key, each in sorted(state.fleet.tables.items()) if key[0] == table),
     )
 
 
-def plan_to_raise(state: State, to: LadderLevel, at: int) -> LevelPlan:
+def plan_to_raise(state: State, to: LadderLevel, at: int) -> answers.LevelPlan:
     """What raising a level would meet."""
     ladder, level = to
     plan = plan_raise(state, ladder, level, at)
-    return LevelPlan(ladder, plan.level, level, _blockers(state, plan.blockers, at), plan.checked)
+    return answers.LevelPlan(ladder, plan.level, level, _blockers(state, plan.blockers, at), plan.checked)
 
 
-def plan_to_downgrade(state: State, to: LadderLevel, at: int) -> LevelPlan:
+def plan_to_downgrade(state: State, to: LadderLevel, at: int) -> answers.LevelPlan:
     """What letting a level fall would take."""
     ladder, level = to
     plan = plan_downgrade(state, ladder, level, at)
     blockers = _blockers(state, plan.blockers, at)
     tables, waiting = _tables(plan.tables), plan.waiting
-    return LevelPlan(ladder, plan.level, level, blockers, free=plan.free, tables=tables, waiting=waiting)
+    return answers.LevelPlan(ladder, plan.level, level, blockers, free=plan.free, tables=tables, waiting=waiting)
 
 
 # Who is affected.
 
 
-def who_breaks_by_raise(state: State, ladder: str, level: int, at: int) -> AffectedMembers:
+def who_breaks_by_raise(state: State, ladder: str, level: int, at: int) -> answers.AffectedMembers:
     """The members that a level would leave behind."""
     plan = plan_raise(state, ladder, level, at)
     by_name = {str(key): each for key, each in state.fleet.members.items()}
@@ -192,10 +182,12 @@ def who_breaks_by_raise(state: State, ladder: str, level: int, at: int) -> Affec
         for each in plan.blockers
         if each.kind in _MEMBER_KINDS and each.who in by_name
     ]
-    return AffectedMembers(tuple(found), len(plan.checked))
+    return answers.AffectedMembers(tuple(found), len(plan.checked))
 
 
-def who_breaks_by_removal(state: State, feature: str, at: int, seen: Iterable[SeenClient]) -> AffectedMembers:
+def who_breaks_by_removal(
+    state: State, feature: str, at: int, seen: Iterable[answers.SeenClient]
+) -> answers.AffectedMembers:
     """The members, and the callers of the past, that require a feature of the services."""
     live = who_needs(state, feature, at)
     text = f"requires {feature}"
@@ -206,20 +198,20 @@ def who_breaks_by_removal(state: State, feature: str, at: int, seen: Iterable[Se
         if each.identity not in here and feature in each.requires and each.last_ms + window > at:
             release = each.release or each.client
             fix = "a release that does without"
-            found.append(AffectedMember(each.identity, release, text, fix, Provenance.REPORTED, each.last_ms))
+            found.append(answers.AffectedMember(each.identity, release, text, fix, Provenance.REPORTED, each.last_ms))
             here.add(each.identity)
-    return AffectedMembers(tuple(found), sum(1 for _ in state.fleet.live(at)))
+    return answers.AffectedMembers(tuple(found), sum(1 for _ in state.fleet.live(at)))
 
 
-def who_breaks_by_change(state: State, change: ProtocolChange, at: int) -> AffectedMembers:
+def who_breaks_by_change(state: State, change: ProtocolChange, at: int) -> answers.AffectedMembers:
     """The live members that use a table and break when its terms change."""
     users = {str(each.report.key): each for each in who_uses(state, change.table, at)}
     broken = breaks(change.before, change.after, [client_of(each, table=change.table) for each in users.values()])
     found = [_affected_by(users[each.client.name], each.verdict, at, state) for each in broken]
-    return AffectedMembers(tuple(found), len(users))
+    return answers.AffectedMembers(tuple(found), len(users))
 
 
-def who_blocks(state: State, feature: str, at: int) -> AffectedMembers:
+def who_blocks(state: State, feature: str, at: int) -> answers.AffectedMembers:
     """The live members that keep a feature from being used.
 
     Args:
@@ -258,17 +250,17 @@ def who_blocks(state: State, feature: str, at: int) -> AffectedMembers:
             release = rung.release_for(each.report.product) if rung is not None else None
             text = f"{each.report.release} does not provide {feature}"
             found.append(_affected(each, text, release or f"a release with {feature}", at, state))
-    return AffectedMembers(tuple(found), len(concerned))
+    return answers.AffectedMembers(tuple(found), len(concerned))
 
 
-def _affected_by(of: Member, verdict: Verdict, at: int, state: State) -> AffectedMember:
+def _affected_by(of: Member, verdict: Verdict, at: int, state: State) -> answers.AffectedMember:
     fix = "find out what it runs, or remove it" if verdict.unknown else "no release that does is known"
     return _affected(of, str(verdict), str(verdict.fix or fix), at, state)
 
 
-def _affected(of: Member, text: str, fix: str, at: int, state: State, ladder: str = "") -> AffectedMember:
+def _affected(of: Member, text: str, fix: str, at: int, state: State, ladder: str = "") -> answers.AffectedMember:
     report = of.report
-    return AffectedMember(
+    return answers.AffectedMember(
         who=report.identity if of.speaks else str(report.key),
         release=report.release,
         text=text,

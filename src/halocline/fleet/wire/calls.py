@@ -17,29 +17,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from google.protobuf.message import Message
 
 from halocline.errors import InputError
-from halocline.fleet.answers import (
-    AffectedMembers,
-    AuditEntries,
-    CommandResult,
-    FleetMembers,
-    FleetStatus,
-    LevelPlan,
-    TableUsers,
-)
-from halocline.fleet.core.events import (
-    CancelDowngrade,
-    CleanDowngrade,
-    Command,
-    FinishDowngrade,
-    MoveTable,
-    Observe,
-    PlaceHold,
-    Raise,
-    ReleaseHold,
-    RemoveMember,
-    SetPolicy,
-    StartDowngrade,
-)
+from halocline.fleet import answers
+from halocline.fleet.core import events
+from halocline.fleet.core.events import Command
 from halocline.fleet.wire import messages, requests
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.values import from_message, to_message
@@ -125,15 +105,17 @@ def _empty(kind: type[Message]) -> Codec[None]:
 
 _FLEET, _ADMIN = SERVICES
 _LEVEL: Final = _codec(pb.LevelRequest, lambda it: LadderLevel(messages.ladder_name(it.ladder), it.level))
-_RESULT: Final = _same(pb.CommandResponse, CommandResult)
-_PLAN: Final = _same(pb.Plan, LevelPlan)
-_AFFECTED: Final = _same(pb.AffectedResponse, AffectedMembers)
+_RESULT: Final = _same(pb.CommandResponse, answers.CommandResult)
+_PLAN: Final = _same(pb.Plan, answers.LevelPlan)
+_AFFECTED: Final = _same(pb.AffectedResponse, answers.AffectedMembers)
 _CHUNK: Final = _codec(
     pb.Chunk, lambda it: Chunk(it.data, it.reason), lambda it: pb.Chunk(data=it.data, reason=it.reason)
 )
 
 
-def _command(name: str, kind: type[Message], command: type[_C], service: str = _ADMIN) -> Call[_C, CommandResult]:
+def _command(
+    name: str, kind: type[Message], command: type[_C], service: str = _ADMIN
+) -> Call[_C, answers.CommandResult]:
     return Call(service, name, _codec(kind, partial(requests.command, command)), _RESULT)
 
 
@@ -147,7 +129,7 @@ HANDSHAKE: Final = Call(
 )
 SESSION: Final = f"/{_FLEET}/Session"
 LEAVE: Final = Call(_FLEET, "Leave", _empty(pb.LeaveRequest), _empty(pb.LeaveResponse))
-MOVE_TABLE: Final = _command("MoveTable", pb.MoveTableRequest, MoveTable, _FLEET)
+MOVE_TABLE: Final = _command("MoveTable", pb.MoveTableRequest, events.MoveTable, _FLEET)
 TABLE_USERS: Final = Call(
     _FLEET,
     "TableUsers",
@@ -156,17 +138,17 @@ TABLE_USERS: Final = Call(
         lambda it: messages.table_url(it.table),
         lambda table: pb.TableUsersRequest(table=table),
     ),
-    _same(pb.TableUsersResponse, TableUsers),
+    _same(pb.TableUsersResponse, answers.TableUsers),
 )
 
 # Questions of operators.
 
-DESCRIBE: Final = Call(_ADMIN, "Describe", _empty(pb.DescribeRequest), _same(pb.DescribeResponse, FleetStatus))
+DESCRIBE: Final = Call(_ADMIN, "Describe", _empty(pb.DescribeRequest), _same(pb.DescribeResponse, answers.FleetStatus))
 MEMBERS: Final = Call(
     _ADMIN,
     "Members",
     _codec(pb.MembersRequest, lambda it: it.all, lambda also_past: pb.MembersRequest(all=also_past)),
-    _same(pb.MembersResponse, FleetMembers),
+    _same(pb.MembersResponse, answers.FleetMembers),
 )
 WHO_BLOCKS: Final = Call(
     _ADMIN,
@@ -184,21 +166,21 @@ WHO_BREAKS: Final = Call(
 PLAN_RAISE: Final = Call(_ADMIN, "PlanRaise", _LEVEL, _PLAN)
 PLAN_DOWNGRADE: Final = Call(_ADMIN, "PlanDowngrade", _LEVEL, _PLAN)
 AUDIT: Final = Call(
-    _ADMIN, "Audit", _codec(pb.AuditRequest, requests.audit_query), _same(pb.AuditResponse, AuditEntries)
+    _ADMIN, "Audit", _codec(pb.AuditRequest, requests.audit_query), _same(pb.AuditResponse, answers.AuditEntries)
 )
 
 # Commands of operators.
 
-RAISE: Final = _command("Raise", pb.RaiseRequest, Raise)
-SET_POLICY: Final = _command("SetPolicy", pb.SetPolicyRequest, SetPolicy)
-PLACE_HOLD: Final = _command("PlaceHold", pb.PlaceHoldRequest, PlaceHold)
-RELEASE_HOLD: Final = _command("ReleaseHold", pb.ReleaseHoldRequest, ReleaseHold)
-START_DOWNGRADE: Final = _command("StartDowngrade", pb.DowngradeRequest, StartDowngrade)
-CLEAN_DOWNGRADE: Final = _command("CleanDowngrade", pb.DowngradeRequest, CleanDowngrade)
-FINISH_DOWNGRADE: Final = _command("FinishDowngrade", pb.DowngradeRequest, FinishDowngrade)
-CANCEL_DOWNGRADE: Final = _command("CancelDowngrade", pb.DowngradeRequest, CancelDowngrade)
-OBSERVE: Final = _command("Observe", pb.ObserveRequest, Observe)
-REMOVE_MEMBER: Final = _command("RemoveMember", pb.RemoveMemberRequest, RemoveMember)
+RAISE: Final = _command("Raise", pb.RaiseRequest, events.Raise)
+SET_POLICY: Final = _command("SetPolicy", pb.SetPolicyRequest, events.SetPolicy)
+PLACE_HOLD: Final = _command("PlaceHold", pb.PlaceHoldRequest, events.PlaceHold)
+RELEASE_HOLD: Final = _command("ReleaseHold", pb.ReleaseHoldRequest, events.ReleaseHold)
+START_DOWNGRADE: Final = _command("StartDowngrade", pb.DowngradeRequest, events.StartDowngrade)
+CLEAN_DOWNGRADE: Final = _command("CleanDowngrade", pb.DowngradeRequest, events.CleanDowngrade)
+FINISH_DOWNGRADE: Final = _command("FinishDowngrade", pb.DowngradeRequest, events.FinishDowngrade)
+CANCEL_DOWNGRADE: Final = _command("CancelDowngrade", pb.DowngradeRequest, events.CancelDowngrade)
+OBSERVE: Final = _command("Observe", pb.ObserveRequest, events.Observe)
+REMOVE_MEMBER: Final = _command("RemoveMember", pb.RemoveMemberRequest, events.RemoveMember)
 DECLARE_LADDER: Final = Call(
     _ADMIN,
     "DeclareLadder",

@@ -115,9 +115,8 @@ def command(kind: type[_C], message: Message) -> _C:
     What the message leaves empty is as the command has it by default.
     """
     given: dict[str, Any] = {"actor": ""}
-    optional = {
-        field.name: field.default is not MISSING or field.default_factory is not MISSING for field in fields(kind)
-    }
+    known: Any = fields(kind)  # type: ignore[arg-type]
+    optional = {each.name: each.default is not MISSING or each.default_factory is not MISSING for each in known}
     for each in message.DESCRIPTOR.fields:
         name = each.name if each.name in optional else each.name.removesuffix("_ms")
         value = getattr(message, each.name)

@@ -194,5 +194,5 @@ def test_validating_changes_nothing_and_says_who_will_be_waited_for():
     run.join("bi", supported={"delta": LevelRange(1, 3)}, tables=uses("lake/t"))
     before = run.state
     plan = plan_downgrade(run.state, "delta", 2, run.at)
-    assert (plan.ok, plan.free, plan.waiting) == (True, False, ("bi#1", "etl#1"))
+    assert (plan.blockers, plan.free, plan.waiting) == ((), False, ("bi#1", "etl#1"))
     assert run.state is before
