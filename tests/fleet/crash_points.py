@@ -110,7 +110,9 @@ def play(url, at=0, begin=0, acknowledge=lambda name: None):
     acknowledge("take-over")
     found = [truth(coordinator.state.fleet)]
     for name, make in SCRIPT[begin:]:
-        coordinator.process(make(coordinator))
+        batch = coordinator.decide((make(coordinator),))
+        coordinator.carry_out(batch)
+        coordinator.keep(batch)
         # Written, but not told to any client yet.
         killer.point()
         acknowledge(name)

@@ -140,7 +140,7 @@ class Fleets(RuleBasedStateMachine):
             address=name,
             ladders=[LADDER],
             terms=TERMS,
-            provides=frozenset(self.wire.server().provides),
+            provides=frozenset(self.wire.server.provides),
         )
         service = FleetService(coordinator, access=Access.open(), wire=self.wire)
 

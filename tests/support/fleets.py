@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from halocline.errors import HaloclineError
 from halocline.fleet.answers import MemberStatus
-from halocline.fleet.core.events import Observe
+from halocline.fleet.core.effects import Effect
+from halocline.fleet.core.events import Cause, Observe
 from halocline.fleet.core.state import FleetTerms, Provenance, TableUse
 from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.server.hosting import Config, Hosting, embedded
 from halocline.fleet.server.service import ServiceSettings
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
@@ -52,6 +55,17 @@ def raise_to(admin: AdminClient, level: int) -> None:
     """Raises the level of delta, one after the other."""
     for each in range(2, level + 1):
         admin.raise_level("delta", each, reason="test")
+
+
+def processed(coordinator: Coordinator, cause: Cause) -> tuple[Effect, ...]:
+    """Decides, writes and keeps, one after the other, as a service does."""
+    batch = coordinator.decide((cause,))
+    (effects,) = batch.effects
+    if isinstance(effects, HaloclineError):
+        raise effects
+    coordinator.carry_out(batch)
+    coordinator.keep(batch)
+    return effects
 
 
 def users_of(admin: AdminClient, table: str) -> dict[str, MemberStatus]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from halocline.compat.terms import ProtocolChange
 from halocline.fleet.core.ladder_state import View
-from halocline.fleet.core.state import LevelRange, TableUse
+from halocline.fleet.core.state import Report, TableLevel, TableUse
 
 _MOMENT = re.compile(r"(?<=until )\d{13}\b")
 
@@ -98,18 +98,14 @@ class LadderStatus:
     """Where the fleet stands on a ladder.
 
     Args:
-        ladder: Its name.
         level: What every live member supports.
         settled: What every live member is known to act under, or above.
         limit: What gates open up to.
         revision: Grows with every change that members are told.
         policy: What makes the level rise now: `auto`, `manual`, or `hold` while it is held.
-        levels: All levels of the ladder.
         next: The next level up; 0 at the top.
         live: How many live members use it.
         blockers: What is in the way of the next level.
-        holds: Those in force.
-        downgrade: The one under way, if there is one.
     """
 
     ladder: str
@@ -124,16 +120,6 @@ class LadderStatus:
     blockers: tuple[BlockerStatus, ...] = ()
     holds: tuple[HoldStatus, ...] = ()
     downgrade: DowngradeStatus | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TableStatus:
-    """The level that a table requires on its ladder, and since when."""
-
-    table: str
-    ladder: str
-    level: int
-    since_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +139,7 @@ class FleetStatus:
     clock_ms: int
     terms: TermsStatus
     ladders: tuple[LadderStatus, ...]
-    tables: tuple[TableStatus, ...]
+    tables: tuple[TableLevel, ...]
     coordinator: str
     store: str
     active_since_ms: int
@@ -164,32 +150,21 @@ class FleetStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberStatus:
-    """A member of the fleet, with what its last heartbeat said.
-
-    What it said of itself is explained with `halocline.fleet.core.state.Report`.
+class MemberStatus(Report):
+    """A member of the fleet: what it said of itself, and what is known of it.
 
     Args:
         provenance: How the fleet knows of it.
         since_ms: When it joined or was first noted.
         last_seen_ms: When a member that does not speak was last seen; 0 if never.
         lease_left_ms: How long its lease runs; 0 without one.
-        views: What it acts under, per ladder.
+        views: What it acts under, per ladder, as its last heartbeat said.
         removed: Whether an operator took it out.
         live: Whether it counts.
         client: The program that speaks for it, as `product@version`.
     """
 
-    identity: str
-    incarnation: int
-    release: str
-    role: str
-    provenance: str
-    supported: Mapping[str, LevelRange] = field(default_factory=dict)
-    features: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    development: bool = False
-    tables: tuple[TableUse, ...] = ()
+    provenance: str = ""
     since_ms: int = 0
     last_seen_ms: int = 0
     lease_left_ms: int = 0
@@ -201,17 +176,12 @@ class MemberStatus:
 
 @dataclass(frozen=True, slots=True)
 class SeenClient:
-    """A client that made handshakes of one kind: the last one, the first time, and how often.
+    """A client that made handshakes of one kind: when first, when last, and how often.
 
     Args:
-        identity: Who called.
         client: The program that spoke, as `product@version`.
         release: What it said works on tables.
-        role: What it does.
         outcome: `joined`, `greeted`, or the condition with which it was refused.
-        first_ms: When it first called.
-        last_ms: When it last called.
-        times: How often.
         requires: What it required of the coordinator.
     """
 
@@ -239,7 +209,7 @@ class TableUsers:
     """The members that use a table, and the level it requires per ladder."""
 
     members: tuple[MemberStatus, ...] = ()
-    levels: tuple[TableStatus, ...] = ()
+    levels: tuple[TableLevel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,9 +239,6 @@ class LevelPlan:
     """What raising a level would meet, or letting one fall would take.
 
     Args:
-        ladder: The ladder.
-        level: Where the fleet stands.
-        target: Where it would stand.
         blockers: What is in the way; nothing if it can be done.
         checked: The members that were checked for a raise.
         free: Of a downgrade: whether no data needs cleaning.
@@ -285,7 +252,7 @@ class LevelPlan:
     blockers: tuple[BlockerStatus, ...] = ()
     checked: tuple[str, ...] = ()
     free: bool = False
-    tables: tuple[TableStatus, ...] = ()
+    tables: tuple[TableLevel, ...] = ()
     waiting: tuple[str, ...] = ()
 
 
@@ -312,13 +279,9 @@ class AuditQuery:
     """Which entries of the audit log to show, newest first; empty fields do not limit.
 
     Args:
-        actor: Who asked for it.
         action: What was decided, e.g. `raise`.
         subject: About whom or what, e.g. `hudi=8`.
-        refused_only: Whether to leave out what was done.
-        since_ms: Not before this time.
         before: Only entries with a lower number.
-        limit: At most so many.
     """
 
     actor: str = ""
@@ -362,6 +325,8 @@ def plain(answer: Any) -> Any:
         return {_camel(each.name): plain(getattr(answer, each.name)) for each in fields(answer)}
     if isinstance(answer, Mapping):
         return {key: plain(value) for key, value in sorted(answer.items())}
+    if isinstance(answer, frozenset):
+        answer = tuple(sorted(answer))
     return [plain(each) for each in answer] if isinstance(answer, tuple) else answer
 
 

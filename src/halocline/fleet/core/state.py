@@ -185,12 +185,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class TableLevel:
-    """The level that a table requires on its ladder."""
+    """The level that a table requires on its ladder, and since when."""
 
     table: str
     ladder: str
     level: int
-    since: int
+    since_ms: int
 
 
 @dataclass(frozen=True, slots=True)

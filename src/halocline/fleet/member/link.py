@@ -222,12 +222,9 @@ class Link:
                 yield self._active
 
     def _refuse_ourselves(self, objections: tuple[Objection, ...], client: Peer, server: Peer) -> None:
-        reason = refusal(objections, client, server)
-        self.refused = reason.error()
+        self.refused = refusal(objections, client, server).error()
         self.close()
-        violations = tuple((str(each.kind), each.subject, each.text) for each in objections)
-        code = grpc.StatusCode.FAILED_PRECONDITION
-        raise LinkError(FailedCall(self.refused, code, reason.subject, reason.fix, violations=violations))
+        self._stop_if_refused()
 
     def _stop_if_refused(self) -> None:
         if self.refused is not None:

@@ -95,7 +95,7 @@ class Commands:
 
     async def _describe(self, _: None) -> answers.FleetStatus:
         service = self._service
-        return questions.describe(service.state(), service.clock.now(), service.coordinator, service.wire.server())
+        return questions.describe(service.state(), service.clock.now(), service.coordinator, service.wire.server)
 
     async def _members(self, also_past: bool) -> answers.FleetMembers:
         seen = await self._seen() if also_past else ()

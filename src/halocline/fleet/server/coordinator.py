@@ -21,7 +21,6 @@ from halocline.fleet.core.clock import Clock
 from halocline.fleet.core.effects import Audit, CommitRecords, Effect
 from halocline.fleet.core.events import Cause, DeclareLadder, Event, SetTerms, TakeOver
 from halocline.fleet.core.ladder import Ladder
-from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.core.state import Fleet, FleetTerms, RecordChange, State
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.store import FleetStore, Holder, Write
@@ -62,7 +61,6 @@ class Coordinator:
         ladders: Those that every fleet has; declared when it takes over, if the fleet does not have them yet.
         provides: The features that it provides to members.
         terms: What a new fleet agrees on.
-        rules: The decisions to follow.
 
     Attributes:
         state: What it knows; None while it is not active.
@@ -79,7 +77,6 @@ class Coordinator:
         ladders: Sequence[DeclareLadder] = (),
         provides: frozenset[str] = frozenset(),
         terms: FleetTerms | None = None,
-        rules: FleetRules = RULES,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -90,7 +87,6 @@ class Coordinator:
         self._ladders = tuple(ladders)
         self._provides = provides
         self._terms = terms or FleetTerms()
-        self._rules = rules
 
     @property
     def active(self) -> bool:
@@ -126,7 +122,7 @@ class Coordinator:
         told: list[Outcome] = []
         for cause in causes:
             try:
-                state, effects = step(state, Event(at, cause), self._rules)
+                state, effects = step(state, Event(at, cause))
                 told.append(effects)
             except HaloclineError as error:
                 told.append(error)
@@ -152,20 +148,6 @@ class Coordinator:
             raise ConflictError("the coordinator has stepped down meanwhile", condition="STALE_EPOCH")
         self.state = batch.after
 
-    def process(self, cause: Cause) -> tuple[Effect, ...]:
-        """Decides, writes and keeps, one after the other.
-
-        Raises:
-            HaloclineError: The event cannot be taken up, or the store refused.
-        """
-        batch = self.decide((cause,))
-        (effects,) = batch.effects
-        if isinstance(effects, HaloclineError):
-            raise effects
-        self.carry_out(batch)
-        self.keep(batch)
-        return effects
-
     def restore(self, changes: Sequence[RecordChange], audit: Audit) -> None:
         """Puts a backup in the place of everything, under a new epoch. No member may hold a lease meanwhile."""
         assert self.state is not None
@@ -186,7 +168,7 @@ class Coordinator:
             first.append(SetTerms(terms, actor="fleet"))
         first += [each for each in self._ladders if _grows(fleet.ladders.get(each.ladder.name), each.ladder)]
         for cause in first:
-            state, effects = step(state, Event(at, cause), self._rules)
+            state, effects = step(state, Event(at, cause))
             told.append(effects)
         return state, state.epoch, _batch(state, state, told).write
 

@@ -43,7 +43,7 @@ class Greeter:
         self._service = service
         wire = service.wire
         # Fleets run few releases, so most answers are known already.
-        self._judge = lru_cache(256)(lambda client, role: judge(client, wire.server(), wire, role))
+        self._judge = lru_cache(256)(lambda client, role: judge(client, wire.server, wire, role))
         self.clients: dict[MemberKey, str] = {}
 
     async def greet(self, greeting: Greeting, caller: Caller) -> Welcome:
@@ -83,7 +83,7 @@ class Greeter:
         )
         token = service.tokens().issue(claims)
         rights = frozenset[str](grant.rights)
-        server, wall = service.wire.server(), service.clock.wall()
+        server, wall = service.wire.server, service.clock.wall()
         return Welcome(server, claims.epoch, wall, token, claims.expires_ms, rights, admission=admission)
 
     def _note_client(self, key: MemberKey, release: str) -> None:
@@ -120,7 +120,7 @@ class Greeter:
     def _misfit(self, objections: tuple[Objection, ...], client: Peer) -> Rejection | None:
         if not objections:
             return None
-        return Rejection(refusal(objections, client, self._service.wire.server()), objections)
+        return Rejection(refusal(objections, client, self._service.wire.server), objections)
 
     def _too_far(self, greeting: Greeting) -> Rejection | None:
         ours = self._service.clock.wall()

@@ -127,7 +127,7 @@ class Hosting:
             name=f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}",
             address="",
             ladders=ladders,
-            provides=frozenset(wire.server().provides),
+            provides=frozenset(wire.server.provides),
             terms=config.terms,
         )
         access = config.access or Access.open()

@@ -8,6 +8,7 @@ ladder is known from its own report. If nothing is known of a member, it counts 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Final
 
 from halocline.compat.breaks import breaks
@@ -20,7 +21,7 @@ from halocline.fleet.core.downgrade import plan_downgrade
 from halocline.fleet.core.ladder_state import Downgrade
 from halocline.fleet.core.level import Blocker, BlockerKind, effective_policy, holds_on, plan_raise
 from halocline.fleet.core.members import who_needs, who_uses
-from halocline.fleet.core.state import Member, MemberKey, Provenance, State, TableLevel
+from halocline.fleet.core.state import Member, MemberKey, Provenance, State
 from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.usage.users import client_of
 from halocline.fleet.wire.calls import LadderLevel
@@ -32,14 +33,7 @@ _MEMBER_KINDS: Final = frozenset(
 
 
 def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> answers.FleetStatus:
-    """Where the fleet stands on every ladder, and what is in the way of the next level.
-
-    Args:
-        state: What the coordinator knows.
-        at: The time by its clock.
-        coordinator: Who answers.
-        server: Its program.
-    """
+    """Where the fleet stands on every ladder, and what is in the way of the next level."""
     terms = state.fleet.terms
     return answers.FleetStatus(
         server=answers.ServerStatus(
@@ -49,7 +43,7 @@ def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> a
         clock_ms=coordinator.clock.wall(),
         terms=answers.TermsStatus(terms.lease, terms.margin, terms.window, terms.development),
         ladders=tuple(_ladder(state, name, at) for name in sorted(state.fleet.ladder_states)),
-        tables=_tables(each for _, each in sorted(state.fleet.tables.items())),
+        tables=tuple(each for _, each in sorted(state.fleet.tables.items())),
         coordinator=coordinator.address,
         store=coordinator.store.description,
         active_since_ms=coordinator.since,
@@ -107,10 +101,6 @@ def _blockers(state: State, found: Iterable[Blocker], at: int) -> tuple[answers.
     )
 
 
-def _tables(levels: Iterable[TableLevel]) -> tuple[answers.TableStatus, ...]:
-    return tuple(answers.TableStatus(each.table, each.ladder, each.level, each.since) for each in levels)
-
-
 def members(
     state: State, at: int, clients: Mapping[MemberKey, str], seen: Iterable[answers.SeenClient] = ()
 ) -> answers.FleetMembers:
@@ -124,17 +114,10 @@ def members(
 def member(state: State, key: MemberKey, of: Member, at: int, client: str = "") -> answers.MemberStatus:
     """One member, with what its last heartbeat said."""
     report, presence = of.report, state.presences.get(key)
+    said = {each.name: getattr(report, each.name) for each in fields(report)}
     return answers.MemberStatus(
-        identity=report.identity,
-        incarnation=report.incarnation,
-        release=report.release,
-        role=report.role,
+        **said,
         provenance=of.provenance,
-        supported=report.supported,
-        features=tuple(sorted(report.features)),
-        needs=tuple(sorted(report.needs)),
-        development=report.development,
-        tables=tuple(sorted(report.tables)),
         since_ms=of.since,
         last_seen_ms=of.last_seen or 0,
         lease_left_ms=max(presence.until - at, 0) if presence else 0,
@@ -150,7 +133,7 @@ def table_users(state: State, table: str, at: int) -> answers.TableUsers:
     users = who_uses(state, table, at)
     return answers.TableUsers(
         tuple(member(state, each.report.key, each, at) for each in users),
-        _tables(each for key, each in sorted(state.fleet.tables.items()) if key[0] == table),
+        tuple(each for key, each in sorted(state.fleet.tables.items()) if key[0] == table),
     )
 
 
@@ -166,8 +149,9 @@ def plan_to_downgrade(state: State, to: LadderLevel, at: int) -> answers.LevelPl
     ladder, level = to
     plan = plan_downgrade(state, ladder, level, at)
     blockers = _blockers(state, plan.blockers, at)
-    tables, waiting = _tables(plan.tables), plan.waiting
-    return answers.LevelPlan(ladder, plan.level, level, blockers, free=plan.free, tables=tables, waiting=waiting)
+    return answers.LevelPlan(
+        ladder, plan.level, level, blockers, free=plan.free, tables=plan.tables, waiting=plan.waiting
+    )
 
 
 # Who is affected.
@@ -212,12 +196,7 @@ def who_breaks_by_change(state: State, change: ProtocolChange, at: int) -> answe
 
 
 def who_blocks(state: State, feature: str, at: int) -> answers.AffectedMembers:
-    """The live members that keep a feature from being used.
-
-    Args:
-        state: The fleet.
-        feature: A feature of a ladder or of a table format, there also in one of its modes: `columnMapping:id`.
-        at: When.
+    """The live members that keep a feature of a ladder, or of a table format in one of its modes, from being used.
 
     Raises:
         NotFoundError: No ladder, format or member knows the feature.

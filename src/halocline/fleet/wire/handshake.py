@@ -103,10 +103,10 @@ class Wire:
 
     Example:
         >>> wire = Wire.current()
-        >>> judge(wire.client(Role.MEMBER), wire.server(), wire, Role.MEMBER)
+        >>> judge(wire.client(Role.MEMBER), wire.server, wire, Role.MEMBER)
         ()
         >>> old = Peer("halocline", "0.0.0")
-        >>> judge(old, wire.server(), wire, Role.MEMBER)[0].text
+        >>> judge(old, wire.server, wire, Role.MEMBER)[0].text
         "client version '0.0.0' cannot be judged"
     """
 
@@ -124,12 +124,9 @@ class Wire:
         provides = _at(self.pushes, "provided", self.version, role)
         return Peer(PRODUCT, self.version, provides, _at(self.calls, "required", self.version, role))
 
+    @cached_property
     def server(self) -> Peer:
         """This release as a coordinator."""
-        return self._server
-
-    @cached_property
-    def _server(self) -> Peer:
         provides = _at(self.calls, "provided", self.version)
         return Peer(PRODUCT, self.version, provides, _at(self.pushes, "required", self.version))
 
@@ -175,8 +172,8 @@ def refusal(objections: Iterable[Objection], client: Peer, server: Peer) -> Refu
     Example:
         >>> wire = Wire.current()
         >>> client = replace(wire.client(Role.MEMBER), requires={"member/telepathy": 1})
-        >>> found = judge(client, wire.server(), wire, Role.MEMBER)
-        >>> print(refusal(found, client, wire.server()).message)
+        >>> found = judge(client, wire.server, wire, Role.MEMBER)
+        >>> print(refusal(found, client, wire.server).message)
         client halocline@0.1.0 requires member/telepathy, which server halocline@0.1.0 does not provide
     """
     all_of_them = tuple(objections)

@@ -146,19 +146,16 @@ def _few(sides: Iterable[tuple[str, str]], most: int) -> Iterable[tuple[str, str
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """What a failed call says: the error to raise, and what programs may branch on."""
+    """What a failed call says: the error to raise, its code, and hints such as where to ask instead."""
 
     error: HaloclineError
     code: grpc.StatusCode
-    subject: str = ""
-    fix: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)
-    violations: tuple[tuple[str, str, str], ...] = ()
 
     @staticmethod
     def of(refusal: Refusal) -> FailedCall:
         """What a call would say that was refused like this."""
-        return FailedCall(refusal.error(), Rejection(refusal).code, refusal.subject, refusal.fix)
+        return FailedCall(refusal.error(), Rejection(refusal).code)
 
     @property
     def transient(self) -> bool:
@@ -196,20 +193,13 @@ _ERRORS: Final[Mapping[grpc.StatusCode, type[HaloclineError]]] = {
 
 
 def failed_call(failed: Any, address: str) -> FailedCall:
-    """What a failed call says.
-
-    Args:
-        failed: The `grpc.RpcError`, which is the failed call itself unless it never began.
-        address: Who was called, for the message.
-    """
+    """What a `grpc.RpcError` says, which is the failed call itself unless it never began."""
     called = isinstance(failed, grpc.Call)
     code: grpc.StatusCode = failed.code() if called else grpc.StatusCode.UNKNOWN
     status: Any = rpc_status.from_call(failed) if called else None
     info = error_details_pb2.ErrorInfo()
-    failure = error_details_pb2.PreconditionFailure()
     for detail in status.details if status else ():
-        if not detail.Unpack(info):
-            detail.Unpack(failure)
+        detail.Unpack(info)
     if status is None or info.domain != DOMAIN or info.reason not in CONDITIONS:
         return FailedCall(_foreign(failed, code, address), code)
     facts = dict(info.metadata)
@@ -219,8 +209,7 @@ def failed_call(failed: Any, address: str) -> FailedCall:
         sides=msgspec.json.decode(facts.pop("sides", "{}"), type=dict[str, str]),
         next_step=facts.pop("next", "") or None,
     )
-    violations = tuple((each.type, each.subject, each.description) for each in failure.violations)
-    return FailedCall(error, code, facts.pop("subject", ""), facts.pop("fix", ""), facts, violations)
+    return FailedCall(error, code, facts)
 
 
 def _kind(code: grpc.StatusCode, condition: str) -> type[HaloclineError]:

@@ -149,7 +149,7 @@ def emulated(version, calls, pushes=""):
 
 def _history(name, *features):
     head = f'format = 1\nname = "{name}"\nreleased = "9.0.0"\nunknown_before = "0.1.0"\n'
-    listed = features or [(each, "0.1.0", "0.1.0") for each in Wire.current().server().requires]
+    listed = features or [(each, "0.1.0", "0.1.0") for each in Wire.current().server.requires]
     body = [f'[[feature]]\nid = "{each[0]}"\nprovided = "{each[1]}"\nrequired = "{each[2]}"' for each in listed]
     return "\n".join([head, *body])
 

@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from tests.support.fleets import processed
 
 from halocline.errors import InputError, InternalError, UnavailableError
 from halocline.fleet.answers import AuditQuery
@@ -201,8 +202,8 @@ def test_a_standby_says_who_is_active_and_takes_over_when_that_one_resigns(store
     monkeypatch.setattr("halocline.fleet.server.service._RETRY_S", 0.02)
     first = coordinator(store, clock, "one")
     first.take_over()
-    first.process(Join(report(), 0))
-    first.process(Raise("hudi", 8, "ann"))
+    processed(first, Join(report(), 0))
+    processed(first, Raise("hudi", 8, "ann"))
     changes = []
 
     async def scenario(service):
@@ -225,22 +226,22 @@ def test_a_standby_says_who_is_active_and_takes_over_when_that_one_resigns(store
 def test_after_a_take_over_nobody_is_gone_before_a_full_lease_and_margin(store, clock):
     first = coordinator(store, clock)
     first.take_over()
-    first.process(Join(report(), 0))
+    processed(first, Join(report(), 0))
     clock.advance(999)
     second = coordinator(store, clock)
     second.take_over()
     clock.advance(TERMS.lease + TERMS.margin - 1)
-    second.process(Tick())
+    processed(second, Tick())
     assert MemberKey("etl", 1) in second.state.fleet.members
     clock.advance(1)
-    second.process(Tick())
+    processed(second, Tick())
     assert second.state.fleet.members == {}
 
 
 def test_the_time_of_a_take_over_is_taken_when_the_former_coordinator_is_locked_out(store, clock):
     first = coordinator(store, clock)
     first.take_over()
-    first.process(Join(report(), 0))
+    processed(first, Join(report(), 0))
 
     class Waiting:
         """A store where one waits for the lock while the former coordinator still answers heartbeats."""
@@ -279,7 +280,7 @@ def test_a_batch_that_was_overtaken_is_not_kept(store, clock):
     one = coordinator(store, clock)
     one.take_over()
     batch = one.decide([Join(report(), 0)])
-    one.process(Join(report("other"), 0))
+    processed(one, Join(report("other"), 0))
     with pytest.raises(Exception, match="stepped down"):
         one.keep(batch)
 
@@ -323,7 +324,7 @@ def test_refusals_of_strangers_and_handshakes_are_written_down(store, clock):
 def test_refusals_of_the_core_are_written_down_with_their_condition(store, clock):
     one = coordinator(store, clock)
     one.take_over()
-    effects = one.process(Join(report(levels=(1, 2)), 0))
+    effects = processed(one, Join(report(levels=(1, 2)), 0))
     assert any(isinstance(effect, Refuse) for effect in effects)
     assert store.audit(AuditQuery())[0].refused == "INCOMPATIBLE_VERSION"
 
@@ -334,7 +335,7 @@ def test_a_stale_write_is_an_error_of_its_own(store, clock):
     two = coordinator(store, clock)
     two.take_over()
     with pytest.raises(StaleEpochError):
-        one.process(Join(report(), 0))
+        processed(one, Join(report(), 0))
     assert not one.active
 
 

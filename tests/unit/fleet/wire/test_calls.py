@@ -28,7 +28,7 @@ from halocline.fleet.core.events import (
 )
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, TableUse
+from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, TableLevel, TableUse
 from halocline.fleet.wire import calls
 from halocline.fleet.wire.calls import Chunk, LadderLevel
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
@@ -77,8 +77,8 @@ def example(kind: Any) -> Any:
         return kind(**{**parts, **({"hi": 9} if kind is LevelRange else {})})
     if get_origin(kind) is UnionType:
         return example(get_args(kind)[0])
-    if get_origin(kind) is tuple:
-        return (example(get_args(kind)[0]),)
+    if get_origin(kind) in (tuple, frozenset):
+        return get_origin(kind)((example(get_args(kind)[0]),))
     if get_origin(kind) is not None:
         return {"hudi": example(get_args(kind)[1])}
     return {str: "text", int: 7, bool: True}[kind]
@@ -126,7 +126,7 @@ MESSAGES = {
     answers.BlockerStatus: pb.Blocker,
     answers.HoldStatus: pb.Hold,
     answers.DowngradeStatus: pb.Downgrade,
-    answers.TableStatus: pb.TableLevel,
+    TableLevel: pb.TableLevel,
     answers.MemberStatus: pb.Member,
     answers.SeenClient: pb.Sighting,
     answers.AffectedMember: pb.Affected,

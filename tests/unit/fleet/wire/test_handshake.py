@@ -58,13 +58,13 @@ def wire(version):
 
 def objections(client, server, role=Role.MEMBER, judged_by=None):
     ours, theirs = wire(client), wire(server)
-    return judge(ours.client(role), theirs.server(), judged_by or ours, role)
+    return judge(ours.client(role), theirs.server, judged_by or ours, role)
 
 
 @pytest.mark.parametrize("role", Role)
 def test_a_release_fits_itself(role):
     current = Wire.current()
-    assert judge(current.client(role), current.server(), current, role) == ()
+    assert judge(current.client(role), current.server, current, role) == ()
 
 
 def test_our_history_names_every_call_of_the_wire():
@@ -113,7 +113,7 @@ VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0"]
 
 @pytest.mark.parametrize(("client", "server"), list(product(VERSIONS, VERSIONS)))
 def test_both_ends_come_to_the_same_answer_as_the_sets(client, server):
-    ours, theirs = wire(client).client(Role.MEMBER), wire(server).server()
+    ours, theirs = wire(client).client(Role.MEMBER), wire(server).server
     wanted = {name for name in theirs.requires if not name.startswith("admin/")}
     fits = ours.requires.keys() <= theirs.provides.keys() and wanted <= ours.provides.keys()
     assert (objections(client, server) == ()) is fits
@@ -124,14 +124,14 @@ def test_a_short_list_does_not_get_past_the_history():
     current = wire("0.5.0")
     forgetful = Peer("halocline", "0.1.0")
     assert ObjectionKind.FEATURE_REMOVED in {
-        each.kind for each in judge(forgetful, current.server(), current, Role.MEMBER)
+        each.kind for each in judge(forgetful, current.server, current, Role.MEMBER)
     }
 
 
 def test_a_stale_history_does_not_get_past_the_lists():
     stale = Wire("0.1.0", History.parse(CALLS_TOML.split('[[feature]]\nid = "member/new')[0]), wire("0.1.0").pushes)
     newer = wire("0.3.0").client(Role.MEMBER)
-    found = judge(newer, stale.server(), stale, Role.MEMBER)
+    found = judge(newer, stale.server, stale, Role.MEMBER)
     assert (found[0].kind, found[0].subject) == (ObjectionKind.FEATURE_MISSING, "member/new-session")
 
 
@@ -139,7 +139,7 @@ def test_a_stale_history_does_not_get_past_the_lists():
 @pytest.mark.parametrize("end", ["client", "server"])
 def test_a_version_that_cannot_be_judged_never_passes(version, end):
     current = Wire.current()
-    sides = {"client": current.client(Role.MEMBER), "server": current.server()}
+    sides = {"client": current.client(Role.MEMBER), "server": current.server}
     sides[end] = replace(sides[end], version=version)
     found = judge(sides["client"], sides["server"], current, Role.MEMBER)
     assert found[0].kind is ObjectionKind.VERSION_UNKNOWN
@@ -149,7 +149,7 @@ def test_a_version_that_cannot_be_judged_never_passes(version, end):
 
 def test_a_feature_at_a_higher_level_than_provided_is_missing():
     current = Wire.current()
-    server = replace(current.server(), provides={**current.server().provides, "member/session": 2})
+    server = replace(current.server, provides={**current.server.provides, "member/session": 2})
     client = current.client(Role.MEMBER)
     enough = replace(client, requires={**client.requires, "member/session": 2})
     too_much = replace(client, requires={**client.requires, "member/session": 3})
@@ -161,14 +161,14 @@ def test_a_feature_at_a_higher_level_than_provided_is_missing():
 def test_another_product_is_judged_by_the_lists_alone():
     current = Wire.current()
     stranger = Peer("otherclient", "7.1", current.client(Role.MEMBER).provides, {"handshake": 1})
-    assert judge(stranger, current.server(), current, Role.MEMBER) == ()
+    assert judge(stranger, current.server, current, Role.MEMBER) == ()
     deaf = replace(stranger, provides={})
-    subjects = {each.subject for each in judge(deaf, current.server(), current, Role.MEMBER)}
-    assert subjects == set(current.server().requires)
+    subjects = {each.subject for each in judge(deaf, current.server, current, Role.MEMBER)}
+    assert subjects == set(current.server.requires)
 
 
 def test_a_refusal_names_both_sides_and_every_feature():
-    ours, theirs = wire("0.1.0").client(Role.MEMBER), wire("0.5.0").server()
+    ours, theirs = wire("0.1.0").client(Role.MEMBER), wire("0.5.0").server
     told = refusal(judge(ours, theirs, wire("0.5.0"), Role.MEMBER), ours, theirs)
     assert dict(told.sides) == {
         "client": "halocline@0.1.0",
