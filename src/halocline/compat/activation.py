@@ -13,154 +13,69 @@ An *activation* is one condition over `TableMetadata`, written as one inline tab
 
 A feature is enabled when it is supported and one of its activations holds. Values compare without regard to case,
 as the property parsers of real engines do. `among` lists the values that a writer may set; a stored value outside it
-switches nothing on, and `refused_key` names its key so that a writer can refuse it.
+switches nothing on, and a writer refuses it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+
+from msgspec import Struct
 
 from halocline.compat.metadata import TableMetadata
-from halocline.errors import MalformedError
+
+_NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Activation(ABC):
-    """One condition; the subclasses say which. Make one with `Activation.from_record`."""
+class Activation(
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    rename={"key": "property", "prefix": "properties", "is_": "is"},
+):
+    """One condition, as the records of features write it."""
 
-    @abstractmethod
-    def holds(self, metadata: TableMetadata) -> bool:
-        """True if the metadata meets the condition."""
+    key: str = ""
+    prefix: str = ""
+    annotation: str = ""
+    column_type: str = ""
+    partitioned: bool = False
+    always: bool = False
+    is_: frozenset[str] = _NOTHING
+    is_not: frozenset[str] = _NOTHING
+    among: frozenset[str] = _NOTHING
 
-    def refused_key(self, configuration: Mapping[str, str]) -> str | None:
-        """The key of the condition's property, if it has a value that no writer may set."""
-        return None
-
-    @property
-    def allowed(self) -> frozenset[str]:
-        """The values that a writer may set; empty if any."""
-        return frozenset()
-
-    @staticmethod
-    def from_record(record: Mapping[str, Any]) -> Activation:
-        """Reads one inline table of a record."""
-        match dict(record):
-            case {"property": str(key), **rest} if rest.keys() <= {"is", "is_not", "among"}:
-                return PropertyValue(key, *(frozenset(rest.get(name, ())) for name in ("is", "is_not", "among")))
-            case {"properties": str(prefix)}:
-                return PropertyPrefix(prefix)
-            case {"annotation": str(key)}:
-                return FieldAnnotation(key)
-            case {"column_type": str(name)}:
-                return ColumnType(name)
-            case {"partitioned": True}:
-                return Partitioned()
-            case {"always": True}:
-                return Always()
-        raise MalformedError(f"{dict(record)} is no activation", condition="MALFORMED_KNOWLEDGE")
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyValue(Activation):
-    """A property has one of these values; without any, it is there and not empty."""
-
-    key: str
-    is_: frozenset[str] = frozenset()
-    is_not: frozenset[str] = frozenset()
-    among: frozenset[str] = frozenset()
+    def __post_init__(self) -> None:
+        conditions = (self.key, self.prefix, self.annotation, self.column_type, self.partitioned, self.always)
+        if sum(map(bool, conditions)) != 1 or (not self.key and (self.is_ or self.is_not or self.among)):
+            raise ValueError("an activation is one condition, and only that on a property has values")
 
     def holds(self, metadata: TableMetadata) -> bool:
-        """True if the stored value is one that switches the feature on."""
-        value = metadata.configuration.get(self.key, "").strip().lower()
-        if not value or (self.among and value not in self.among):
-            return False
-        return value in self.is_ if self.is_ else value not in self.is_not
+        """Whether the metadata meets the condition."""
+        if self.key:
+            value = metadata.configuration.get(self.key, "").strip().lower()
+            if not value or (self.among and value not in self.among):
+                return False
+            return value in self.is_ if self.is_ else value not in self.is_not
+        if self.prefix:
+            return any(key.startswith(self.prefix) for key in metadata.configuration)
+        in_schema = self.annotation in metadata.field_annotations or self.column_type in metadata.column_types
+        return self.always or in_schema or (self.partitioned and bool(metadata.partition_columns))
 
-    def refused_key(self, configuration: Mapping[str, str]) -> str | None:
-        """The key, if its value is outside `among`."""
+    def refuses(self, configuration: Mapping[str, str]) -> bool:
+        """Whether the condition's property has a value that no writer may set."""
         value = configuration.get(self.key)
-        return self.key if value is not None and self.among and value.strip().lower() not in self.among else None
-
-    @property
-    def allowed(self) -> frozenset[str]:
-        """The values that a writer may set."""
-        return self.among
-
-    @property
-    def enabling_value(self) -> str | None:
-        """The value that switches the feature on, if exactly one does."""
-        return next(iter(self.is_)) if len(self.is_) == 1 else None
+        return value is not None and bool(self.among) and value.strip().lower() not in self.among
 
     def __str__(self) -> str:
-        if self.is_:
+        if self.key and self.is_:
             return f"{self.key}={'|'.join(sorted(self.is_))}"
-        return f"{self.key} other than {'|'.join(sorted(self.is_not))}" if self.is_not else f"{self.key} set"
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyPrefix(Activation):
-    """Some property's key begins with this."""
-
-    prefix: str
-
-    def holds(self, metadata: TableMetadata) -> bool:
-        """True if there is such a property."""
-        return any(key.startswith(self.prefix) for key in metadata.configuration)
-
-    def __str__(self) -> str:
-        return f"any {self.prefix}*"
-
-
-@dataclass(frozen=True, slots=True)
-class FieldAnnotation(Activation):
-    """Some field's metadata has this key."""
-
-    key: str
-
-    def holds(self, metadata: TableMetadata) -> bool:
-        """True if there is such a field, at any depth."""
-        return self.key in metadata.field_annotations
-
-    def __str__(self) -> str:
-        return f"a column with {self.key}"
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnType(Activation):
-    """Some column, or part of one, has this type."""
-
-    name: str
-
-    def holds(self, metadata: TableMetadata) -> bool:
-        """True if the type occurs in the schema."""
-        return self.name in metadata.column_types
-
-    def __str__(self) -> str:
-        return f"a {self.name} column"
-
-
-@dataclass(frozen=True, slots=True)
-class Partitioned(Activation):
-    """The table has partition columns."""
-
-    def holds(self, metadata: TableMetadata) -> bool:
-        """True if there is a partition column."""
-        return bool(metadata.partition_columns)
-
-    def __str__(self) -> str:
-        return "partition columns"
-
-
-@dataclass(frozen=True, slots=True)
-class Always(Activation):
-    """To support the feature is to use it."""
-
-    def holds(self, metadata: TableMetadata) -> bool:
-        """Always true."""
-        return True
-
-    def __str__(self) -> str:
-        return "supporting it"
+        if self.key:
+            return f"{self.key} other than {'|'.join(sorted(self.is_not))}" if self.is_not else f"{self.key} set"
+        if self.prefix:
+            return f"any {self.prefix}*"
+        if self.annotation:
+            return f"a column with {self.annotation}"
+        if self.column_type:
+            return f"a {self.column_type} column"
+        return "partition columns" if self.partitioned else "supporting it"

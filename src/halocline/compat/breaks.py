@@ -62,11 +62,9 @@ class Break:
     verdict: Verdict
 
 
-def breaks(
-    before: Terms | None, after: Terms, clients: Iterable[Client], knowledge: Knowledge | None = None
-) -> tuple[Break, ...]:
+def breaks(before: Terms | None, after: Terms, clients: Iterable[Client]) -> tuple[Break, ...]:
     """The clients that break when the terms of a table change, loudest first; a new table has none before."""
-    judged = ((client, _breaking(client, before, after, knowledge)) for client in clients)
+    judged = ((client, _breaking(client, before, after)) for client in clients)
     found = [Break(client, verdict) for client, verdict in judged if verdict is not None]
     return tuple(sorted(found, key=lambda each: _loudest_first(each.verdict, each.client)))
 
@@ -128,9 +126,9 @@ class Forecast:
         return next_step(verdict for each in self.outlooks if (verdict := each.breaking[way]) is not None)
 
 
-def forecast(clients: Iterable[Client], now: Terms, *after: Terms, knowledge: Knowledge | None = None) -> Forecast:
+def forecast(clients: Iterable[Client], now: Terms, *after: Terms) -> Forecast:
     """Judges every client as things are and after each way a change could go."""
-    outlooks = [_outlook(client, now, after, knowledge) for client in _once(clients)]
+    outlooks = [_outlook(client, now, after) for client in _once(clients)]
     outlooks.sort(key=_outlook_order)
     return Forecast(now, after, tuple(outlooks))
 
@@ -166,41 +164,36 @@ def next_step(verdicts: Iterable[Verdict]) -> str:
     return "; ".join([*steps, *others[:_MOST_TOLD], *more])
 
 
-def _outlook(client: Client, now: Terms, after: Sequence[Terms], knowledge: Knowledge | None) -> Outlook:
+def _outlook(client: Client, now: Terms, after: Sequence[Terms]) -> Outlook:
     return Outlook(
         client,
-        _loudest(client, now, knowledge),
-        tuple(_loudest(client, terms, knowledge) for terms in after),
-        tuple(_breaking(client, now, terms, knowledge) for terms in after),
+        _loudest(client, now),
+        tuple(_loudest(client, terms) for terms in after),
+        tuple(_breaking(client, now, terms) for terms in after),
     )
 
 
-def _breaking(client: Client, before: Terms | None, after: Terms, knowledge: Knowledge | None) -> Verdict | None:
+def _breaking(client: Client, before: Terms | None, after: Terms) -> Verdict | None:
     """The loudest verdict of an operation that the client loses, or None if it loses none."""
     lost = [
         later
         for operation in _writes_first(client.operations)
-        if not (later := can(client.release, after, operation, knowledge=knowledge)).ok
-        and _loses(client, before, later, knowledge)
+        if not (later := can(client.release, after, operation)).ok and _loses(client, before, later)
     ]
     return max(lost, key=lambda verdict: verdict.answer.loudness, default=None)
 
 
-def _loses(client: Client, before: Terms | None, later: Verdict, knowledge: Knowledge | None) -> bool:
+def _loses(client: Client, before: Terms | None, later: Verdict) -> bool:
     if later.unknown:
         asked = later.terms.asks_beyond(before, later.operation)
         named = {base(token) for token in asked if not is_number(token)}
         return bool(asked) and not (named and named <= client.provides)
-    return (
-        before is None or can(client.release, before, later.operation, knowledge=knowledge).answer is not later.answer
-    )
+    return before is None or can(client.release, before, later.operation).answer is not later.answer
 
 
-def _loudest(client: Client, terms: Terms, knowledge: Knowledge | None) -> Verdict:
+def _loudest(client: Client, terms: Terms) -> Verdict:
     """The loudest of what it does, so that wrong rows are never hidden behind a refused write."""
-    each = [
-        can(client.release, terms, operation, knowledge=knowledge) for operation in _writes_first(client.operations)
-    ]
+    each = [can(client.release, terms, operation) for operation in _writes_first(client.operations)]
     return max(each, key=lambda verdict: verdict.answer.loudness)
 
 

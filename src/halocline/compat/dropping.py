@@ -18,55 +18,29 @@ CHECKPOINT_PROTECTION: Final = "checkpointProtection"
 """The feature that protects history after another one was dropped without truncating it."""
 
 
-def dependents(record: Feature, supported: frozenset[str]) -> tuple[str, ...]:
-    """The supported features that require this one, in order of name.
-
-    Example:
-        >>> dependents(feature("delta", "domainMetadata"), frozenset({"domainMetadata", "rowTracking"}))
-        ('rowTracking',)
-    """
-    return tuple(sorted(each for each in supported if record.name in feature(record.format, each).requires))
-
-
 def check_droppable(
     record: Feature, supported: frozenset[str], table: str, *, defined: bool = True, protect_history: bool = False
 ) -> None:
     """Refuses a feature that cannot be taken out of a table with these features."""
-    sides = {"table": table, "to drop": record.name}
-    not_droppable = "FEATURE_NOT_DROPPABLE"
+
+    def refused(message: str, next_step: str, condition: str = "FEATURE_NOT_DROPPABLE") -> InputError:
+        sides = {"table": table, "to drop": record.name}
+        return InputError(message, condition=condition, sides=sides, next_step=next_step)
+
     if not defined:
-        raise InputError(
+        raise refused(
             f"the table's versions are higher than any that is defined, so {record.name} may be needed by them",
-            condition=not_droppable,
-            sides=sides,
-            next_step="Drop it with the release that wrote the table.",
+            "Drop it with the release that wrote the table.",
         )
     if record.name not in supported:
-        raise InputError(
-            f"the table does not have feature {record.name}",
-            condition=not_droppable,
-            sides=sides,
-            next_step=f"Name one of: {', '.join(sorted(supported))}." if supported else "There is nothing to drop.",
-        )
+        others = f"Name one of: {', '.join(sorted(supported))}." if supported else "There is nothing to drop."
+        raise refused(f"the table does not have feature {record.name}", others)
     if record.drop is None:
         why = "is not known" if not record.known else "cannot be taken out of a table"
-        raise InputError(
-            f"feature {record.name} {why}",
-            condition=not_droppable,
-            sides=sides,
-            next_step="Copy the rows into a new table without it.",
-        )
-    if others := dependents(record, supported):
-        raise InputError(
-            f"feature {record.name} is required by {', '.join(others)}",
-            condition="FEATURE_DEPENDENCY",
-            sides=sides,
-            next_step=f"Drop {', '.join(others)} first.",
-        )
+        raise refused(f"feature {record.name} {why}", "Copy the rows into a new table without it.")
+    if dependents := sorted(each for each in supported if record.name in feature(record.format, each).requires):
+        names = ", ".join(dependents)
+        raise refused(f"feature {record.name} is required by {names}", f"Drop {names} first.", "FEATURE_DEPENDENCY")
     if protect_history and record.drop.only_with_truncation:
-        raise InputError(
-            f"feature {record.name} can be dropped only by truncating the history it protects",
-            condition=not_droppable,
-            sides=sides,
-            next_step="Truncate the history with it.",
-        )
+        message = f"feature {record.name} can be dropped only by truncating the history it protects"
+        raise refused(message, "Truncate the history with it.")

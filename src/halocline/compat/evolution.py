@@ -5,8 +5,7 @@ named `delta.feature.<name>` ask for a feature by name, `delta.minReaderVersion`
 that a pair of numbers stands for; these *requests* are used up here and never stored.
 
 `for_new_table` and `alter` give what current releases of Delta write, as an `Evolution`: the protocol, the metadata to
-store with it, and why each feature came in. `required_minimum_protocol` and `check_protocol_requirements` give what
-releases up to 2.2 wrote, which knew numbers only.
+store with it, and why each feature came in.
 
 Nothing is written here and nobody is asked: whether the table's users can follow is decided by whoever commits. A
 request that cannot be met is refused before there is anything to commit.
@@ -14,8 +13,8 @@ request that cannot be met is refused before there is anything to commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from halocline.compat.agreement import added_by, disagreements, enabling_clause
@@ -23,7 +22,7 @@ from halocline.compat.features import feature, features, find_feature, rules
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.normal_form import required_closure
 from halocline.compat.protocol import Protocol
-from halocline.compat.request import FEATURE_PREFIX, Request, is_request, stored_configuration
+from halocline.compat.request import FEATURE_PREFIX, Request, stored_configuration
 from halocline.errors import InputError
 
 DEFAULT_VERSIONS: Final = (1, 2)
@@ -56,26 +55,15 @@ class Evolution:
     reasons: tuple[FeatureGain, ...] = ()
 
 
-def for_new_table(
-    metadata: TableMetadata, defaults: Mapping[str, str] | None = None, *, named: Iterable[str] = ()
-) -> Evolution:
+def for_new_table(metadata: TableMetadata, *, named: Iterable[str] = ()) -> Evolution:
     """The protocol of a table that is created with this metadata."""
-    configuration = {**(defaults or {}), **metadata.configuration}
-    versions = DEFAULT_VERSIONS
-    if Request.read(configuration).ignore_defaults:
-        versions = (1, 1)
-        own = metadata.configuration
-        configuration = {key: value for key, value in configuration.items() if key in own or not is_request(key)}
-    request = Request.read(configuration)
-    request = replace(
-        request,
-        reader=request.reader or versions[0],
-        writer=request.writer or versions[1],
-        named=(*request.named, *(find_feature("delta", name).name for name in named)),
-    )
+    request = Request.read(metadata.configuration)
+    least = (1, 1) if request.ignore_defaults else DEFAULT_VERSIONS
+    pair = _pair(request.reader or least[0], request.writer or least[1])
+    by_name = (*request.named, *(find_feature("delta", name).name for name in named))
     reasons = _Reasons()
-    stored = metadata.with_configuration(stored_configuration(configuration))
-    protocol = _minimum(stored, request, reasons)
+    stored = metadata.with_configuration(stored_configuration(metadata.configuration))
+    protocol = _minimum(stored, by_name, pair, reasons)
     stored = _with_required_enabled(protocol, stored)
     _check_agreement(protocol, stored)
     return Evolution(protocol, stored, reasons.of(protocol.features))
@@ -125,19 +113,15 @@ class _Reasons:
         return tuple(FeatureGain(name, self._because[name]) for name in sorted(names) if name in self._because)
 
 
-def _minimum(metadata: TableMetadata, request: Request, reasons: _Reasons) -> Protocol:
-    by_name = Protocol.delta(3, 7).with_features(*request.named)
-    reasons.add(request.named, "asked for by name")
+def _minimum(metadata: TableMetadata, named: Sequence[str], pair: Protocol, reasons: _Reasons) -> Protocol:
+    by_name = Protocol.delta(3, 7).with_features(*named)
+    reasons.add(named, "asked for by name")
     switched_on = added_by(metadata, by_name)
     for name in switched_on:
         reasons.add([name], f"{enabling_clause(feature('delta', name), metadata)} is set")
-    reasons.add_required({*request.named, *switched_on})
-    names = auto_features(metadata, by_name)
-    if request.reader is not None and request.writer is not None:
-        pair = _pair(request.reader, request.writer)
-        reasons.add(pair.implied, f"versions {pair} stand for it")
-        names |= pair.implied
-    return Protocol.of("delta", names)
+    reasons.add_required({*named, *switched_on})
+    reasons.add(pair.implied, f"versions {pair} stand for it")
+    return Protocol.of("delta", auto_features(metadata, by_name) | pair.implied)
 
 
 def _pair(reader: int, writer: int) -> Protocol:

@@ -22,9 +22,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from halocline.compat.activation import Activation, PropertyValue
-from halocline.errors import MalformedError, NotFoundError
-from halocline.versions import Version
+import msgspec
+from msgspec import Struct
+
+from halocline.compat.activation import Activation
+from halocline.errors import MalformedError, NotFoundError, nearest
 
 FORMATS: Final = ("delta", "hudi", "index")
 """The table formats that have records."""
@@ -38,8 +40,7 @@ class FeatureKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class DropStep:
+class DropStep(Struct, frozen=True, forbid_unknown_fields=True):
     """One named step of taking a feature out.
 
     Args:
@@ -56,8 +57,7 @@ class DropStep:
         return " ".join((self.name, ", ".join(self.detail))).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(Struct, frozen=True, forbid_unknown_fields=True):
     """How a feature is taken out of a table.
 
     Args:
@@ -67,14 +67,13 @@ class Drop:
         only_with_truncation: True if the history before must be removed, never just protected.
     """
 
-    since: Version
+    since: str
     steps: tuple[DropStep, ...] = ()
     barrier: bool = False
     only_with_truncation: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(Struct, frozen=True, forbid_unknown_fields=True):
     """What is true of a feature whoever uses it. Get one with `feature`.
 
     Args:
@@ -117,10 +116,10 @@ class Feature:
     excludes_enabled: frozenset[str] = frozenset()
     enabled_by: tuple[Activation, ...] = ()
     log_elsewhere: tuple[Activation, ...] = ()
-    modes: tuple[tuple[str, Activation], ...] = ()
+    modes: dict[str, Activation] = {}
     added_by_metadata: bool = False
     upgrades_existing: bool = False
-    enable_with: tuple[tuple[str, str], ...] = ()
+    enable_with: dict[str, str] = {}
     create_only: bool = False
     by_property: bool = True
     excludes_partitioning: bool = False
@@ -143,8 +142,8 @@ class Feature:
         """The properties that switch it on; empty if none do, or if what to set is not known."""
         if self.enable_with:
             return dict(self.enable_with)
-        first = next((each for each in self.enabled_by if isinstance(each, PropertyValue)), None)
-        return {first.key: first.enabling_value} if first is not None and first.enabling_value else {}
+        values = next((each for each in self.enabled_by if each.key), None)
+        return {values.key: next(iter(values.is_))} if values is not None and len(values.is_) == 1 else {}
 
     @property
     def minimum(self) -> tuple[int, int]:
@@ -163,24 +162,19 @@ class Feature:
         for key in ("requires", "requires_enabled", "excludes_supported", "excludes_enabled", "previews"):
             facts[_camel(key)] = sorted(getattr(self, key))
         facts["enabledBy"] = [str(each) for each in self.enabled_by]
-        facts["modes"] = {mode: str(condition) for mode, condition in self.modes}
+        facts["modes"] = {mode: str(condition) for mode, condition in self.modes.items()}
         for key in ("added_by_metadata", "upgrades_existing", "create_only", "fails_others", "excludes_partitioning"):
             facts[_camel(key)] = getattr(self, key)
         if self.drop is not None:
+            steps = [{"name": each.name, "detail": [*each.detail], "atDrop": each.at_drop} for each in self.drop.steps]
             facts["drop"] = {
-                "since": str(self.drop.since),
+                "since": self.drop.since,
                 "barrier": self.drop.barrier,
                 "onlyWithTruncation": self.drop.only_with_truncation,
-                "steps": [
-                    {"name": each.name, "detail": list(each.detail), "atDrop": each.at_drop} for each in self.drop.steps
-                ],
+                "steps": steps,
             }
-        facts |= {
-            "aliases": list(self.aliases),
-            "previewOf": self.preview_of,
-            "summary": self.summary,
-            "note": self.note,
-        }
+        facts |= {"aliases": list(self.aliases), "previewOf": self.preview_of}
+        facts |= {"summary": self.summary, "note": self.note}
         return {key: value for key, value in facts.items() if value or key == "kind"}
 
 
@@ -189,8 +183,7 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True, forbid_unknown_fields=True):
     """One rung of a format's ladder: a version number, what it adds and who first wrote it."""
 
     number: int
@@ -199,8 +192,7 @@ class Level:
     summary: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     """How the numbers and the lists of a format work together.
 
     Args:
@@ -245,7 +237,7 @@ def find_feature(format: str, name: str) -> Feature:
         raise NotFoundError(
             f"no feature {name!r} is known for {format} tables",
             condition="FEATURE_UNKNOWN",
-            sides={"asked for": name, "known": ", ".join(_nearest(name, book.records)) or "nothing of that name"},
+            sides={"asked for": name, "known": nearest(name, book.records) or "nothing of that name"},
             next_step=f"See: halocline features {format}",
         )
     return found
@@ -281,96 +273,18 @@ def _book(format: str) -> _Book:
 
 
 def _read(format: str, data: Mapping[str, Any]) -> _Book:
-    how = data["format"]
-    levels = tuple(
-        Level(each["number"], tuple(each.get("adds", ())), each.get("releases", ""), each.get("summary", ""))
-        for each in data.get("level", ())
-    )
-    rule = Rules(
-        format,
-        tuple(how["readers"]),
-        tuple(how["writers"]),
-        how.get("reader_lists_from"),
-        how.get("writer_lists_from"),
-        how.get("lists_replace_numbers", False),
-        how.get("level_name", ""),
-        levels,
-    )
+    try:
+        rule = msgspec.convert({"format": format, "levels": data.get("level", ()), **data["format"]}, Rules)
+        listed = [msgspec.convert({"format": format, **each}, Feature) for each in data.get("feature", ())]
+    except msgspec.ValidationError as error:
+        raise MalformedError(f"a record of {format} features: {error}", condition="MALFORMED_KNOWLEDGE") from error
     records: dict[str, Feature] = {}
-    if rule.level_name:
-        for level in levels:
-            name = f"{rule.level_name} {level.number}"
-            both = (level.number, level.number)
-            records[name] = Feature(format, name, FeatureKind.READER_WRITER, both, summary=level.summary)
-    previews: dict[str, set[str]] = {}
-    for each in data.get("feature", ()):
-        if stable := each.get("preview_of"):
-            previews.setdefault(stable, set()).add(each["name"])
-    for each in data.get("feature", ()):
-        records[each["name"]] = _record(format, each, frozenset(previews.get(each["name"], ())))
-    by_name = dict(records)
-    for record in records.values():
-        by_name.update(dict.fromkeys(record.aliases, record))
+    for level in rule.levels if rule.level_name else ():
+        name, both = f"{rule.level_name} {level.number}", (level.number, level.number)
+        records[name] = Feature(format, name, FeatureKind.READER_WRITER, both, summary=level.summary)
+    for record in listed:
+        previews = frozenset(each.name for each in listed if each.preview_of == record.name)
+        records[record.name] = msgspec.structs.replace(record, previews=previews)
+    by_name = records | {alias: record for record in records.values() for alias in record.aliases}
     folded = {name.casefold(): record for name, record in by_name.items()}
     return _Book(rule, MappingProxyType(records), MappingProxyType(by_name), MappingProxyType(folded))
-
-
-_SETS = ("requires", "requires_enabled", "excludes_supported", "excludes_enabled", "strip_unless_supported")
-_PLAIN = (
-    "added_by_metadata",
-    "upgrades_existing",
-    "create_only",
-    "by_property",
-    "excludes_partitioning",
-    "fails_others",
-    "preview_of",
-    "summary",
-    "note",
-)
-
-
-def _record(format: str, data: Mapping[str, Any], previews: frozenset[str]) -> Feature:
-    structured = {"name", "kind", "legacy", "enabled_by", "log_elsewhere", "modes", "enable_with", "drop", "aliases"}
-    unknown = data.keys() - {*structured, *_SETS, *_PLAIN}
-    if unknown:
-        raise MalformedError(
-            f"the record of {format} feature {data['name']} has keys that mean nothing: {', '.join(sorted(unknown))}",
-            condition="MALFORMED_KNOWLEDGE",
-        )
-    legacy = data.get("legacy")
-    values: dict[str, Any] = {key: frozenset(data.get(key, ())) for key in _SETS}
-    values |= {key: data[key] for key in _PLAIN if key in data}
-    return Feature(
-        format,
-        data["name"],
-        FeatureKind(data["kind"]),
-        None if legacy is None else (legacy[0], legacy[1]),
-        enabled_by=tuple(map(Activation.from_record, data.get("enabled_by", ()))),
-        log_elsewhere=tuple(map(Activation.from_record, data.get("log_elsewhere", ()))),
-        modes=tuple((mode, Activation.from_record(each)) for mode, each in data.get("modes", {}).items()),
-        enable_with=tuple(data.get("enable_with", {}).items()),
-        drop=_drop(data["drop"]) if "drop" in data else None,
-        aliases=tuple(data.get("aliases", ())),
-        previews=previews,
-        **values,
-    )
-
-
-def _drop(data: Mapping[str, Any]) -> Drop:
-    steps = (
-        DropStep(each["name"], tuple(each.get("detail", ())), each.get("at_drop", False))
-        for each in data.get("steps", ())
-    )
-    return Drop(
-        Version.parse(data["since"]),
-        tuple(steps),
-        data.get("barrier", False),
-        data.get("only_with_truncation", False),
-    )
-
-
-def _nearest(name: str, known: Mapping[str, Feature]) -> list[str]:
-    import difflib
-
-    by_folded = {each.casefold(): each for each in known}
-    return [by_folded[each] for each in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]

@@ -44,40 +44,20 @@ class Finding:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A protocol as far as it could be read, and what was wrong with it."""
-
-    format: str
-    reader: int
-    writer: int
-    reader_features: frozenset[str] | None
-    writer_features: frozenset[str] | None
-    findings: tuple[Finding, ...]
-
-    @property
-    def fatal(self) -> tuple[Finding, ...]:
-        """The findings that strict reading refuses."""
-        return tuple(each for each in self.findings if each.fatal)
-
-
 def protocol_findings(action: Mapping[str, Any], format: str = "delta") -> tuple[Finding, ...]:
     """Everything that is wrong or odd about the body of a `protocol` action, worst first."""
-    return read_written(action, format).findings
+    return read_written(action, format)[1]
 
 
-def read_written(action: Mapping[str, Any], format: str = "delta") -> Written:
-    """Reads as much of a `protocol` action as can be read; a number that cannot be read becomes 1."""
+def read_written(action: Mapping[str, Any], format: str = "delta") -> tuple[Form, tuple[Finding, ...]]:
+    """As much of a `protocol` action as can be read, where a number that cannot is 1; and what is wrong with it."""
     found: list[Finding] = []
     how = rules(format)
-    reader = _number(action, "minReaderVersion", how, found)
-    writer = _number(action, "minWriterVersion", how, found)
-    for_readers, for_writers = (_names(action, key, found) for key in _LIST_KEYS.values())
-    found += _shape(how, reader, writer, for_readers, for_writers)
-    found += _membership(how, reader, for_readers, for_writers)
-    found += _oddities(how, reader, writer, for_readers, for_writers)
+    reader, writer = (_number(action, key, how, found) for key in ("minReaderVersion", "minWriterVersion"))
+    form = Form(reader, writer, *(_names(action, key, found) for key in _LIST_KEYS.values()))
+    found += [*_shape(how, form), *_membership(how, form), *_oddities(how, form)]
     found.sort(key=lambda each: not each.fatal)
-    return Written(format, reader, writer, for_readers, for_writers, tuple(found))
+    return form, tuple(found)
 
 
 def with_empty_lists(format: str, action: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,13 +152,11 @@ def _names(action: Mapping[str, Any], key: str, found: list[Finding]) -> frozens
     return frozenset(names)
 
 
-def _shape(
-    how: Rules, reader: int, writer: int, for_readers: frozenset[str] | None, for_writers: frozenset[str] | None
-) -> Iterator[Finding]:
+def _shape(how: Rules, form: Form) -> Iterator[Finding]:
     """Which lists must and must not be there; of versions beyond the known ones nobody can say which must."""
     sides = (
-        ("reader", reader, how.reader_lists_from, for_readers, how.readers[-1]),
-        ("writer", writer, how.writer_lists_from, for_writers, how.writers[-1]),
+        ("reader", form.reader, how.reader_lists_from, form.reader_features, how.readers[-1]),
+        ("writer", form.writer, how.writer_lists_from, form.writer_features, how.writers[-1]),
     )
     for side, version, lists_from, listed, newest in sides:
         needs_list = lists_from is not None and version >= lists_from
@@ -187,50 +165,39 @@ def _shape(
             yield Finding("LIST_NOT_ALLOWED", f"{side} version {version} has a feature list ({names})")
         if listed is None and needs_list and version <= newest and how.lists_replace_numbers:
             yield Finding("LIST_MISSING", f"{side} version {version} has no feature list")
-    lists_for_readers = how.reader_lists_from is not None and how.reader_lists_from <= reader <= how.readers[-1]
-    if how.lists_replace_numbers and lists_for_readers and writer < (how.writer_lists_from or 0):
-        yield Finding(
-            "WRITER_VERSION_TOO_LOW", f"reader version {reader} lists features, writer version {writer} does not"
-        )
-    if how.level_name and reader != writer:
-        yield Finding("TWO_LEVELS", f"the {how.level_name} is both {reader} and {writer}")
+    lists_for_readers = how.reader_lists_from is not None and how.reader_lists_from <= form.reader <= how.readers[-1]
+    if how.lists_replace_numbers and lists_for_readers and form.writer < (how.writer_lists_from or 0):
+        text = f"reader version {form.reader} lists features, writer version {form.writer} does not"
+        yield Finding("WRITER_VERSION_TOO_LOW", text)
+    if how.level_name and form.reader != form.writer:
+        yield Finding("TWO_LEVELS", f"the {how.level_name} is both {form.reader} and {form.writer}")
 
 
-def _membership(
-    how: Rules, reader: int, for_readers: frozenset[str] | None, for_writers: frozenset[str] | None
-) -> Iterator[Finding]:
+def _membership(how: Rules, form: Form) -> Iterator[Finding]:
     """Which names must and must not be in which list."""
-    for name in sorted(for_readers or ()):
+    for_readers, for_writers = form.reader_features or frozenset(), form.writer_features or frozenset()
+    for name in sorted(for_readers):
         if feature(how.format, name).kind is FeatureKind.WRITER:
             yield Finding("NOT_FOR_READERS", f"{name} is for writers only but is listed for readers", feature=name)
-        if name not in (for_writers or ()):
+        if name not in for_writers:
             yield Finding("NOT_FOR_WRITERS", f"{name} is listed for readers but not for writers", feature=name)
-    for name in sorted((for_writers or frozenset()) - (for_readers or frozenset())):
+    for name in sorted(for_writers - for_readers):
         record = feature(how.format, name)
         if record.kind is not FeatureKind.READER_WRITER:
             continue
         needed = record.minimum[0]
-        if for_readers is None and reader < needed:
-            yield Finding(
-                "READER_VERSION_TOO_LOW",
-                f"{name} needs reader version {needed}, and the protocol has {reader}",
-                feature=name,
-            )
-        elif for_readers is not None and how.lists_replace_numbers:
+        if form.reader_features is None and form.reader < needed:
+            text = f"{name} needs reader version {needed}, and the protocol has {form.reader}"
+            yield Finding("READER_VERSION_TOO_LOW", text, feature=name)
+        elif form.reader_features is not None and how.lists_replace_numbers:
             # Past Delta Spark releases left columnMapping out of the readers' list; clients take it as listed.
-            yield Finding(
-                "READERS_NOT_TOLD",
-                f"{name} is listed for writers but not for readers",
-                fatal=record.legacy is None,
-                feature=name,
-            )
+            text = f"{name} is listed for writers but not for readers"
+            yield Finding("READERS_NOT_TOLD", text, fatal=record.legacy is None, feature=name)
 
 
-def _oddities(
-    how: Rules, reader: int, writer: int, for_readers: frozenset[str] | None, for_writers: frozenset[str] | None
-) -> Iterator[Finding]:
+def _oddities(how: Rules, form: Form) -> Iterator[Finding]:
     """Harmless, worth telling."""
-    both = (for_readers or frozenset()) | (for_writers or frozenset())
+    both = (form.reader_features or frozenset()) | (form.writer_features or frozenset())
     supported = {feature(how.format, name).name for name in both}
     for name in sorted(both):
         record = feature(how.format, name)
@@ -239,24 +206,19 @@ def _oddities(
         elif record.name != name:
             yield Finding("ALIAS", f"{name} is another name for {record.name}", fatal=False, feature=name)
         for missing in sorted(record.requires - supported) if how.lists_replace_numbers else ():
-            yield Finding(
-                "REQUIREMENT_MISSING", f"{name} requires {missing}, which is not listed", fatal=False, feature=name
-            )
-    if for_readers is None and for_writers is None:
-        yield from _odd_pair(how, reader, writer)
-    for side, version, known in (("reader", reader, how.readers), ("writer", writer, how.writers)):
+            text = f"{name} requires {missing}, which is not listed"
+            yield Finding("REQUIREMENT_MISSING", text, fatal=False, feature=name)
+    if form.reader_features is None and form.writer_features is None and how.lists_replace_numbers:
+        yield from _odd_pair(how.format, form)
+    for side, version, known in (("reader", form.reader, how.readers), ("writer", form.writer, how.writers)):
         if version > known[-1]:
             yield Finding("VERSION_UNKNOWN", f"{side} version {version} is beyond {known[-1]}", fatal=False)
 
 
-def _odd_pair(how: Rules, reader: int, writer: int) -> Iterator[Finding]:
-    for record in features(how.format).values():
-        if record.legacy is None or record.kind is not FeatureKind.READER_WRITER or not how.lists_replace_numbers:
+def _odd_pair(format: str, form: Form) -> Iterator[Finding]:
+    for record in features(format).values():
+        if record.legacy is None or record.kind is not FeatureKind.READER_WRITER:
             continue
-        if (record.legacy[0] <= reader) != (record.legacy[1] <= writer):
-            yield Finding(
-                "ODD_PAIR",
-                f"one of the versions ({reader},{writer}) allows {record.name} and the other does not",
-                fatal=False,
-                feature=record.name,
-            )
+        if (record.legacy[0] <= form.reader) != (record.legacy[1] <= form.writer):
+            text = f"one of the versions ({form.reader},{form.writer}) allows {record.name} and the other does not"
+            yield Finding("ODD_PAIR", text, fatal=False, feature=record.name)

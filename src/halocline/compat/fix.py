@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-from typing import Protocol as Shape
+from typing import TYPE_CHECKING, Any
 
 from halocline.compat.features import feature
 from halocline.compat.protocol import Protocol
@@ -20,20 +19,11 @@ from halocline.errors import HaloclineError
 from halocline.spans import Span
 from halocline.versions import Version
 
-
-class Judged(Shape):
-    """What is asked of a verdict here."""
-
-    @property
-    def ok(self) -> bool:
-        """True if it may."""
-
-    @property
-    def blockers(self) -> frozenset[str]:
-        """The tokens that stand in the way."""
+if TYPE_CHECKING:
+    from halocline.compat.verdict import Verdict
 
 
-Judge = Callable[[Release, Protocol, Sequence[str]], Judged]
+Judge = Callable[[Release, Protocol, Sequence[str]], "Verdict"]
 """Gives the verdict on a release and a protocol from which these features were taken out."""
 
 
@@ -124,13 +114,12 @@ def _removals(release: Release, protocol: Protocol, judge: Judge) -> tuple[str, 
 
 
 def _candidates(protocol: Protocol, blockers: frozenset[str]) -> Iterator[tuple[str, ...]]:
-    records = {feature(protocol.format, token.partition(":")[0]) for token in blockers}
-    blocking = tuple(sorted(record.name for record in records if record.name in protocol.features))
+    names = {feature(protocol.format, token.partition(":")[0]).name for token in blockers}
+    blocking = tuple(sorted(names & protocol.features))
     if blocking:
         yield blocking
         return
-    listed = [feature(protocol.format, name) for name in sorted(protocol.features)]
-    beyond_numbers = tuple(record.name for record in listed if record.legacy is None)
+    beyond_numbers = tuple(name for name in sorted(protocol.features) if feature(protocol.format, name).legacy is None)
     if beyond_numbers:
         yield beyond_numbers
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from halocline.compat.dropping import CHECKPOINT_PROTECTION, check_droppable
 from halocline.compat.features import feature, find_feature, rules
-from halocline.compat.findings import Finding, Written, read_text, read_written, to_text, with_empty_lists
+from halocline.compat.findings import Finding, read_text, read_written, to_text, with_empty_lists
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.normal_form import (
     Form,
@@ -145,7 +145,7 @@ class Protocol:
             frozenset({'deletionVectors'})
         """
         format, action = read_text(text)
-        return _strict(read_written(with_empty_lists(format, action), format), text.strip())
+        return _strict(format, with_empty_lists(format, action), text.strip())
 
     @staticmethod
     def from_action(action: Mapping[str, Any], format: str = "delta") -> Protocol:
@@ -155,7 +155,7 @@ class Protocol:
             >>> print(Protocol.from_action({"minReaderVersion": 1, "minWriterVersion": 2}))
             (1,2)
         """
-        return _strict(read_written(action, format), "a protocol action")
+        return _strict(format, action, "a protocol action")
 
     @staticmethod
     def read_leniently(action: Mapping[str, Any], format: str = "delta") -> tuple[Protocol, tuple[Finding, ...]]:
@@ -166,8 +166,8 @@ class Protocol:
             >>> print(protocol, findings[0])
             (1,1) minWriterVersion is True, which is not a whole number
         """
-        written = read_written(action, format)
-        return _as_found(written), written.findings
+        form, findings = read_written(action, format)
+        return Protocol(format, *form), findings
 
     def to_action(self) -> dict[str, Any]:
         """The body of a `protocol` action, lists in order of name.
@@ -474,20 +474,16 @@ def _valid(
 ) -> Protocol:
     action = {"minReaderVersion": reader, "minWriterVersion": writer}
     lists = {"readerFeatures": reader_features, "writerFeatures": writer_features}
-    return _strict(read_written(with_empty_lists(format, action | lists), format), f"a {format} protocol")
+    return _strict(format, with_empty_lists(format, action | lists), f"a {format} protocol")
 
 
-def _strict(written: Written, what: str) -> Protocol:
-    protocol = _as_found(written)
-    if written.fatal:
+def _strict(format: str, action: Mapping[str, Any], what: str) -> Protocol:
+    protocol, findings = Protocol.read_leniently(action, format)
+    if fatal := [str(each) for each in findings if each.fatal]:
         raise MalformedError(
-            f"{what} contradicts itself: {'; '.join(map(str, written.fatal))}",
+            f"{what} contradicts itself: {'; '.join(fatal)}",
             condition="MALFORMED_PROTOCOL",
             sides={"found": str(protocol), "same features": str(protocol.repaired())},
             next_step="Write the protocol again in its valid form; until then clients may understand it differently.",
         )
     return protocol
-
-
-def _as_found(written: Written) -> Protocol:
-    return Protocol(written.format, written.reader, written.writer, written.reader_features, written.writer_features)

@@ -82,17 +82,16 @@ def _parse(text: str) -> Release:
     return Release(found["product"].casefold(), Version.parse(found["version"]))
 
 
-def releases_in(engine_info: str, knowledge: Knowledge | None = None) -> tuple[Release, ...]:
+def releases_in(engine_info: str) -> tuple[Release, ...]:
     """The releases that a commit names as its writer.
 
     Known products are named as in knowledge, and others beside them are left out: Spark is how Delta Spark ran, not
     what it can read. Where no product is known, all that is named is returned.
     """
-    knowledge = knowledge or Knowledge.load()
     known: list[Release] = []
     others: list[Release] = []
     for name, version in _named(engine_info):
-        product = knowledge.reporting_as(name)
+        product = Knowledge.load().reporting_as(name)
         if product is None:
             others.append(Release(name.casefold(), version))
         else:

@@ -102,9 +102,8 @@ def _named(configuration: Mapping[str, str]) -> list[str]:
 def _check_values(configuration: Mapping[str, str]) -> None:
     for record in features("delta").values():
         for rule in record.enabled_by:
-            key = rule.refused_key(configuration)
-            if key is not None:
-                raise _refused(key, configuration[key], ", ".join(sorted(rule.allowed)))
+            if rule.refuses(configuration):
+                raise _refused(rule.key, configuration[rule.key], ", ".join(sorted(rule.among)))
 
 
 def _refused(key: str, value: str, allowed: str) -> InputError:

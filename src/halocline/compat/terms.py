@@ -43,7 +43,7 @@ class Terms:
         modes = (
             f"{name}:{mode}"
             for name in enabled
-            for mode, condition in feature(protocol.format, name).modes
+            for mode, condition in feature(protocol.format, name).modes.items()
             if condition.holds(metadata)
         )
         return Terms(protocol, enabled.union(modes))
@@ -166,7 +166,7 @@ def base(name: str) -> str:
 
 
 def _check_mode(format: str, name: str) -> None:
-    modes = [f"{base(name)}:{mode}" for mode, _ in feature(format, base(name)).modes]
+    modes = [f"{base(name)}:{mode}" for mode in feature(format, base(name)).modes]
     if ":" in name and name not in modes:
         raise NotFoundError(
             f"{base(name)} has no mode {name.partition(':')[2]!r} that clients tell apart",

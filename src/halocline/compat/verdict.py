@@ -22,8 +22,8 @@ Products that make no difference between the modes of a feature answer as for th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 from halocline.compat.answer import Answer, Reason
@@ -65,6 +65,7 @@ class Need:
         return self.in_use is None or token in self.in_use or feature(self.format, token).name in self.in_use
 
 
+@dataclass(unsafe_hash=True, repr=False)
 class Verdict:
     """The answer to "may it?", with the reasons and the nearest fix worked out when they are asked for.
 
@@ -76,25 +77,13 @@ class Verdict:
         refused: reads deletionVectors from 1.3.2 / upgrade to deltalake 1.3.2 or later, or drop deletionVectors
     """
 
-    __slots__ = ("_fix", "_knowledge", "_need", "_reasons", "_support", "answer", "operation", "release", "terms")
-
-    def __init__(
-        self,
-        answer: Answer,
-        release: Release,
-        terms: Terms,
-        operation: str,
-        support: Support,
-        need: Need,
-        knowledge: Knowledge | None = None,
-    ) -> None:
-        self.answer = answer
-        self.release = release
-        self.terms = terms
-        self.operation = operation
-        self._support = support
-        self._need = need
-        self._knowledge = knowledge
+    answer: Answer
+    release: Release
+    terms: Terms
+    operation: str
+    _support: Support = field(compare=False)
+    _need: Need = field(compare=False)
+    _knowledge: Knowledge | None = field(default=None, compare=False)
 
     @property
     def protocol(self) -> Protocol:
@@ -121,21 +110,16 @@ class Verdict:
         """True if nobody has told us."""
         return self.answer is Answer.UNKNOWN
 
-    @property
+    @cached_property
     def reasons(self) -> tuple[Reason, ...]:
         """What led to the answer, feature by feature; empty for `ok`."""
-        if not hasattr(self, "_reasons"):
-            self._reasons = () if self.ok else tuple(_reasons(self))
-        return self._reasons
+        return () if self.ok else tuple(_reasons(self))
 
-    @property
+    @cached_property
     def fix(self) -> Fix | None:
         """The nearest release that may, and the features whose removal would do; None if there is neither."""
-        if not hasattr(self, "_fix"):
-            self._fix = None if self.ok else self._nearest_fix()
-        return self._fix
-
-    def _nearest_fix(self) -> Fix | None:
+        if self.ok:
+            return None
         product, in_use = self._support.product, self.terms.in_use
 
         def judge(release: Release, protocol: Protocol, dropped: Sequence[str]) -> Verdict:
@@ -170,15 +154,6 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.answer is Answer.OK
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Verdict):
-            return NotImplemented
-        mine = (self.answer, self.release, self.terms, self.operation)
-        return mine == (other.answer, other.release, other.terms, other.operation)
-
-    def __hash__(self) -> int:
-        return hash((self.answer, self.release, self.terms, self.operation))
 
     def __str__(self) -> str:
         return str(self.answer) if self.ok else f"{self.answer}: {'; '.join(reason.text for reason in self.reasons)}"
@@ -224,10 +199,9 @@ def check(
     operation: str = "read",
     *,
     subject: str = "the table",
-    knowledge: Knowledge | None = None,
 ) -> None:
     """Returns if the release may act, raises otherwise. What is unknown does not pass."""
-    verdict = can(release, table, operation, knowledge=knowledge)
+    verdict = can(release, table, operation)
     if not verdict.ok:
         raise _refusal(verdict, subject)
 

@@ -4,21 +4,8 @@
 """
 
 from halocline.storage.base import AlreadyExistsError, ObjectMeta, Store
-from halocline.storage.faulty import WRITES, CrashError, Fault, FaultKind, FaultyStore
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
 from halocline.storage.opening import open_store
 
-__all__ = [
-    "WRITES",
-    "AlreadyExistsError",
-    "CrashError",
-    "Fault",
-    "FaultKind",
-    "FaultyStore",
-    "LocalStore",
-    "MemoryStore",
-    "ObjectMeta",
-    "Store",
-    "open_store",
-]
+__all__ = ["AlreadyExistsError", "LocalStore", "MemoryStore", "ObjectMeta", "Store", "open_store"]

@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import duckdb
 import pytest
+from tests.support.faulty_store import Fault, FaultKind, FaultyStore
 from tests.support.tables import (
     Untouched,
     actions,
@@ -18,7 +19,6 @@ from tests.support.tables import (
 )
 
 from halocline.errors import ConflictError, ConstraintError, HaloclineError, InputError, SchemaError, UnavailableError
-from halocline.storage.faulty import Fault, FaultKind, FaultyStore
 from halocline.table import DeltaLakeTable, Table
 from halocline.table.delta.opened import Opened
 

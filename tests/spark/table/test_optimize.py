@@ -9,12 +9,12 @@ import shutil
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from tests.support.faulty_store import CrashError, FaultyStore
 
 from halocline.errors import ConflictError, InputError, MalformedError
 from halocline.formats.delta.actions.action import decode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
-from halocline.storage.faulty import CrashError, FaultyStore
 from halocline.table import DeltaLakeTable, Table
 from halocline.table.delta.bins import bins_of
 from halocline.table.delta.opened import Opened

@@ -9,6 +9,7 @@ from halocline.compat.knowledge import Knowledge
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.support import support_of
 from halocline.compat.terms import Terms
 from halocline.errors import NotFoundError
 
@@ -36,9 +37,13 @@ source = "test"
 
 
 @pytest.fixture
-def knowledge(tmp_path):
+def _powerbi_is_known(tmp_path, monkeypatch):
     (tmp_path / "powerbi.toml").write_text(POWERBI)
-    return Knowledge.load(tmp_path)
+    known = Knowledge.load(tmp_path)
+    monkeypatch.setattr("halocline.compat.knowledge._shipped", lambda: known)
+    support_of.cache_clear()
+    yield
+    support_of.cache_clear()
 
 
 PLAIN = Terms(Protocol.delta(1, 2), frozenset())
@@ -53,9 +58,10 @@ def answers(found) -> dict[str, str]:
     return {str(each.client.release): str(each.after[0].answer) for each in found.outlooks}
 
 
-def test_wrong_rows_come_first_and_are_not_hidden_behind_a_refused_write(knowledge):
+@pytest.mark.usefixtures("_powerbi_is_known")
+def test_wrong_rows_come_first_and_are_not_hidden_behind_a_refused_write():
     clients = [client("trino@426"), client("delta-spark@3.2.0"), client("powerbi@2.131", WRITING)]
-    found = forecast(clients, PLAIN, VECTORS, knowledge=knowledge)
+    found = forecast(clients, PLAIN, VECTORS)
     assert list(answers(found).items()) == [
         ("powerbi@2.131", "wrong"),
         ("trino@426", "refused"),
@@ -121,8 +127,8 @@ def test_nobody_breaks_where_nobody_is_known():
     assert (found.outlooks, found.broken(), found.next_step()) == ((), (), "")
 
 
-def broken(before, after, *clients, **more) -> dict[str, str]:
-    return {str(each.client.release): str(each.verdict.answer) for each in breaks(before, after, clients, **more)}
+def broken(before, after, *clients) -> dict[str, str]:
+    return {str(each.client.release): str(each.verdict.answer) for each in breaks(before, after, clients)}
 
 
 def mapped(mode) -> Terms:
@@ -149,9 +155,10 @@ def test_losing_one_of_two_operations_is_breaking_even_if_the_other_was_lost_bef
     assert broken(now, later, client("delta-spark@2.2.0", WRITING)) == {"delta-spark@2.2.0": "refused"}
 
 
-def test_who_was_refused_and_would_then_work_with_wrong_data_breaks_although_less_is_required(knowledge):
+@pytest.mark.usefixtures("_powerbi_is_known")
+def test_who_was_refused_and_would_then_work_with_wrong_data_breaks_although_less_is_required():
     both = Terms(VECTORS.protocol.upgraded("v2Checkpoint"), frozenset({"deletionVectors"}))
-    assert broken(both, VECTORS, client("powerbi@2.131"), knowledge=knowledge) == {"powerbi@2.131": "wrong"}
+    assert broken(both, VECTORS, client("powerbi@2.131")) == {"powerbi@2.131": "wrong"}
 
 
 def test_table_that_is_being_created_is_judged_by_what_it_requires():

@@ -55,7 +55,6 @@ class Row:
     drop: str | None = None
     protect_history: bool = False
     schema: dict | None = None
-    defaults: dict[str, str] | None = None
 
 
 TRANSITIONS = {
@@ -78,7 +77,6 @@ TRANSITIONS = {
     "create with (2,1)": Row("(1,1)", versions(2, 1)),
     "create with (2,2)": Row("(1,2)", versions(2, 2)),
     "create with (2,3)": Row("(1,3)", versions(2, 3)),
-    "create with (2,4)": Row("(1,4)", versions(2, 4)),
     "create with (1,5)": Row("(1,4)", versions(1, 5)),
     "(1,4) then (1,2)": Row("(1,4)", versions(1, 4), versions(1, 2)),
     "(1,6) then (2,5)": Row("(2,6)", versions(1, 6), versions(2, 5)),
@@ -109,11 +107,10 @@ TRANSITIONS = {
         drop="columnMapping",
         protect_history=True,
     ),
-    "(1,4) with deletion vectors by default": Row(
+    "(1,4) with deletion vectors": Row(
         "(3,7|R: deletionVectors|W: "
         "appendOnly,changeDataFeed,checkConstraints,deletionVectors,generatedColumns,invariants)",
-        versions(1, 4),
-        defaults={"delta.enableDeletionVectors": "true"},
+        versions(1, 4) | {"delta.enableDeletionVectors": "true"},
     ),
     "create with change feed": Row("(1,7|W: appendOnly,changeDataFeed,invariants)", CHANGE_FEED),
     "create with (1,4) and change feed": Row("(1,4)", versions(1, 4) | CHANGE_FEED),
@@ -127,10 +124,8 @@ TRANSITIONS = {
         {},
         versions(writer=3) | named("deletionVectors"),
     ),
-    "(2,4) by default": Row("(1,4)", defaults=versions(2, 4)),
+    "create with (2,4)": Row("(1,4)", versions(2, 4)),
     "(1,1) then (1,5)": Row("(1,4)", versions(1, 1), versions(1, 5)),
-    "versions 1,7 by default and change feed": Row("(1,7|W: changeDataFeed)", CHANGE_FEED, defaults=versions(1, 7)),
-    "versions 1,7 and change feed by default": Row("(1,7|W: changeDataFeed)", versions(1, 7), defaults=CHANGE_FEED),
     "versions 1,7 and a generated column": Row("(1,7|W: generatedColumns)", versions(1, 7), schema=GENERATED),
     "W and identityColumns then (1,3)": Row(
         f"(1,7|W: appendOnly,checkConstraints,identityColumns,{W},invariants)",
@@ -159,7 +154,7 @@ TRANSITIONS = {
 
 @pytest.mark.parametrize("row", TRANSITIONS.values(), ids=TRANSITIONS.keys())
 def test_each_row_of_the_transition_table_gives_its_protocol(row):
-    evolution = for_new_table(table(row.create or {}, row.schema), row.defaults)
+    evolution = for_new_table(table(row.create or {}, row.schema))
     protocol = evolution.protocol
     if row.alter is not None:
         configuration = {**evolution.metadata.configuration, **row.alter}
@@ -172,9 +167,9 @@ def test_each_row_of_the_transition_table_gives_its_protocol(row):
 
 @pytest.mark.parametrize("row", TRANSITIONS.values(), ids=TRANSITIONS.keys())
 def test_no_row_of_the_transition_table_stores_what_was_asked_for(row):
-    stored = for_new_table(table(row.create or {}, row.schema), row.defaults).metadata
+    stored = for_new_table(table(row.create or {}, row.schema)).metadata
     assert not any(map(is_request, stored.configuration))
-    asked = {**(row.defaults or {}), **(row.create or {})}
+    asked = row.create or {}
     requests = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.")
     assert stored.configuration == {key: value for key, value in asked.items() if not key.startswith(requests)}
 
@@ -184,17 +179,9 @@ def test_no_row_of_the_transition_table_stores_what_was_asked_for(row):
 
 def test_a_new_table_may_start_from_nothing():
     metadata = TableMetadata({"delta.ignoreProtocolDefaults": "true", "delta.appendOnly": "true"})
-    defaults = {"delta.minWriterVersion": "4", "delta.enableRowTracking": "false"}
-    evolution = for_new_table(metadata, defaults)
+    evolution = for_new_table(metadata)
     assert str(evolution.protocol) == "(1,7|W: appendOnly)"
-    assert evolution.metadata.configuration == {"delta.enableRowTracking": "false", "delta.appendOnly": "true"}
-
-
-def test_what_a_new_table_asks_for_comes_before_the_defaults():
-    defaults = {"delta.minWriterVersion": "4", "delta.appendOnly": "true"}
-    evolution = for_new_table(TableMetadata({"delta.minWriterVersion": "2", "delta.appendOnly": "false"}), defaults)
-    assert str(evolution.protocol) == "(1,2)"
-    assert evolution.metadata.configuration == {"delta.appendOnly": "false"}
+    assert evolution.metadata.configuration == {"delta.appendOnly": "true"}
 
 
 def test_a_reader_version_with_lists_counts_as_the_highest_without_where_writers_have_none():

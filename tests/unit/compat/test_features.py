@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from halocline.compat.activation import PropertyValue
 from halocline.compat.features import FORMATS, Feature, FeatureKind, feature, features, find_feature, rules
 from halocline.compat.protocol import Protocol
 from halocline.compat.verdict import can
 from halocline.errors import NotFoundError
+from halocline.versions import Version
 
 EVERY = [record for format in FORMATS for record in features(format).values()]
 
@@ -141,7 +141,7 @@ def test_each_record_stands_on_its_own(record):
         *(each for name in record.requires for each in known[name].requires),
     }
     if record.drop is not None:
-        assert record.drop.since.known
+        assert Version.parse(record.drop.since).known
         assert all(step.name for step in record.drop.steps)
         at_drop = [step.at_drop for step in record.drop.steps]
         assert at_drop == sorted(at_drop), "what comes before the drop stands before what belongs to it"
@@ -154,7 +154,7 @@ SWITCHED_OFF = [
 
 @pytest.mark.parametrize("record", SWITCHED_OFF, ids=lambda record: record.name)
 def test_what_a_drop_undoes_is_what_switches_the_feature_on(record):
-    keys = {each.key for each in record.enabled_by if isinstance(each, PropertyValue)}
+    keys = {each.key for each in record.enabled_by if each.key}
     undone = {text.partition("=")[0] for step in record.drop.steps for text in step.detail}
     assert keys <= undone
 

@@ -2,6 +2,7 @@
 
 import pickle
 
+import msgspec
 import pytest
 
 from halocline.compat.activation import Activation
@@ -64,23 +65,22 @@ def test_metadata_cannot_be_changed_from_outside_and_travels_to_other_processes(
     ],
 )
 def test_activations_over_properties(rule, configuration, holds):
-    assert Activation.from_record(rule).holds(TableMetadata(configuration)) is holds
+    assert msgspec.convert(rule, Activation).holds(TableMetadata(configuration)) is holds
 
 
 def test_activations_over_columns():
-    assert Activation.from_record({"annotation": "deep"}).holds(FACTS)
-    assert not Activation.from_record({"annotation": "deeper"}).holds(FACTS)
-    assert Activation.from_record({"column_type": "long"}).holds(FACTS)
-    assert not Activation.from_record({"column_type": "variant"}).holds(FACTS)
+    assert msgspec.convert({"annotation": "deep"}, Activation).holds(FACTS)
+    assert not msgspec.convert({"annotation": "deeper"}, Activation).holds(FACTS)
+    assert msgspec.convert({"column_type": "long"}, Activation).holds(FACTS)
+    assert not msgspec.convert({"column_type": "variant"}, Activation).holds(FACTS)
 
 
 @pytest.mark.parametrize(
     "rule", [{}, {"prop": "p"}, {"property": "p", "equals": ["x"]}, {"always": False}, {"property": 1}]
 )
 def test_a_rule_that_means_nothing_is_an_error_of_the_record(rule):
-    with pytest.raises(MalformedError) as caught:
-        Activation.from_record(rule)
-    assert caught.value.condition == "MALFORMED_KNOWLEDGE"
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(rule, Activation)
 
 
 # ---------------------------------------------------------------- protocol and metadata

@@ -7,35 +7,26 @@ added yet is *missing*, not removed.
 
 From that follow, for one pair, the exact answer (`History.check`), and for one version the *minimum* and the range of
 the other side. The minimum is a single number that a handshake can compare. It is a promise only while clients stop
-requiring a feature before servers remove it; `History.lint` finds where that does not hold, and `Handshake` counts the
-pairs on which the numbers and the exact answer differ.
+requiring a feature before servers remove it; `History.lint` finds where that does not hold.
 
 Limits: a history knows what its file says. A version before its beginning, one that cannot be read, and 0.0.0 are
 `unknown`, which is never ok. A version after the last release is judged by the spans that are still open, with a note.
 """
 
 from halocline.compat.history.core import History
-from halocline.compat.history.diff import Diff, HistoryChange, HistoryChangeKind
-from halocline.compat.history.handshake import Handshake
-from halocline.compat.history.lifetime import Constant, Lifetime, Misreport, Variant, Yanked
-from halocline.compat.history.lint import HistoryFinding, HistoryRule
+from halocline.compat.history.diff import Diff, HistoryChangeKind
+from halocline.compat.history.lifetime import Lifetime
+from halocline.compat.history.lint import HistoryRule
 from halocline.compat.history.result import HistoryVerdict, Minimum, SideNames, in_words
 
 __all__ = [
-    "Constant",
     "Diff",
-    "Handshake",
     "History",
-    "HistoryChange",
     "HistoryChangeKind",
-    "HistoryFinding",
     "HistoryRule",
     "HistoryVerdict",
     "Lifetime",
     "Minimum",
-    "Misreport",
     "SideNames",
-    "Variant",
-    "Yanked",
     "in_words",
 ]

@@ -6,10 +6,10 @@ import threading
 from dataclasses import dataclass, replace
 
 import pytest
+from tests.support.faulty_store import FaultyStore
 
 from halocline.errors import ConflictError, UnavailableError
 from halocline.formats.log.commit import Landed, Winner, land
-from halocline.storage.faulty import FaultyStore
 from halocline.storage.memory import MemoryStore
 
 

@@ -16,7 +16,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.compat.activation import Always
 from halocline.compat.features import Feature
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import Action, Add, DomainMetadata, Metadata, Remove, decode_commit
@@ -48,7 +47,7 @@ class Trace:
 
 def uses_always(record: Feature) -> bool:
     """Whether to support the feature is to use it, so that no trace can tell."""
-    return any(isinstance(rule, Always) for rule in record.enabled_by)
+    return any(rule.always for rule in record.enabled_by)
 
 
 def annotations_of(record: Feature) -> frozenset[str]:
@@ -66,7 +65,7 @@ def in_metadata(record: Feature, metadata: Metadata) -> bool:
         False
     """
     table = table_metadata(metadata)
-    enabled = any(rule.holds(table) for rule in record.enabled_by if not isinstance(rule, Always))
+    enabled = any(rule.holds(table) for rule in record.enabled_by if not rule.always)
     return enabled or not table.field_annotations.isdisjoint(annotations_of(record))
 
 

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from tests.support.columns import field, schema
 from tests.support.commit_builders import add, remove
+from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 
 from halocline.formats.delta.actions.action import encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
@@ -18,7 +19,6 @@ from halocline.formats.delta.maintain.vacuum import vacuum
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import list_files, readable_versions
-from halocline.storage.faulty import WRITES, CrashError, FaultyStore
 from halocline.storage.memory import MemoryStore
 
 DAYS_60 = 60 * 86_400_000

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.support.columns import field, schema
 from tests.support.commit_builders import add, metadata, remove, vector
+from tests.support.faulty_store import FaultyStore
 
 import halocline
 from halocline.compat.protocol import Protocol
@@ -35,7 +36,6 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
-from halocline.storage.faulty import FaultyStore
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.support import arrow_rows
 from tests.support.columns import field, of_type, schema
 from tests.support.commit_builders import add
+from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 
 from halocline.compat.features import features
 from halocline.compat.protocol import Protocol
@@ -32,7 +33,6 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import complete_checkpoints, list_files, readable_versions
 from halocline.storage import open_store
-from halocline.storage.faulty import WRITES, CrashError, FaultyStore
 from halocline.storage.memory import MemoryStore
 
 HOUR = 3_600_000

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.support.columns import field, schema
 from tests.support.commit_builders import add
+from tests.support.faulty_store import FaultyStore
 from tests.support.log_builder import parquet_of
 
 from halocline.compat.breaks import WRITING, Client
@@ -22,7 +23,6 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.schema.json_edge import dump
 from halocline.storage import open_store
-from halocline.storage.faulty import FaultyStore
 from halocline.storage.memory import MemoryStore
 
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.columns import field, schema
 from tests.support.commit_builders import add, metadata, remove
+from tests.support.faulty_store import FaultyStore
 
 from halocline.errors import IncompatibleError, InputError, NotFoundError, UnavailableError, UnsupportedError
 from halocline.formats.delta.actions.action import ProtocolAction, encode_commit
@@ -20,7 +21,6 @@ from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.maintain.vacuum import is_hidden, vacuum
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
-from halocline.storage.faulty import FaultyStore
 from halocline.storage.local import LocalStore
 from halocline.storage.memory import MemoryStore
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from tests.support.commit_builders import add, metadata
+from tests.support.faulty_store import FaultyStore
 
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
 from halocline.formats.delta.snapshot.inspection import inspect, writers
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
-from halocline.storage.faulty import FaultyStore
 from halocline.storage.memory import MemoryStore
 
 

@@ -5,9 +5,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.support.faulty_store import WRITES, CrashError, Fault, FaultKind, FaultyStore
 
 from halocline.errors import UnavailableError
-from halocline.storage import WRITES, AlreadyExistsError, CrashError, Fault, FaultKind, FaultyStore, MemoryStore
+from halocline.storage import AlreadyExistsError, MemoryStore
 
 
 @pytest.fixture
