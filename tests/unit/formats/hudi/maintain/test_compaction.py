@@ -3,12 +3,12 @@
 import contextlib
 
 import pytest
+from tests.support.faulty_store import CrashError, FaultyStore
 from tests.support.hudi_tables import HudiTableMaker, shown
 
 from halocline.errors import ConflictError, UnsupportedError
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.maintain.compaction import compact, run_compaction, schedule_compaction
-from halocline.storage.faulty import CrashError, FaultyStore
 from halocline.storage.memory import MemoryStore
 
 VERSIONS = (6, 8, 9)
