@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from halocline.source.data_source import register
     from halocline.spans import Span, SpanSet
     from halocline.spark.session.settings import Settings
-    from halocline.table import DeltaLakeTable, Table
+    from halocline.table import DeltaLakeTable, HudiTable, Table
     from halocline.table.delta.alter import Altered
     from halocline.table.delta.merge_builder import MergeBuilder
     from halocline.table.delta.new_table import Identity, column
@@ -87,6 +87,7 @@ __all__ = [
     "HaloclineError",
     "History",
     "HistoryEntry",
+    "HudiTable",
     "Identity",
     "IncompatibleError",
     "InputError",
@@ -139,7 +140,7 @@ _HOMES: Final[dict[str, str]] = {
     "HistoryEntry": "halocline.formats.delta.snapshot.history",
     "register": "halocline.source.data_source",
     **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
-    **dict.fromkeys(("DeltaLakeTable", "Table"), "halocline.table"),
+    **dict.fromkeys(("DeltaLakeTable", "HudiTable", "Table"), "halocline.table"),
     "Altered": "halocline.table.delta.alter",
     "MergeBuilder": "halocline.table.delta.merge_builder",
     **dict.fromkeys(("Identity", "column"), "halocline.table.delta.new_table"),

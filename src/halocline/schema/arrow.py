@@ -1,4 +1,4 @@
-"""Schemas as Arrow types."""
+"""Schemas as Arrow types, and columns of Arrow as a schema."""
 
 from __future__ import annotations
 
@@ -75,3 +75,45 @@ class ArrowTypes(Visitor[None, pa.DataType]):
 
 
 _PLAIN: Final = ArrowTypes()
+
+
+def struct_of_arrow(schema: Iterable[pa.Field]) -> Struct:
+    """The schema of some Arrow columns, nulls allowed everywhere, as every client of a table may leave them.
+
+    Raises:
+        UnsupportedError: A column has a type that no table here holds.
+
+    Example:
+        >>> print(struct_of_arrow(pa.schema([("a", pa.list_(pa.int64()))])))
+        struct<a: array<long>>
+    """
+    return Struct([Field(each.name, _from_arrow(each.type, each.name)) for each in schema])
+
+
+def _from_arrow(type: pa.DataType, name: str) -> DataType:
+    if pa.types.is_struct(type):
+        return Struct([Field(each.name, _from_arrow(each.type, f"{name}.{each.name}")) for each in type])
+    if pa.types.is_map(type):
+        return Map(_from_arrow(type.key_type, f"{name}.key"), _from_arrow(type.item_type, f"{name}.value"))
+    if pa.types.is_list(type) or pa.types.is_large_list(type):
+        return Array(_from_arrow(type.value_type, f"{name}.element"))
+    found = _PRIMITIVE_OF.get(type)
+    if pa.types.is_timestamp(type) and type.unit in ("ms", "us"):
+        found = "timestamp" if type.tz else "timestamp_ntz"
+    elif pa.types.is_decimal128(type):
+        found = f"decimal({type.precision},{type.scale})"
+    elif pa.types.is_fixed_size_binary(type):
+        found = "binary"
+    if found is None:
+        raise UnsupportedError(
+            f"column {name} has type {type}, which Spark does not have",
+            sides={"column": f"{name}: {type}", "known": ", ".join(PRIMITIVES)},
+            next_step="Leave the column out with columns=.",
+        )
+    return Primitive(found)
+
+
+_PRIMITIVE_OF: Final = {type: name for name, type in PRIMITIVES.items()} | {
+    pa.large_string(): "string",
+    pa.large_binary(): "binary",
+}

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from halocline.table.delta.table import DeltaLakeTable
+    from halocline.table.hudi.table import HudiTable
     from halocline.table.table import Table
 
-__all__ = ["DeltaLakeTable", "Table"]
+__all__ = ["DeltaLakeTable", "HudiTable", "Table"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from halocline.table.delta.table import DeltaLakeTable
+    from halocline.table.hudi.table import HudiTable
     from halocline.table.table import Table
 
-    globals().update(DeltaLakeTable=DeltaLakeTable, Table=Table)
+    globals().update(DeltaLakeTable=DeltaLakeTable, HudiTable=HudiTable, Table=Table)
     return globals()[name]

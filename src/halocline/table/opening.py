@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 
 from halocline.compat.release import Release
 from halocline.compat.terms import ProtocolChange, Terms
-from halocline.errors import HaloclineError, InputError
+from halocline.errors import ConflictError, HaloclineError, InputError
 from halocline.formats.base import TableVersion
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.log.gate import UNCHECKED, own_release
@@ -216,6 +216,21 @@ class Opening(ABC, Generic[V]):
         if point.tzinfo is None:
             point = point.replace(tzinfo=self._timezone())
         return int(point.timestamp() * 1000)
+
+    def check_lease(self) -> None:
+        """What makes use of a level may become visible only while the operation's lease runs.
+
+        Raises:
+            ConflictError: It has run out.
+        """
+        running = self._running()
+        if running is not None and not running.may_commit():
+            raise ConflictError(
+                f"the lease under which the change of {self.url} began has run out; nothing was committed",
+                condition="INCARNATION_ENDED",
+                sides={"change": "makes use of a level of the fleet", "fleet": "may have gone on without it"},
+                next_step="Run it again.",
+            )
 
     # ------------------------------------------------------------------ small things
 

@@ -261,38 +261,48 @@ class Table(ABC):
     ) -> DataFrame:
         """The rows of a version, the newest if neither a version nor a time is given."""
 
-    @abstractmethod
     def append(self, df: DataFrame) -> int:
         """Adds rows, and returns the version that has them."""
+        raise self._lacking("append")
 
-    @abstractmethod
     def overwrite(self, df: DataFrame) -> int:
         """Puts rows in place of others, and returns the version that has them."""
+        raise self._lacking("overwrite")
 
-    @abstractmethod
     def upgrade(self, to: str) -> Any:
         """Moves the table to a feature, or to a version of its format, that it does not require yet."""
+        raise self._lacking("upgrade")
 
-    @abstractmethod
     def downgrade(self, to: str) -> Any:
         """Moves the table back: without a feature, or to an older version of its format."""
+        raise self._lacking("downgrade")
 
     # ------------------------------------------------------------------ verbs that a format lacks
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        verbs = sorted(each for each in dir(type(self)) if not each.startswith("_"))
-        nearest = get_close_matches(name, verbs, 1, 0.4)
-        others = [str(each) for each, kind in Table._classes.items() if hasattr(kind, name)]
-        raise MissingVerbError(
-            f"{self.format} tables have no {name!r}",
-            sides={"asked for": name, "known to": ", ".join(others) or "no format", "nearest": ", ".join(nearest)},
-            next_step=f"Use {nearest[0]}." if nearest else f"{self.format} tables have: {', '.join(verbs)}",
+        raise self._lacking(name)
+
+    @classmethod
+    def _lacking(cls, name: str) -> MissingVerbError:
+        verbs = sorted(each for each in dir(cls) if not each.startswith("_") and _has(cls, each))
+        near = next(iter(get_close_matches(name, verbs, 1, 0.4)), "")
+        others = [str(each) for each, kind in Table._classes.items() if _has(kind, name)]
+        return MissingVerbError(
+            f"{cls.format} tables have no {name!r}",
+            sides={"asked for": name, "known to": ", ".join(others) or "no format", "nearest": near},
+            next_step=f"Use {near}." if near else f"{cls.format} tables have: {', '.join(verbs)}",
         )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
+
+
+def _has(kind: type[Table], name: str) -> bool:
+    """Whether tables of a class have a verb, and not only the place for one."""
+    places = (Table.append, Table.overwrite, Table.upgrade, Table.downgrade)
+    return hasattr(kind, name) and getattr(kind, name) not in places
 
 
 def verb(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Table, P], R]:

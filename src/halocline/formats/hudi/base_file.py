@@ -67,12 +67,7 @@ def open_base_file(store: Store, file: BaseFile) -> OpenBaseFile:
         NotFoundError: It is not there any more.
         UnsupportedError: It is of a format that this release does not read.
     """
-    if file.format != "parquet":
-        raise UnsupportedError(
-            f"{file.path} is a base file of format {file.format}, which this release does not read",
-            sides={"file": file.format, "halocline reads": "parquet"},
-            next_step="Rewrite the table with hoodie.table.base.file.format=PARQUET.",
-        )
+    check_format(file)
     address = store.address(file.path)
     source: Any = address
     try:
@@ -88,6 +83,16 @@ def open_base_file(store: Store, file: BaseFile) -> OpenBaseFile:
     except (FileNotFoundError, NotFoundError) as error:
         raise files_gone(store.root, error) from error
     return OpenBaseFile(opened, file.path)
+
+
+def check_format(file: BaseFile) -> None:
+    """Refuses a base file of a format that this release does not read."""
+    if file.format != "parquet":
+        raise UnsupportedError(
+            f"{file.path} is a base file of format {file.format}, which this release does not read",
+            sides={"file": file.format, "halocline reads": "parquet"},
+            next_step="Rewrite the table with hoodie.table.base.file.format=PARQUET.",
+        )
 
 
 @contextmanager

@@ -9,8 +9,8 @@ instant is an update, one that is gone is a delete. Compaction and clustering ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -25,10 +25,12 @@ from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.incremental import RangeWrite, read_range
 from halocline.formats.hudi.merge.entries import BlockFilter
 from halocline.formats.hudi.record_keys import RECORD_KEY
-from halocline.formats.hudi.slices import FileGroup, data_files, file_groups
+from halocline.formats.hudi.slice_reader import SliceReader
+from halocline.formats.hudi.slices import FileGroup, FileSlice, data_files, file_groups
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.table_schema import COMMIT_TIME, META_COLUMNS
-from halocline.formats.hudi.timeline.metadata import WriteStat
+from halocline.formats.hudi.timeline.timeline import CommittedInstants
+from halocline.storage.base import Store
 
 _TABLE_SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 """Operations that change no row."""
@@ -44,64 +46,68 @@ def change_schema(snapshot: HudiSnapshot) -> pa.Schema:
     return pa.schema([("op", pa.string()), ("ts_ms", pa.string()), ("before", row), ("after", row)])
 
 
-def read_changes(snapshot: HudiSnapshot, begin: str | None = None, end: str | None = None) -> Iterator[pa.RecordBatch]:
-    """How rows changed in a range of time, `(begin, end]`; times as in `halocline.formats.hudi.incremental`.
+@dataclass(frozen=True, slots=True)
+class ChangePart:
+    """What one write did to one file group: a small value that can travel to where the work is done.
 
-    Raises:
-        InputError: The table does not log changes (`CHANGE_FEED_OFF`), or a time is none.
-        NotFoundError: Cleaning has removed a file that is needed to tell.
+    Attributes:
+        time: The instant of the write.
+        before: The slice before it; None if there was none.
+        after: The slice after it; None if the write replaced the group.
+        logged: Files in which the writer logged both images; empty if the slices are compared.
     """
-    if snapshot.config.change_logging is None:
-        raise InputError(
-            f"{snapshot.store.root} does not log changes",
-            condition="CHANGE_FEED_OFF",
-            sides={"table": f"{CDC}=false", "needed": f"{CDC}=true, from the creation of the table on"},
-            next_step="Read the range of rows instead: incremental(begin, end).",
-        )
-    reader = _ChangeReader(snapshot)
-    for write in read_range(snapshot, begin, end).writes:
-        yield from reader.changes(write)
+
+    time: str
+    before: FileSlice | None
+    after: FileSlice | None
+    logged: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The size of its slices in bytes."""
+        return sum(each.size for each in (self.before, self.after) if each is not None)
 
 
-class _ChangeReader:
-    def __init__(self, snapshot: HudiSnapshot) -> None:
-        self._snapshot: Final = snapshot
-        self._schema: Final = change_schema(snapshot)
-        groups = file_groups(snapshot.timeline, data_files(snapshot.store))
-        self._groups: Final = {(each.partition, each.file_id): each for each in groups}
-        self._images: Final = snapshot.reader(merging=True)
+@dataclass(frozen=True)
+class HudiChanges:
+    """How rows changed in a range of time. Made by `change_range`.
 
-    def changes(self, write: RangeWrite) -> Iterator[pa.RecordBatch]:
-        """What one write changed."""
-        if write.metadata.compacted or write.metadata.operation_type in _TABLE_SERVICES:
-            return
-        time = write.instant.time
-        for key in write.metadata.replaced:
-            before = self._rows(self._groups.get(key), _just_before(time))
-            yield from self._told(time, before, before.slice(0, 0))
-        both = self._snapshot.config.change_logging is ChangeLogging.DATA_BEFORE_AFTER
-        for partition, stat in write.metadata.stats:
-            if stat.cdc_stats and both:
-                yield from self._logged(partition, stat)
-            elif stat.file_id:
-                group = self._groups.get((partition, stat.file_id))
-                yield from self._told(time, self._rows(group, _just_before(time)), self._rows(group, time))
+    Attributes:
+        parts: What was done, in order.
+        output: The columns of changes.
+        images: What reads slices.
+        committed: Which instants took effect.
+    """
 
-    def _logged(self, partition: str, stat: WriteStat) -> Iterator[pa.RecordBatch]:
+    parts: tuple[ChangePart, ...]
+    output: pa.Schema
+    images: SliceReader
+    committed: CommittedInstants
+
+    def read(self, store: Store, part: ChangePart) -> Iterator[pa.RecordBatch]:
+        """The changes of one part.
+
+        Raises:
+            NotFoundError: Cleaning has removed a file that is needed to tell.
+        """
+        if part.logged:
+            return self._logged(store, part.logged)
+        before = self._rows(store, part.before, _just_before(part.time))
+        return self._told(part.time, before, self._rows(store, part.after, part.time))
+
+    def _logged(self, store: Store, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Changes that the writer logged with both images."""
-        for name in stat.cdc_stats or ():
-            path = name if not partition or name.startswith(f"{partition}/") else f"{partition}/{name}"
-            for block in read_blocks(self._snapshot.store.get(path), path):
+        for path in paths:
+            for block in read_blocks(store.get(path), path):
                 if isinstance(block, CorruptSpan):
                     raise InputError(f"{path} is damaged: {block.problem}", condition="MALFORMED_LOG")
                 if block.type is BlockType.CHANGE_DATA:
-                    yield from fit_table(rows_of(block), self._schema, str(block)).to_batches()
+                    yield from fit_table(rows_of(block), self.output, str(block)).to_batches()
 
-    def _rows(self, group: FileGroup | None, as_of: str) -> pa.Table:
-        """The rows of a group as of an instant; none before it was there."""
-        reader = replace(self._images, counting=BlockFilter(self._snapshot.timeline.committed, as_of))
-        slice = None if group is None else group.slice_at(as_of)
-        batches = [] if slice is None else list(reader.read(self._snapshot.store, slice))
+    def _rows(self, store: Store, slice: FileSlice | None, as_of: str) -> pa.Table:
+        """The rows of a slice as of an instant; none if there is no slice."""
+        reader = replace(self.images, counting=BlockFilter(self.committed, as_of))
+        batches = [] if slice is None else list(reader.read(store, slice))
         return pa.Table.from_batches(batches, reader.output)
 
     def _told(self, time: str, before: pa.Table, after: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -122,14 +128,70 @@ class _ChangeReader:
             if count:
                 images = [self._image(before, old, count), self._image(after, new, count)]
                 columns = [pa.repeat(op, count), pa.repeat(time, count), *images]
-                yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+                yield pa.RecordBatch.from_arrays(columns, schema=self.output)
 
     def _image(self, rows: pa.Table, places: pa.Array, count: int) -> pa.Array:
-        type = self._schema.field("before").type
+        type = self.output.field("before").type
         if not len(places):
             return pa.nulls(count, type)
         columns = [rows[field.name].take(places).combine_chunks() for field in type]
         return pa.StructArray.from_arrays(columns, fields=list(type))
+
+
+def change_range(snapshot: HudiSnapshot, begin: str | None = None, end: str | None = None) -> HudiChanges:
+    """How rows changed in a range of time, `(begin, end]`; times as in `halocline.formats.hudi.incremental`.
+
+    Raises:
+        InputError: The table does not log changes (`CHANGE_FEED_OFF`), or a time is none.
+    """
+    if snapshot.config.change_logging is None:
+        raise InputError(
+            f"{snapshot.store.root} does not log changes",
+            condition="CHANGE_FEED_OFF",
+            sides={"table": f"{CDC}=false", "needed": f"{CDC}=true, from the creation of the table on"},
+            next_step="Read the range of rows instead: incremental(begin, end).",
+        )
+    found = file_groups(snapshot.timeline, data_files(snapshot.store))
+    groups = {(each.partition, each.file_id): each for each in found}
+    parts = (part for write in read_range(snapshot, begin, end).writes for part in _parts(snapshot, write, groups))
+    images = snapshot.reader(merging=True)
+    return HudiChanges(tuple(parts), change_schema(snapshot), images, snapshot.timeline.committed)
+
+
+def read_changes(snapshot: HudiSnapshot, begin: str | None = None, end: str | None = None) -> Iterator[pa.RecordBatch]:
+    """The changes of `change_range`, one part after the other.
+
+    Raises:
+        InputError: The table does not log changes (`CHANGE_FEED_OFF`), or a time is none.
+        NotFoundError: Cleaning has removed a file that is needed to tell.
+    """
+    changes = change_range(snapshot, begin, end)
+    for part in changes.parts:
+        yield from changes.read(snapshot.store, part)
+
+
+def _parts(
+    snapshot: HudiSnapshot, write: RangeWrite, groups: Mapping[tuple[str, str], FileGroup]
+) -> Iterator[ChangePart]:
+    """What one write did, group by group."""
+    if write.metadata.compacted or write.metadata.operation_type in _TABLE_SERVICES:
+        return
+    time = write.instant.time
+    for key in write.metadata.replaced:
+        yield ChangePart(time, _at(groups.get(key), _just_before(time)), None)
+    both = snapshot.config.change_logging is ChangeLogging.DATA_BEFORE_AFTER
+    for partition, stat in write.metadata.stats:
+        if stat.cdc_stats and both:
+            inside = f"{partition}/" if partition else ""
+            paths = (name if name.startswith(inside) else inside + name for name in stat.cdc_stats)
+            yield ChangePart(time, None, None, tuple(paths))
+        elif stat.file_id:
+            group = groups.get((partition, stat.file_id))
+            yield ChangePart(time, _at(group, _just_before(time)), _at(group, time))
+
+
+def _at(group: FileGroup | None, as_of: str) -> FileSlice | None:
+    return None if group is None else group.slice_at(as_of)
 
 
 def _just_before(time: str) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from halocline.errors import InputError
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.merge.entries import BlockFilter
 from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
-from halocline.formats.hudi.slice_reader import CommitFilter
+from halocline.formats.hudi.slice_reader import CommitFilter, SliceReader
 from halocline.formats.hudi.slices import FileSlice, file_groups
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import WRITES, HudiInstant, InstantState, checked_time, order
@@ -61,13 +62,37 @@ class HudiIncremental:
     writes: tuple[RangeWrite, ...]
     is_complete: bool
 
-    @property
+    @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
         """The slices that files of the range make."""
         replaced = {group for write in self.writes for group in write.metadata.replaced}
         groups = file_groups(self.snapshot.timeline, self._files())
         found = (each.slice_at() for each in groups if (each.partition, each.file_id) not in replaced)
         return tuple(each for each in found if each is not None)
+
+    def reader(self, columns: Sequence[str] | None = None) -> SliceReader:
+        """What reads the slices.
+
+        Args:
+            columns: The columns to give; all if not given.
+
+        Raises:
+            InputError: The table has no meta columns, so its rows do not say which write they are from.
+        """
+        if not self.snapshot.config.meta_fields:
+            raise InputError(
+                f"rows of {self.snapshot.store.root} do not say which write they are from",
+                sides={"table": "hoodie.populate.meta.fields=false", "needed": "the meta columns"},
+                next_step="Read the snapshot instead.",
+            )
+        times = frozenset(write.instant.time for write in self.writes)
+        # A compaction of layout 1 brings rows along whose own writes may have been archived since.
+        by_range = self.snapshot.config.layout == 1 and self.snapshot.config.type is TableType.MERGE_ON_READ
+        return replace(
+            self.snapshot.reader(columns, merging=any(each.logs for each in self.slices)),
+            counting=BlockFilter(self.snapshot.timeline.committed, only=times),
+            commits=CommitFilter(after=self.begin, until=self.end) if by_range else CommitFilter(times),
+        )
 
     def read(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows.
@@ -79,21 +104,8 @@ class HudiIncremental:
             InputError: The table has no meta columns, so its rows do not say which write they are from.
             NotFoundError: Cleaning has removed a file of the range.
         """
-        if not self.snapshot.config.meta_fields:
-            raise InputError(
-                f"rows of {self.snapshot.store.root} do not say which write they are from",
-                sides={"table": "hoodie.populate.meta.fields=false", "needed": "the meta columns"},
-                next_step="Read the snapshot instead.",
-            )
-        times, slices = frozenset(write.instant.time for write in self.writes), self.slices
-        # A compaction of layout 1 brings rows along whose own writes may have been archived since.
-        by_range = self.snapshot.config.layout == 1 and self.snapshot.config.type is TableType.MERGE_ON_READ
-        reader = replace(
-            self.snapshot.reader(columns, merging=any(each.logs for each in slices)),
-            counting=BlockFilter(self.snapshot.timeline.committed, only=times),
-            commits=CommitFilter(after=self.begin, until=self.end) if by_range else CommitFilter(times),
-        )
-        for slice in slices:
+        reader = self.reader(columns)
+        for slice in self.slices:
             yield from reader.read(self.snapshot.store, slice)
 
     def _files(self) -> Iterator[BaseFile | LogFile]:

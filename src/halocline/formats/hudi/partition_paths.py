@@ -8,6 +8,7 @@ not, a value with a slash makes folders inside each other.
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -43,6 +44,34 @@ def partition_paths(rows: pa.Table, config: HudiTableConfig) -> list[str]:
     columns = [rows[each.name].to_pylist() for each in config.partition_fields]
     names = [each.name for each in config.partition_fields]
     return ["/".join(map(_piece, names, row, [config] * len(row))) for row in zip(*columns, strict=True)]
+
+
+def partition_values(path: str, config: HudiTableConfig) -> dict[str, str]:
+    """The values that a partition path tells for certain, by field: those of fields that stand in it as they are.
+
+    A value that is null or empty is told apart by the row alone, and a key generator may have changed what it was made
+    of; such fields are left out.
+
+    Example:
+        >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
+        >>> pairs |= {"hoodie.table.partition.fields": "d,e", "hoodie.table.keygenerator.type": "COMPLEX"}
+        >>> partition_values("a/__HIVE_DEFAULT_PARTITION__", HudiTableConfig.parse(pairs, "t"))
+        {'d': 'a'}
+    """
+    fields = config.partition_fields
+    pieces = path.split("/") if len(fields) > 1 else [path]
+    custom = config.key_generator is KeyGeneratorType.CUSTOM
+    if len(pieces) != len(fields) or not (custom or config.key_generator in _MADE_OF_VALUES):
+        return {}
+    found = {}
+    for field, piece in zip(fields, pieces, strict=True):
+        named = f"{field.name}="
+        if config.hive_style and not piece.startswith(named):
+            return {}
+        text = piece.removeprefix(named) if config.hive_style else piece
+        if text != DEFAULT_PARTITION and (not custom or field.kind == "SIMPLE"):
+            found[field.name] = unquote(text) if config.url_encoded else text
+    return found
 
 
 def escaped_value(text: str) -> str:

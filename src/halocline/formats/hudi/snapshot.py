@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 
 import pyarrow as pa
 
-from halocline._version import __version__
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
-from halocline.compat.verdict import check
 from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.merge.entries import BlockFilter
@@ -29,9 +28,10 @@ from halocline.formats.hudi.record_keys import key_columns
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileGroup, FileSlice, data_files, file_groups
 from halocline.formats.hudi.table_schema import TableSchema, table_schema
-from halocline.formats.hudi.timeline.instant import CLEAN, checked_time, order
+from halocline.formats.hudi.timeline.instant import CLEAN, checked_time, instant_text, order
 from halocline.formats.hudi.timeline.metadata import CleanMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.log.gate import check_access, own_release
 from halocline.storage.base import Store
 
 
@@ -54,6 +54,8 @@ class HudiSnapshot:
         as_of: The instant; None for the newest.
         dialect: Whose reading of the merge rule holds; None for that of the release that made the table.
         release: Who acts.
+        operation: What was asked for.
+        level: At which level of its ladder a fleet allows the table to be used; None without a fleet.
     """
 
     store: Store
@@ -63,12 +65,14 @@ class HudiSnapshot:
     as_of: str | None
     dialect: Dialect | None
     release: Release
+    operation: str = "read"
+    level: int | None = None
 
     @staticmethod
     def load(
         store: Store,
         *,
-        as_of: str | None = None,
+        as_of: str | datetime | None = None,
         dialect: Dialect | str | None = None,
         release: Release | str | None = None,
         operation: str = "read",
@@ -77,7 +81,7 @@ class HudiSnapshot:
 
         Args:
             store: Where the table lies.
-            as_of: An instant; the newest if not given.
+            as_of: An instant, or a time; the newest instant if not given.
             dialect: Whose reading of the merge rule holds, `0.x` or `1.x`.
             release: Who acts; this release of Halocline if not given.
             operation: What it wants to do.
@@ -89,18 +93,53 @@ class HudiSnapshot:
             UnsupportedError: The table is of a kind that is not read.
         """
         pairs = read_properties(store).pairs
-        actor = Release.parse(release if release is not None else f"halocline@{__version__}")
+        actor = own_release() if release is None else Release.parse(release)
         terms = Terms.of(Protocol.hudi(table_version(pairs, store.root)), TableMetadata(pairs))
-        check(actor, terms, operation, subject=store.root)
+        check_access(actor, terms, operation, store.root)
         config = HudiTableConfig.parse(pairs, store.root)
         timeline = HudiTimeline.load(store, config)
-        moment = None if as_of is None else checked_time(as_of)
-        snapshot = HudiSnapshot(
-            store, config, timeline, terms, moment, None if dialect is None else _dialect(dialect), actor
-        )
+        moment = None
+        if as_of is not None:
+            moment = instant_text(as_of, config) if isinstance(as_of, datetime) else checked_time(as_of)
+        chosen = None if dialect is None else _dialect(dialect)
+        snapshot = HudiSnapshot(store, config, timeline, terms, moment, chosen, actor, operation)
         if moment is not None:
             snapshot._check_not_cleaned(moment)
         return snapshot
+
+    @property
+    def version(self) -> int:
+        """The time of the last write that it shows, as a number; 0 if there is none."""
+        times = (each.time for each in self.timeline.writes)
+        shown = (time for time in times if self.as_of is None or order(time) <= order(self.as_of))
+        return int(max(shown, key=order, default="0"))
+
+    @property
+    def protocol(self) -> Protocol:
+        """What the table requires."""
+        return self.terms.protocol
+
+    def reopened(self, operation: str) -> HudiSnapshot:
+        """The same instant for another operation, behind the gate once more.
+
+        Raises:
+            IncompatibleError: The release may not.
+        """
+        if operation == self.operation:
+            return self
+        check_access(self.release, self.terms, operation, self.store.root)
+        return replace(self, operation=operation)
+
+    def is_newest(self) -> bool:
+        """Whether the properties and the timeline are as they were when it was opened."""
+        config = HudiTableConfig.parse(read_properties(self.store).pairs, self.store.root)
+        if config.pairs != self.config.pairs:
+            return False
+        return HudiTimeline.load(self.store, config).instants == self.timeline.instants
+
+    def at_level(self, level: int) -> HudiSnapshot:
+        """The same instant, used at a level of Hudi's ladder and no higher."""
+        return replace(self, level=level)
 
     @cached_property
     def groups(self) -> tuple[FileGroup, ...]:

@@ -7,7 +7,7 @@ table's properties may, and then a base file.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -79,6 +79,17 @@ def table_schema(timeline: HudiTimeline, bases: Iterable[BaseFile], as_of: str |
         sides={"looked in": f"commits, {CREATE_SCHEMA}, base files", "found": "no schema"},
         next_step="Write to the table with a writer that records its schema.",
     )
+
+
+def written_columns(timeline: HudiTimeline, instants: Collection[str]) -> dict[str, pa.Schema]:
+    """The columns that writes had when they wrote, of those that say it and are still in the active timeline."""
+    found = {}
+    for instant in timeline.writes:
+        if instant.time in instants:
+            text = timeline.commit_metadata(instant).schema
+            if text:
+                found[instant.time] = _from_avro(text, timeline).columns
+    return found
 
 
 def _told(timeline: HudiTimeline, as_of: str | None) -> str | None:

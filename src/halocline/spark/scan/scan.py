@@ -114,7 +114,7 @@ def scan(
         DataFrame[id: bigint, amount: decimal(10,2)]
     """
     spark = session(spark)
-    wanted = _checked(layout.schema, columns)
+    wanted = columns_asked_for(layout.schema, columns)
     layout = replace(layout, schema=_narrowed(layout.schema, wanted, layout.partition_columns, where))
     work = _Scan(spark, store, files, layout, deleted or {}, rows or RowColumns(), zone)
     mode = in_force(spark).scan_mode
@@ -283,8 +283,12 @@ class _Scan:
         return [output.select() for output in columns]
 
 
-def _checked(schema: Struct, columns: Sequence[str] | None) -> list[str]:
-    """The columns wanted, in the table's spelling."""
+def columns_asked_for(schema: Struct, columns: Sequence[str] | None) -> list[str]:
+    """The columns wanted, in the table's spelling; all if none are named.
+
+    Raises:
+        InputError: There is no such column.
+    """
     if columns is None:
         return list(schema.names)
     if not columns:
@@ -297,18 +301,20 @@ def _checked(schema: Struct, columns: Sequence[str] | None) -> list[str]:
     return [schema.find([name])[0][0] for name in columns]
 
 
+def columns_spoken_of(schema: Struct, wanted: Sequence[str], where: str | Column | None) -> list[str]:
+    """The columns that are shown or that a condition may speak of: Spark takes time for each that it hears of."""
+    if where is not None and not isinstance(where, str):
+        return list(schema.names)
+    text, shown = (where or "").replace("``", "`").lower(), set(wanted)
+    return [name for name in schema.names if name in shown or name.lower() in text]
+
+
 def _narrowed(
     schema: Struct, wanted: Sequence[str], partition_columns: Sequence[str], where: str | Column | None
 ) -> Struct:
-    """The columns that are shown or that a condition may speak of: Spark takes time for each that it hears of.
-
-    Partition columns stay, and so does one column of the files, which give the number of rows.
-    """
-    if where is not None and not isinstance(where, str):
-        return schema
-    text = (where or "").replace("``", "`").lower()
-    partitions, shown = {name.lower() for name in partition_columns}, set(wanted)
-    data = [field for field in schema.fields if field.name.lower() not in partitions]
-    kept = {field.name for field in data if field.name in shown or field.name.lower() in text}
-    kept |= {data[0].name} if data and not kept else set()
+    """The columns needed, the partition columns, and one column of the files, which give the number of rows."""
+    partitions = {name.lower() for name in partition_columns}
+    data = [field.name for field in schema.fields if field.name.lower() not in partitions]
+    kept = set(columns_spoken_of(schema, wanted, where))
+    kept |= set(data[:1]) if kept.isdisjoint(data) else set()
     return schema.with_fields(f for f in schema.fields if f.name in kept or f.name.lower() in partitions)

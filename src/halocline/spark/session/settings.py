@@ -37,6 +37,14 @@ class ScanMode(StrEnum):
     ARROW = "arrow"
 
 
+class HudiMergeRules(StrEnum):
+    """Whose reading of a Hudi table's merge rule holds, where releases of Apache Hudi differ."""
+
+    OF_TABLE = "table"
+    BEFORE_1 = "0.x"
+    FROM_1 = "1.x"
+
+
 class FleetRole(StrEnum):
     """What a member of a fleet does."""
 
@@ -73,6 +81,11 @@ class Settings:
         "halocline.scan.maxBitmapBytes",
         "a number of bytes",
         "how much of deletion vectors is sent to every executor; beyond it, Python workers apply them",
+    )
+    hudi_merge_rules: HudiMergeRules = choice(
+        "halocline.hudi.mergeRules",
+        HudiMergeRules,
+        "whose reading of a Hudi table's merge rule holds; that of the releases that made the table if left at `table`",
     )
     fleet: str | None = text("halocline.fleet", "grpc://host:port", "the fleet that this process joins")
     fleet_name: str | None = text(

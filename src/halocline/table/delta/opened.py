@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from halocline.errors import ConflictError
 from halocline.formats.delta.commit.provenance import engine_info
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -39,18 +38,7 @@ class Opened(Opening[Snapshot]):
         engine = engine_info(None if session is None else session.version)
         if snapshot is None:
             return Transaction.create(
-                self.store, release=self.release, engine=engine, clock=self.clock, permit=self._check_lease
+                self.store, release=self.release, engine=engine, clock=self.clock, permit=self.check_lease
             )
         zone = self._zone if session is None else session_zone(session)
-        return Transaction(snapshot, engine=engine, clock=self.clock, timezone=zone, permit=self._check_lease)
-
-    def _check_lease(self) -> None:
-        """What makes use of a level may become visible only while the operation's lease runs."""
-        running = self._running()
-        if running is not None and not running.may_commit():
-            raise ConflictError(
-                f"the lease under which the change of {self.url} began has run out; nothing was committed",
-                condition="INCARNATION_ENDED",
-                sides={"change": "makes use of a level of the fleet", "fleet": "may have gone on without it"},
-                next_step="Run it again.",
-            )
+        return Transaction(snapshot, engine=engine, clock=self.clock, timezone=zone, permit=self.check_lease)

@@ -378,7 +378,7 @@ def _may_match(
 ) -> pa.Array | None:
     """Which files may hold rows of a predicate, by their partition values and statistics; None for all of them."""
     try:
-        pruner = StatsPruner(predicate, configuration, timezone=timezone)
+        pruner = StatsPruner.of(predicate, configuration, timezone=timezone)
     except MissingExtraError:
         return None
     return pruner.keep(

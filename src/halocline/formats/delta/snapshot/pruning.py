@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.formats.delta.configuration.schema import Column
+from halocline.formats.delta.configuration.schema import Column, Schema
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns
 from halocline.formats.delta.stats.bounds import Bounds, Family, arrow_type_of, family_of, from_partition, from_struct
@@ -45,17 +45,36 @@ _COMPARE: Final = {Operator.LT: pc.less, Operator.GT: pc.greater}
 
 
 class StatsPruner:
-    """Prunes by partition values and statistics. Made by `Snapshot.pruner`."""
+    """Prunes by partition values and statistics; texts may have been cut off after the prefix's length."""
 
-    def __init__(self, where: str, configuration: TableConfiguration, *, timezone: str | None = None) -> None:
-        predicate, schema = Predicate.parse(where, configuration.columns), configuration.columns
+    def __init__(
+        self,
+        where: str,
+        schema: Schema,
+        partition_columns: Sequence[str],
+        *,
+        prefix_length: int | None = None,
+        timezone: str | None = None,
+    ) -> None:
+        predicate = Predicate.parse(where, schema)
         self._test = predicate.test
         self._zone = zone_named(timezone)
-        self._partitioned = {column.path for column in schema.partition_columns(configuration.partition_columns)}
+        self._partitioned = {column.path for column in schema.partition_columns(partition_columns)}
         self._data = [column for column in predicate.columns() if column.path not in self._partitioned]
         self._reads_partitions = any(column.path in self._partitioned for column in predicate.columns())
         self._reader = StatsReader(self._data)
-        self._cut = min(_CUT, configuration.properties.string_prefix_length or _CUT)
+        self._cut = min(_CUT, prefix_length or _CUT)
+
+    @staticmethod
+    def of(where: str, configuration: TableConfiguration, *, timezone: str | None = None) -> StatsPruner:
+        """What prunes the files of a Delta table."""
+        return StatsPruner(
+            where,
+            configuration.columns,
+            configuration.partition_columns,
+            prefix_length=configuration.properties.string_prefix_length,
+            timezone=timezone,
+        )
 
     @property
     def facts(self) -> Sequence[str]:

@@ -217,7 +217,7 @@ class Snapshot:
 
     def pruner(self, where: str, *, timezone: str | None = None) -> StatsPruner:
         """What leaves out the files that cannot hold a row of a predicate."""
-        return StatsPruner(where, self.configuration, timezone=timezone)
+        return StatsPruner.of(where, self.configuration, timezone=timezone)
 
     def tombstones(self) -> pa.Table:
         """The removed files that the log remembers; see `halocline.formats.delta.log.tombstones`."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
 from halocline.errors import InputError
+from halocline.formats.hudi.configuration import TIMEZONE, HudiTableConfig
 
 COMMIT: Final = "commit"
 DELTA_COMMIT: Final = "deltacommit"
@@ -131,3 +133,33 @@ def checked_time(text: str) -> str:
             next_step="Take one from the table's history.",
         )
     return text
+
+
+def instant_text(moment: datetime, config: HudiTableConfig) -> str:
+    """A time as the table spells it: in UTC if it says so, in the local zone otherwise.
+
+    Example:
+        >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
+        >>> config = HudiTableConfig.parse(pairs | {"hoodie.table.timeline.timezone": "UTC"}, "t")
+        >>> instant_text(datetime(2025, 1, 2, 3, 4, 5, 678000, tzinfo=UTC), config)
+        '20250102030405678'
+    """
+    zoned = moment.astimezone(UTC if config.pairs.get(TIMEZONE, "").upper() == "UTC" else None)
+    return f"{zoned:%Y%m%d%H%M%S}{zoned.microsecond // 1000:03}"
+
+
+def moment_of(time: str, config: HudiTableConfig) -> datetime | None:
+    """When an instant was, from its text; None if the text is no time of a calendar.
+
+    Example:
+        >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
+        >>> config = HudiTableConfig.parse(pairs | {"hoodie.table.timeline.timezone": "UTC"}, "t")
+        >>> moment_of("20250102030405678", config).isoformat()
+        '2025-01-02T03:04:05.678000+00:00'
+    """
+    try:
+        found = datetime.strptime(time[:_SECONDS], "%Y%m%d%H%M%S")
+    except ValueError:
+        return None
+    found = found.replace(microsecond=int(time[_SECONDS : _SECONDS + 3] or 0) * 1000)
+    return found.replace(tzinfo=UTC) if config.pairs.get(TIMEZONE, "").upper() == "UTC" else found.astimezone()

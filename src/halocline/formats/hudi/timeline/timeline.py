@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from halocline.errors import MalformedError
-from halocline.formats.hudi.configuration import TIMEZONE, HudiTableConfig
+from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.properties import FOLDER
 from halocline.formats.hudi.timeline.bodies import Body, decode_body
 from halocline.formats.hudi.timeline.history import ArchivedInstant, read_archive, read_lsm
@@ -20,6 +20,7 @@ from halocline.formats.hudi.timeline.instant import (
     SAVEPOINT,
     HudiInstant,
     InstantState,
+    instant_text,
     order,
     parse_name,
 )
@@ -263,8 +264,5 @@ def _with_completion(instant: HudiInstant, config: HudiTableConfig) -> HudiInsta
     """A completed instant of an older layout took effect when its file was written, and not before it began."""
     if not instant.is_completed or instant.completion is not None:
         return instant
-    moment = datetime.fromtimestamp(instant.written_ms / 1000, UTC)
-    if config.pairs.get(TIMEZONE, "LOCAL").upper() != "UTC":
-        moment = moment.astimezone()
-    written = f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
+    written = instant_text(datetime.fromtimestamp(instant.written_ms / 1000, UTC), config)
     return replace(instant, completion=max(instant.time, written, key=order))

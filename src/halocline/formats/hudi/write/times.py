@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from halocline.formats.hudi.configuration import TIMEZONE, HudiTableConfig
-from halocline.formats.hudi.timeline.instant import order
+from halocline.formats.hudi.timeline.instant import instant_text, order
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 
 _SECOND: Final = "%Y%m%d%H%M%S"
@@ -23,19 +22,6 @@ def next_time(timeline: HudiTimeline, now: datetime | None = None) -> str:
     text = instant_text(now or datetime.now(UTC), timeline.config)
     last = max(used, key=order, default="")
     return text if order(text) > order(last) else _after(last)
-
-
-def instant_text(moment: datetime, config: HudiTableConfig) -> str:
-    """A time as the table spells it: in UTC if it says so, in the local zone otherwise.
-
-    Example:
-        >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
-        >>> config = HudiTableConfig.parse(pairs | {"hoodie.table.timeline.timezone": "UTC"}, "t")
-        >>> instant_text(datetime(2025, 1, 2, 3, 4, 5, 678000, tzinfo=UTC), config)
-        '20250102030405678'
-    """
-    zoned = moment.astimezone(UTC if config.pairs.get(TIMEZONE, "").upper() == "UTC" else None)
-    return f"{zoned:{_SECOND}}{zoned.microsecond // 1000:03}"
 
 
 def _after(time: str) -> str:

@@ -1,0 +1,1 @@
+"""Hudi tables in the user's hands: one module per verb."""

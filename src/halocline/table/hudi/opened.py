@@ -1,0 +1,22 @@
+"""A Hudi table that has been opened: its instants behind the gate."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from halocline.formats.hudi.merge.rules import Dialect
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.spark.session.settings import HudiMergeRules
+from halocline.table.opening import Opening
+
+
+class HudiOpened(Opening[HudiSnapshot]):
+    """A Hudi table that has been found, or a place where one is to be."""
+
+    def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> HudiSnapshot:
+        as_of: str | datetime | None = None if version is None else str(version)
+        if timestamp_ms is not None:
+            as_of = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+        rules = self.settings.hudi_merge_rules
+        dialect = None if rules is HudiMergeRules.OF_TABLE else Dialect(rules.value)
+        return HudiSnapshot.load(self.store, as_of=as_of, dialect=dialect, release=self.release, operation=operation)

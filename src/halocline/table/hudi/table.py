@@ -1,0 +1,73 @@
+"""A Hudi table, as a user holds it: one line for every verb, which stands in the module of its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from halocline.compat.metadata import TableMetadata
+from halocline.compat.protocol import Protocol
+from halocline.compat.terms import Terms
+from halocline.formats.base import TableFormat
+from halocline.formats.hudi.detail import detail_of
+from halocline.formats.hudi.history import HudiHistoryEntry, history
+from halocline.formats.hudi.properties import properties, table_version
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.schema.arrow import struct_of_arrow
+from halocline.schema.json_edge import to_json
+from halocline.table.hudi import read
+from halocline.table.hudi.opened import HudiOpened
+from halocline.table.opening import Moment
+from halocline.table.table import Table, verb
+
+
+class HudiTable(Table, format=TableFormat.HUDI):
+    """A table in the format of Apache Hudi.
+
+    Its versions are the instants of its writes, as numbers.
+
+    Example:
+        >>> trips = Table.for_path("lake/trips", spark)  # doctest: +SKIP
+        >>> trips.to_df(query="read_optimized").count()  # doctest: +SKIP
+    """
+
+    opened: HudiOpened
+    _opens = HudiOpened
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def version(self) -> int:
+        """The instant of the newest write, as a number; 0 if there is none."""
+        return self.snapshot().version
+
+    @property
+    def terms(self) -> Terms:
+        """See `Table.terms`."""
+        pairs = properties(self.store)
+        return Terms.of(Protocol.hudi(table_version(pairs, self.url)), TableMetadata(pairs))
+
+    def snapshot(
+        self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None
+    ) -> HudiSnapshot:
+        """The table at an instant, behind the gate; see `halocline.table.opening`."""
+        return self.opened.snapshot(operation, version=version, timestamp=timestamp)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The newest schema, as parsed JSON; `pyspark.sql.types.StructType.fromJson` takes it."""
+        return dict(to_json(struct_of_arrow(self.snapshot().schema.columns)))
+
+    def history(self, limit: int | None = None) -> list[HudiHistoryEntry]:
+        """What was done, newest action first; the instants of writes are the table's versions."""
+        return history(self.snapshot(), limit)
+
+    def detail(self) -> dict[str, Any]:
+        """What the table is, in a few figures."""
+        return detail_of(self.snapshot())
+
+    # ------------------------------------------------------------------ rows
+
+    to_df = verb(read.read_rows)
+    incremental = verb(read.read_written)
+    changes = verb(read.read_changes)
+    register_view = verb(read.register_view)
