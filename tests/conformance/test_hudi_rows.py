@@ -6,16 +6,27 @@ about a table, the rule is named at the case.
 
 from __future__ import annotations
 
-import json
-import zipfile
-from collections.abc import Iterable
-from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from tests.support.hudi_conformance import (
+    AS_OF,
+    BEGIN,
+    END,
+    EXPECTED,
+    FORMAT,
+    QUERY,
+    SPARK,
+    TABLES,
+    begin_of,
+    decoded_change,
+    ordered,
+    partition_values_as_stored,
+    rows,
+    unpack,
+)
 
 from halocline.errors import HaloclineError
 from halocline.formats.hudi.change_data import read_changes
@@ -23,18 +34,9 @@ from halocline.formats.hudi.incremental import read_range
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
 
-TABLES = Path(__file__).parents[3] / "shared" / "conformance"
-SPARK = TABLES / "hudi-jvm"
-SHOWN = ("_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path")
-QUERY, BEGIN, END = (
-    f"hoodie.datasource.{key}" for key in ("query.type", "read.begin.instanttime", "read.end.instanttime")
-)
-FORMAT = "hoodie.datasource.query.incremental.format"
-
 if not SPARK.is_dir():
     pytest.skip(f"the conformance tables are not here: {SPARK}", allow_module_level=True)
 
-EXPECTED = {path.stem: json.loads(path.read_text()) for path in sorted(SPARK.glob("v*.json"))}
 CASES = [(name, query["id"]) for name, said in EXPECTED.items() for query in said["queries"]]
 CHAINS = sorted(path.name.removesuffix(".zip") for path in (SPARK / "upgrade").glob("*.zip"))
 
@@ -46,62 +48,10 @@ def unpacked(tmp_path_factory):
 
     def table(archive: Path) -> Path:
         if archive not in found:
-            folder = tmp_path_factory.mktemp("hudi")
-            with zipfile.ZipFile(archive) as packed:
-                packed.extractall(folder)
-            (found[archive],) = (path.parent for path in folder.glob("*/.hoodie") if "__MACOSX" not in path.parts)
+            found[archive] = unpack(archive, tmp_path_factory.mktemp("hudi"))
         return found[archive]
 
     return table
-
-
-def plain(value: Any) -> Any:
-    """A value as it stands in the expected rows."""
-    match value:
-        case Decimal():
-            return str(value)
-        case datetime():
-            return value.replace(tzinfo=None).isoformat(timespec="microseconds")
-        case date():
-            return value.isoformat()
-        case bytes():
-            return f"0x{value.hex()}"
-        case dict():
-            return {key: plain(each) for key, each in value.items()}
-        case list():
-            return [plain(each) for each in value]
-    return value
-
-
-def rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
-    found = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="strict"))
-    return ordered(
-        {name: plain(value) for name, value in row.items() if not name.startswith("_hoodie_") or name in SHOWN}
-        for row in found
-    )
-
-
-def ordered(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
-
-
-def partition_values_as_stored(name: str, query: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the files hold. For timestamp generators 0.15 shows the path in place of the value, 1.2 shows it as text."""
-    said = query["rows"]
-    if "timestamp_kg" not in name or not said or isinstance(said[0]["ts"], int):
-        return said
-    stored = {row["_hoodie_record_key"]: 1700000000000 + int(row["id"][1:]) * 3600000 for row in said}
-    if name.startswith("v6_"):
-        assert all(row["ts"] == row["_hoodie_partition_path"] for row in said)
-    else:
-        assert all(row["ts"] == str(stored[row["_hoodie_record_key"]]) for row in said)
-    return [{**row, "ts": stored[row["_hoodie_record_key"]]} for row in said]
-
-
-def begin_of(name: str, query: dict[str, Any]) -> str | None:
-    """The begin of a range. 1.0.2 counts the begin in, which no release before or after it does, and no reader here."""
-    begin = query["options"].get(BEGIN)
-    return str(int(begin) - 1) if name.startswith("v8_") else begin
 
 
 def test_all_cases_are_here():
@@ -115,10 +65,10 @@ def test_query_returns_what_the_writer_returned(unpacked, name, query_id):
     if "error" in query:
         assert "Cleaner cleaned up" in query["error"]
         with pytest.raises(HaloclineError) as caught:
-            HudiSnapshot.load(store, as_of=options["as.of.instant"])
+            HudiSnapshot.load(store, as_of=options[AS_OF])
         assert caught.value.condition == "VERSION_NOT_FOUND"
         return
-    snapshot = HudiSnapshot.load(store, as_of=options.get("as.of.instant"))
+    snapshot = HudiSnapshot.load(store, as_of=options.get(AS_OF))
     if options.get(FORMAT) == "cdc":
         assert changes(snapshot, options[BEGIN]) == ordered(map(decoded_change, query["rows"]))
     elif options[QUERY] == "incremental":
@@ -131,25 +81,6 @@ def test_query_returns_what_the_writer_returned(unpacked, name, query_id):
 
 def changes(snapshot: HudiSnapshot, begin: str) -> list[dict[str, Any]]:
     return rows(read_changes(snapshot, begin))
-
-
-def decoded_change(row: dict[str, Any]) -> dict[str, Any]:
-    """A change as Spark shows it: images are texts in the JSON of Avro."""
-    return {**row, "before": decoded_image(row["before"]), "after": decoded_image(row["after"])}
-
-
-def decoded_image(text: str) -> dict[str, Any] | None:
-    image = json.loads(text)
-    if image is None:
-        return None
-    unscaled = int.from_bytes(bytes(each % 256 for each in image["amount"]), "big", signed=True)
-    return {
-        **image,
-        "amount": str(Decimal(unscaled).scaleb(-2)),
-        "d": date.fromordinal(date(1970, 1, 1).toordinal() + image["d"]).isoformat(),
-        "t": plain(datetime(1970, 1, 1) + timedelta(microseconds=image["t"])),
-        "bin": f"0x{image['bin'].encode('latin-1').hex()}",
-    }
 
 
 @pytest.mark.parametrize("state", CHAINS)

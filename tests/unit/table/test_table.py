@@ -53,11 +53,11 @@ def test_a_path_gives_the_class_of_its_format(url):
 
 
 def test_a_format_without_a_class_is_refused_by_name(tmp_path):
-    (tmp_path / ".hoodie").mkdir()
-    (tmp_path / ".hoodie/hoodie.properties").write_text("hoodie.table.name=orders\n")
-    with pytest.raises(UnsupportedError, match="hudi") as refused:
+    (tmp_path / "_transaction_log").mkdir()
+    (tmp_path / "_transaction_log/00000000000000000000.json").write_text("{}")
+    with pytest.raises(UnsupportedError, match="index") as refused:
         Table.for_path(tmp_path)
-    assert refused.value.sides["this release"] == "delta"
+    assert refused.value.sides["this release"] == "delta, hudi"
     with pytest.raises(UnsupportedError, match="parquet"):
         Table.create(tmp_path / "new", "id BIGINT", format="parquet")
 

@@ -104,6 +104,7 @@ class HudiSnapshot:
         chosen = None if dialect is None else _dialect(dialect)
         snapshot = HudiSnapshot(store, config, timeline, terms, moment, chosen, actor, operation)
         if moment is not None:
+            snapshot._check_begun(moment)
             snapshot._check_not_cleaned(moment)
         return snapshot
 
@@ -212,6 +213,18 @@ class HudiSnapshot:
     def _newest_bases(self) -> Iterator[BaseFile]:
         bases = (each.base for each in self.slices if each.base is not None)
         return iter(sorted(bases, key=lambda each: order(each.instant), reverse=True))
+
+    def _check_begun(self, as_of: str) -> None:
+        """Refuses an instant before the first write of all."""
+        first = min((each.time for each in self.timeline.writes), key=order, default=None)
+        if first is None or order(as_of) >= order(first) or next(self.timeline.history(), None) is not None:
+            return
+        raise NotFoundError(
+            f"{self.store.root} had no rows as of {as_of}",
+            condition="VERSION_NOT_FOUND",
+            sides={"asked for": as_of, "first write": first},
+            next_step=f"Ask for {first} or a later instant.",
+        )
 
     def _check_not_cleaned(self, as_of: str) -> None:
         """Refuses an instant whose files a cleaning may have removed."""

@@ -1,0 +1,85 @@
+"""Hudi tables that Apache Hudi wrote, row for row, through `Table` on Spark.
+
+Some tables of every kind are read with every query; `HALOCLINE_TEST_TABLES=all` reads all of them, in some minutes.
+The tables lie beside the project; without them these tests skip.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import pytest
+from tests.support.hudi_conformance import (
+    AS_OF,
+    BEGIN,
+    END,
+    EXPECTED,
+    FORMAT,
+    QUERY,
+    SPARK,
+    begin_of,
+    decoded_change,
+    ordered,
+    partition_values_as_stored,
+    rows,
+    unpack,
+)
+
+from halocline.errors import NotFoundError
+from halocline.table import HudiTable, Table
+from halocline.table.hudi.read import IncompleteRangeWarning
+
+if not SPARK.is_dir():
+    pytest.skip(f"the conformance tables are not here: {SPARK}", allow_module_level=True)
+
+SOME = (
+    "v6_cow_cdc",
+    "v6_cow_clustered",
+    "v6_cow_timestamp_kg",
+    "v6_mor_archived",
+    "v6_mor_commit",
+    "v6_mor_evolved",
+    "v6_mor_pending",
+    "v8_cow_hive_mdt",
+    "v8_mor_bucket_logonly",
+    "v8by120_mor_logs",
+    "v9_cow_archived",
+    "v9_cow_complex2",
+    "v9_mor_partial",
+    "v9_mor_payload_partial",
+)
+CHOSEN = tuple(EXPECTED) if os.environ.get("HALOCLINE_TEST_TABLES") == "all" else SOME
+
+
+def found(table: HudiTable, name: str, query: dict) -> list[dict]:
+    options = query["options"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IncompleteRangeWarning)  # Apache Hudi leaves out archived writes without a word
+        if options.get(FORMAT) == "cdc":
+            df = table.changes(options[BEGIN])
+        elif options[QUERY] == "incremental":
+            df = table.incremental(begin_of(name, query), options.get(END))
+        else:
+            df = table.to_df(query=options[QUERY], version=options.get(AS_OF))
+    return rows(df.toArrow().to_batches())
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_every_query_returns_what_the_writer_returned(spark, tmp_path, name):
+    table = Table.for_path(unpack(SPARK / f"{name}.zip", tmp_path), spark)
+    for query in EXPECTED[name]["queries"]:
+        if "error" in query:
+            with pytest.raises(NotFoundError, match="have been cleaned"):
+                table.to_df(version=query["options"][AS_OF])
+            continue
+        is_change = query["options"].get(FORMAT) == "cdc"
+        said = map(decoded_change, query["rows"]) if is_change else partition_values_as_stored(name, query)
+        assert found(table, name, query) == ordered(said), query["id"]
+
+
+def test_a_range_whose_first_writes_have_left_the_timeline_is_told_of(spark, tmp_path):
+    table = Table.for_path(unpack(SPARK / "v6_cow_archived.zip", tmp_path), spark)
+    with pytest.warns(IncompleteRangeWarning, match="have left its timeline"):
+        assert table.incremental("0").count() == 8
+    assert table.to_df().count() == 13
