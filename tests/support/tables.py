@@ -15,6 +15,9 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
 from halocline.table import gatekeeper
 
+FEED = {"delta.enableChangeDataFeed": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
 
 def in_order(rows: Any) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in rows), key=lambda row: json.dumps(row, default=str))
@@ -24,6 +27,16 @@ def rows(table: Any, *columns: str, **arguments: Any) -> list[tuple[Any, ...]]:
     """The rows as we read them."""
     df = table.to_df(**arguments)
     return in_order((df.select(*columns) if columns else df).collect())
+
+
+def rows_of(table: Any, *columns: str) -> list[tuple[Any, ...]]:
+    """The rows as we read them, in the order of their values."""
+    return sorted(rows(table, *columns))
+
+
+def by_another_client(path: Path | str, *columns: str) -> list[tuple[Any, ...]]:
+    """The rows as deltalake reads them, in the order of their values."""
+    return sorted(their_rows(path, *columns))
 
 
 def their_rows(path: Path | str, *columns: str) -> list[tuple[Any, ...]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import write_deltalake
 from msgspec import structs
 from pyspark.sql import functions as F
+from tests.support.tables import FEED, VECTORS, by_another_client, rows_of
 
 from halocline.errors import ConflictError, InputError, MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import Add, decode_commit, encode_commit
@@ -14,8 +15,6 @@ from halocline.formats.log.names import DELTA
 from halocline.table import Table
 from halocline.table.delta.opened import Opened
 
-FEED = {"delta.enableChangeDataFeed": "true"}
-VECTORS = {"delta.enableDeletionVectors": "true"}
 TABLES = {
     "plain": {},
     "partitioned with feed": {"partition_by": "p", "properties": FEED},
@@ -23,15 +22,6 @@ TABLES = {
     "vectors with feed": {"properties": {**VECTORS, **FEED}},
 }
 KINDS = [pytest.param(kind, marks=[pytest.mark.connect] * (kind == "vectors with feed")) for kind in TABLES]
-
-
-def rows_of(table):
-    return sorted(tuple(row) for row in table.to_df().collect())
-
-
-def by_another_client(path):
-    query = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t")
-    return sorted(tuple(row.values()) for row in pa.table(query.read_all()).to_pylist())
 
 
 def commit_of(table, version):

@@ -8,8 +8,8 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
 from tests.support.faulty_store import CrashError, FaultyStore
+from tests.support.tables import VECTORS, by_another_client, rows_of
 
 from halocline.errors import ConflictError, InputError, MalformedError
 from halocline.formats.delta.actions.action import decode_commit
@@ -19,17 +19,6 @@ from halocline.table import DeltaLakeTable, Table
 from halocline.table.delta.bins import bins_of
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.zorder import interleaved
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
-
-
-def rows_of(table):
-    return sorted(tuple(row) for row in table.to_df().collect())
-
-
-def by_another_client(path):
-    query = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t")
-    return sorted(tuple(row.values()) for row in pa.table(query.read_all()).to_pylist())
 
 
 def ids_of(table, spark):

@@ -6,12 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from tests.support.tables import rows_of
 
 from halocline.table import Table
-
-
-def rows_of(table):
-    return sorted(tuple(row) for row in table.to_df().collect())
 
 
 @pytest.fixture

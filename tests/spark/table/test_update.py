@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import functions as F
+from tests.support.tables import FEED, VECTORS, by_another_client, rows_of
 
 from halocline.errors import ConstraintError, InputError, SchemaError
 from halocline.table import Table
 from halocline.table.delta.new_table import Identity, column
 
-FEED = {"delta.enableChangeDataFeed": "true"}
-VECTORS = {"delta.enableDeletionVectors": "true"}
 TABLES = {
     "plain": {},
     "partitioned with feed": {"partition_by": "p", "properties": FEED},
     "mapped": {"partition_by": "p", "properties": {"delta.columnMapping.mode": "name"}},
     "vectors with feed": {"partition_by": "p", "properties": {**VECTORS, **FEED}},
 }
-
-
-def rows_of(table):
-    return sorted(tuple(row) for row in table.to_df().collect())
-
-
-def by_another_client(path):
-    query = QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t")
-    return sorted(tuple(row.values()) for row in pa.table(query.read_all()).to_pylist())
 
 
 @pytest.mark.parametrize("kind", TABLES)
