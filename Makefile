@@ -8,7 +8,7 @@ export UV_SYSTEM_CERTS := true
 
 .DEFAULT_GOAL := help
 # The tests that read and write rows; they also run on the oldest PySpark that is supported.
-ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py \
+ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py tests/spark/source/test_source.py \
 	$(addprefix tests/spark/table/test_,append.py overwrite.py change_feed.py delete.py merge.py)
 OLDEST := .venvs/oldest
 # How long `make fuzz` looks.

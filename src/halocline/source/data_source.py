@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -28,6 +29,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from halocline.errors import UnsupportedError
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -62,7 +64,18 @@ def register(spark: SparkSession, settings: Settings | None = None) -> None:
         return
     # A class of its own carries the settings to the processes in which Spark runs the source.
     source = type(HaloclineSource.__name__, (HaloclineSource,), {"session_settings": given})
-    spark.dataSource.register(source)
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        # Spark 4.0 keeps the source that it found by itself, which reads no settings of a session.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        if given:
+            raise UnsupportedError(
+                "this release of Spark cannot give settings of a session to a data source that it found by itself",
+                sides={"settings": ", ".join(sorted(given)), "Spark": spark.version},
+                next_step="give them as options of the read or write, or use a later release of Spark",
+            ) from None
     registered[:] = [given]
 
 
