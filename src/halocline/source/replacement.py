@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, UnsupportedError
-from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.log.file_actions import adds_from, removes_from
+from halocline.formats.delta.actions.action import Remove
+from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.row_filter import RowFilter
@@ -28,11 +27,9 @@ from halocline.schema.arrow import arrow_type
 from halocline.schema.types import Struct
 from halocline.spark.scan.file_rows import FileRows, shown_schema
 from halocline.spark.types.partition_values import PartitionValues
-from halocline.table.delta.matches import live_rows, partition_columns
-from halocline.table.delta.removal import feeds_changes
-
-if TYPE_CHECKING:
-    from halocline.formats.delta.actions.action import Remove
+from halocline.table.delta.matches import partition_columns
+from halocline.table.delta.row_changes import feeds_changes, removed
+from halocline.table.delta.row_counts import all_live_rows
 
 _WAY = "Table.for_path(path, spark).overwrite(df, where=...) does it."
 
@@ -53,16 +50,7 @@ class Replaced:
 
 
 def check_rows(rows: pa.RecordBatch, condition: RowFilter, partitions: Iterable[str]) -> pa.RecordBatch:
-    """The same rows, if all of them are such as the condition replaces.
-
-    Args:
-        rows: Rows that come in.
-        condition: The condition.
-        partitions: The partition columns, in which empty text counts as null.
-
-    Raises:
-        ConstraintError: One is not.
-    """
+    """The same rows, if all of them are such as the condition replaces; empty text counts as null in partitions."""
     outside = pc.invert(condition.mask(rows, tuple(partitions)))
     if pc.any(outside).as_py():
         raise ConstraintError(
@@ -76,24 +64,11 @@ def check_rows(rows: pa.RecordBatch, condition: RowFilter, partitions: Iterable[
 def replaced(
     snapshot: Snapshot, candidates: pa.Table, condition: RowFilter, *, zone: str, data_change: bool
 ) -> Replaced:
-    """Works out what takes the rows that meet a condition out of a table.
-
-    Args:
-        snapshot: The version that was read.
-        candidates: Its files that may hold such rows.
-        condition: The condition.
-        zone: The zone of partition values without one.
-        data_change: Whether the table has other rows afterwards.
-
-    Raises:
-        UnsupportedError: A file would have to be written again in a way that takes an engine.
-    """
+    """Works out what takes the rows that meet a condition out of a table, given its files that may hold such rows."""
     names = {name.lower() for name in snapshot.partition_columns}
     if all(column.path[0].lower() in names for column in condition.columns):
         gone = candidates.filter(_by_partition(snapshot, candidates, condition, zone))
-        known = live_rows(gone).to_pylist()
-        rows = None if None in known else sum(known)
-        return Replaced(list(_removes(gone, data_change)), iter(()), rows)
+        return Replaced(removed(gone, data_change=data_change), iter(()), all_live_rows(gone))
     files = _change_files(snapshot, candidates)
     wanted = {column.path[0].lower() for column in condition.columns}
     read = FileRows.of(snapshot, _with_columns(snapshot, wanted), zone=zone)
@@ -104,7 +79,8 @@ def replaced(
         _check_rewritable(snapshot, mixed[0].path)
     gone = candidates.take(pa.array(chosen, pa.int64()))
     staying = _staying(FileRows.of(snapshot, shown_schema(snapshot), zone=zone), mixed, condition)
-    return Replaced(list(_removes(gone, data_change)), staying, sum(counts[number][0] for number in chosen))
+    deleted = sum(counts[number][0] for number in chosen)
+    return Replaced(removed(gone, data_change=data_change), staying, deleted)
 
 
 def _by_partition(snapshot: Snapshot, files: pa.Table, condition: RowFilter, zone: str) -> pa.Array:
@@ -147,10 +123,6 @@ def _change_files(snapshot: Snapshot, files: pa.Table) -> list[ChangeFile]:
 
 def _with_columns(snapshot: Snapshot, names: set[str]) -> Struct:
     return Struct([each for each in shown_schema(snapshot).fields if each.name.lower() in names])
-
-
-def _removes(files: pa.Table, data_change: bool) -> Iterator[Remove]:
-    return removes_from(files, timestamp_ms=system_clock(), data_change=data_change)
 
 
 def _check_rewritable(snapshot: Snapshot, path: str) -> None:

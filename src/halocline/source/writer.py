@@ -35,8 +35,7 @@ from halocline.errors import (
     UnsupportedError,
 )
 from halocline.formats.base import TableFormat, formats_at
-from halocline.formats.delta.actions.action import Action, Add, Metadata, Remove
-from halocline.formats.delta.actions.locations import encoded_path
+from halocline.formats.delta.actions.action import Action, Metadata, Remove
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import identity, properties
@@ -44,7 +43,6 @@ from halocline.formats.delta.configuration.column_mapping import MODE
 from halocline.formats.delta.configuration.commit_rules import check_appendable
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features.approval import approve_change
-from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.row_filter import RowFilter
 from halocline.schema.defaults import default_of
@@ -60,10 +58,13 @@ from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
 from halocline.spark.write.file_stats import Wanted
 from halocline.spark.write.physical import Physical
 from halocline.spark.write.rules import rules_of
+from halocline.table.delta.new_table import spelt
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.replacement import Replacement, SchemaMode, same_partitions
+from halocline.table.delta.row_changes import removed
+from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import Layout
-from halocline.table.delta.write_attempt import parameters_of, target_state
+from halocline.table.delta.write_attempt import target_state
+from halocline.table.delta.write_request import Replacement, WriteRequest, same_partitions
 
 Written = WrittenFile
 OPERATION: Final = "write"
@@ -81,7 +82,7 @@ class RowSink:
         before: What the table was when the sink was opened; None if it did not exist.
         writer: Writes files.
         fit: Fits rows.
-        plan: What the rows come in place of; None if they are added.
+        request: What the write does with them.
         condition: Which rows are replaced, if not all.
     """
 
@@ -90,29 +91,17 @@ class RowSink:
     before: Metadata | None
     writer: ArrowWriter
     fit: ArrowFit
-    plan: Replacement | None
+    request: WriteRequest
     condition: RowFilter | None
 
     @staticmethod
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> RowSink:
-        """Finds the table, or decides what it is going to be, and checks that the rows fit.
-
-        Args:
-            asked: The options.
-            schema: The columns of the rows.
-            overwrite: Whether the rows come in place of others.
-
-        Raises:
-            IncompatibleError: The release that acts may not write the table.
-            InputError: Options contradict each other or the mode.
-            SchemaError: The columns do not fit.
-            UnsupportedError: The table has rules that need SQL, or rows are to be replaced by a condition that does.
-        """
-        plan = _plan(asked, overwrite)
+        """Finds the table, or decides what it is going to be, and checks that rows with these columns fit."""
+        request = _request(asked, overwrite)
         opened = asked.opened()
         store, table = opened.store, opened.url
         snapshot = _snapshot(opened)
-        state = _state(asked, opened, snapshot, schema)
+        state = _state(asked, request, opened, snapshot, schema)
         _check_writable(state, table)
         metadata = state.metadata
         if overwrite and snapshot is not None:
@@ -132,7 +121,7 @@ class RowSink:
         )
         fit = ArrowFit(schema, state.schema, physical, mode, table)
         before = None if snapshot is None else snapshot.metadata
-        return RowSink(asked, state, before, writer, fit, plan, condition)
+        return RowSink(asked, state, before, writer, fit, request, condition)
 
     # ------------------------------------------------------------------ on workers
 
@@ -171,21 +160,12 @@ class RowSink:
 
     def commit_batch(self, files: Sequence[WrittenFile]) -> int:
         """Makes files part of the table, as a write of its own."""
-        txn = None
-        if self.asked.txn_app_id is not None and self.asked.txn_version is not None:
-            txn = (self.asked.txn_app_id, self.asked.txn_version)
-        mode = "Append" if self.plan is None else "Overwrite"
-        parameters = parameters_of(mode, self.state, _schema_mode(self.asked))
-        parameters |= {} if self.plan is None else self.plan.parameters
         operation = "WRITE" if self.before is not None else "CREATE TABLE AS SELECT"
-        return self.commit(files, CommitDescription(operation, parameters, txn=txn))
+        said = replace(self.request.said, operation=operation, parameters=self.request.parameters(self.state))
+        return self.commit(files, said)
 
     def commit(self, files: Sequence[WrittenFile], said: CommitDescription) -> int:
-        """Makes files part of the table; they are deleted if the transaction is in the table already.
-
-        Raises:
-            ConflictError: The table is not what the rows were fitted to.
-        """
+        """Makes files part of the table; they are deleted if the transaction is in the table already."""
         opened = self.asked.opened(self.writer.store)
         with opened.operation("write"):
             return self._committed(opened, files, said)
@@ -193,26 +173,27 @@ class RowSink:
     def _committed(self, opened: Opened, files: Sequence[WrittenFile], said: CommitDescription) -> int:
         before = self._found(opened)
         transaction = opened.transaction(before)
-        changes = self.asked.data_change
-        adds = [_add(file, data_change=changes) for file in files]
-        metrics = _figures(files)
+        changes = self.request.layout.data_change
+        adds = [file.add(data_change=changes) for file in files]
+        metrics = figures(adds)
         actions: list[Action] = []
         is_changed = before is None or _described(before.metadata) != _described(self.state.metadata)
         if self.condition is not None and before is not None:
             found = transaction.files(self.condition.text)
             gone = replaced(before, found, self.condition, zone=self.asked.zone, data_change=changes)
             again = self._rewritten(before, gone)
-            actions += [*gone.removes, *(_add(file, data_change=changes) for file in again)]
-            metrics = _figures([*files, *again]) | {"numCopiedRows": sum(file.num_records for file in again)}
+            copied = [file.add(data_change=changes) for file in again]
+            actions += [*gone.removes, *copied]
+            metrics = figures([*adds, *copied]) | {"numCopiedRows": figures(copied)["numOutputRows"]}
             metrics |= {"numRemovedFiles": len(gone.removes)}
             metrics |= {} if gone.deleted_rows is None else {"numDeletedRows": gone.deleted_rows}
             files = [*files, *again]
-        elif self.plan is not None and before is not None:
-            dynamic = self.plan.dynamic
+        elif self.request.replacement is not None and before is not None:
+            dynamic = self.request.replacement.dynamic
             listed = same_partitions(self.asked.zone, before, transaction, adds) if dynamic else transaction.files()
-            actions += removes_from(listed, timestamp_ms=system_clock(), data_change=changes)
+            actions += removed(listed, data_change=changes)
             metrics |= {"numRemovedFiles": len(listed)}
-        said = replace(said, metrics=metrics, user_metadata=self.asked.user_metadata)
+        said = replace(said, metrics=metrics, user_metadata=self.request.said.user_metadata)
         configuration = self.state if is_changed else None
         version = transaction.commit([*actions, *adds], said, configuration=configuration)
         if transaction.outcome is not None and not transaction.outcome.committed:
@@ -292,36 +273,33 @@ class RowSink:
                 shutil.rmtree(local, ignore_errors=True)
 
 
-def _plan(asked: SourceOptions, overwrite: bool) -> Replacement | None:
-    """What the rows come in place of."""
+def _request(asked: SourceOptions, overwrite: bool) -> WriteRequest:
+    """What the write is asked to do."""
     if (asked.txn_version is None) != (asked.txn_app_id is None) and asked.checkpoint is None:
         raise InputError(
             "an application and its version go together",
             sides={"txnAppId": str(asked.txn_app_id), "txnVersion": str(asked.txn_version)},
             next_step="Give both, or neither.",
         )
-    Layout(data_change=asked.data_change).check(_schema_mode(asked))
-    if overwrite:
-        partition_by = asked.partition_by if asked.overwrite_schema and asked.partition_by else None
-        return Replacement.asked(
-            asked.replace_where, asked.partition_overwrite, _schema_mode(asked), partition_by, Layout()
-        )
     needs = {
         "replaceWhere": asked.replace_where is not None,
         "partitionOverwriteMode": asked.partition_overwrite is PartitionOverwrite.DYNAMIC,
         "overwriteSchema": asked.overwrite_schema,
     }
-    if given := [name for name, is_given in needs.items() if is_given]:
+    if not overwrite and (given := [name for name, is_given in needs.items() if is_given]):
         raise InputError(
             f"{given[0]} replaces rows, and this write adds some",
             sides={"given": ", ".join(given), "mode": "append"},
             next_step=f'Use mode("overwrite"), or leave {given[0]} out.',
         )
-    return None
-
-
-def _schema_mode(asked: SourceOptions) -> SchemaMode | None:
-    return "overwrite" if asked.overwrite_schema else "merge" if asked.merge_schema else None
+    txn = None if asked.txn_app_id is None or asked.txn_version is None else (asked.txn_app_id, asked.txn_version)
+    return WriteRequest(
+        CommitDescription("WRITE", txn=txn, user_metadata=asked.user_metadata),
+        Layout(asked.max_records, asked.data_change),
+        "overwrite" if asked.overwrite_schema else "merge" if asked.merge_schema else None,
+        asked.partition_by if asked.overwrite_schema and asked.partition_by else None,
+        replacement=Replacement(asked.replace_where, asked.partition_overwrite == "dynamic") if overwrite else None,
+    )
 
 
 def _snapshot(opened: Opened) -> Snapshot | None:
@@ -340,11 +318,13 @@ def _snapshot(opened: Opened) -> Snapshot | None:
         return None
 
 
-def _state(asked: SourceOptions, opened: Opened, snapshot: Snapshot | None, schema: Struct) -> TableConfiguration:
+def _state(
+    asked: SourceOptions, request: WriteRequest, opened: Opened, snapshot: Snapshot | None, schema: Struct
+) -> TableConfiguration:
     """What the table is, or is going to be."""
     if snapshot is None:
         columns = nullable(input_schema.declared(schema))
-        state = new_table(columns, _spelt(columns, asked.partition_by), created_ms=system_clock())
+        state = new_table(columns, spelt(columns, asked.partition_by, "partition"), created_ms=system_clock())
         approve_change(None, state, opened.approve)
         return state
     has = [name.lower() for name in snapshot.partition_columns]
@@ -354,29 +334,15 @@ def _state(asked: SourceOptions, opened: Opened, snapshot: Snapshot | None, sche
             sides={"asked for": ", ".join(asked.partition_by), "table has": ", ".join(has) or "no partition columns"},
             next_step="Leave partitionBy out: it is for tables that do not exist yet, or with overwriteSchema.",
         )
-    mode = _schema_mode(asked)
-    if mode is None:
+    if request.schema_mode is None:
         return snapshot.configuration
-    return target_state(opened, input_schema.declared(schema), snapshot, mode, asked.partition_by or None)
+    columns = input_schema.declared(schema)
+    return target_state(opened, columns, snapshot, request.schema_mode, request.partition_by)
 
 
 def _described(metadata: Metadata) -> tuple[object, ...]:
     """What rows are fitted to."""
     return metadata.schema_string, metadata.partition_columns, metadata.configuration
-
-
-def _figures(files: Sequence[WrittenFile]) -> dict[str, int]:
-    return {
-        "numFiles": len(files),
-        "numOutputRows": sum(file.num_records for file in files),
-        "numOutputBytes": sum(file.size for file in files),
-    }
-
-
-def _spelt(schema: Struct, names: Sequence[str]) -> list[str]:
-    """Partition columns as the schema spells them; unknown ones are refused with the schema."""
-    found = [(name, schema.get(name)) for name in names]
-    return [name if field is None else field.name for name, field in found]
 
 
 def _check_writable(state: TableConfiguration, table: str) -> None:
@@ -397,8 +363,3 @@ def _check_writable(state: TableConfiguration, table: str) -> None:
 def _by_keys(batches: Sequence[pa.RecordBatch], keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches(batches)
     yield from table.sort_by([(key, "ascending") for key in keys]).combine_chunks().to_batches()
-
-
-def _add(file: WrittenFile, *, data_change: bool) -> Add:
-    path, values = encoded_path(file.path), file.partition_values
-    return Add(path, values, file.size, file.modification_time, data_change, stats=file.stats)

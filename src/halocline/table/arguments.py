@@ -8,6 +8,7 @@ are not in the table below are left to the verb.
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
@@ -21,35 +22,26 @@ C = TypeVar("C", bound=type)
 R = TypeVar("R")
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike)
+def _is_transaction(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], int)
 
 
-def _is_expression(value: Any) -> bool:
-    return isinstance(value, str) or type(value).__name__ == "Column"
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _is_session(value: Any) -> bool:
-    return hasattr(value, "conf")
-
-
-_KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+_Kind = tuple[str, Callable[[Any], bool]]
+_MAPPING: Final[_Kind] = ("a dict", lambda value: isinstance(value, Mapping))
+_KINDS: Final[Mapping[str, _Kind]] = {
     "None": ("None", lambda value: value is None),
     "bool": ("True or False", lambda value: isinstance(value, bool)),
     "int": ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
     "float": ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
     "str": ("text", lambda value: isinstance(value, str)),
-    "os.PathLike[str]": ("a path", _is_text),
-    "Expression": ("an SQL expression", _is_expression),
-    "Mapping[str, str]": ("a dict", _is_mapping),
-    "Mapping[str, Any]": ("a dict", _is_mapping),
-    "SparkSession": ("a Spark session", _is_session),
+    "os.PathLike[str]": ("a path", lambda value: isinstance(value, str | os.PathLike)),
+    "Expression": ("an SQL expression", lambda value: isinstance(value, str) or type(value).__name__ == "Column"),
+    "Mapping[str, str]": _MAPPING,
+    "Mapping[str, Any]": _MAPPING,
+    "SparkSession": ("a Spark session", lambda value: hasattr(value, "conf")),
+    "Txn": ("an application and its version, such as ('nightly-load', 42)", _is_transaction),
 }
-"""How annotations are spelt, what they are called, and whether a value is of the kind."""
+"""How annotations are spelt, what they are called, and whether a value is of the kind; see also `_kind`."""
 
 
 def checks_arguments(cls: C) -> C:
@@ -109,7 +101,7 @@ def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], name
         raise InputError(f"{name}: {error}", sides={"arguments": ", ".join(known) or "none"}) from None
     for key, value in bound.arguments.items():
         annotation = shape.parameters[key].annotation
-        kinds = [_KINDS.get(each.strip()) for each in str(annotation).split(" | ")]
+        kinds = [_kind(each.strip()) for each in str(annotation).split(" | ")]
         if shape.parameters[key].kind in _SEVERAL or None in kinds:
             continue
         if not any(fits(value) for _, fits in filter(None, kinds)):
@@ -118,6 +110,13 @@ def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], name
                 f"{key} of {name} cannot be {value!r:.80}",
                 sides={"given": type(value).__name__, "expected": expected},
             )
+
+
+def _kind(annotation: str) -> _Kind | None:
+    if annotation.startswith("Literal["):
+        choices: list[Any] = ast.literal_eval(annotation.removeprefix("Literal"))
+        return " or ".join(map(repr, choices)), lambda value: value in choices
+    return _KINDS.get(annotation)
 
 
 _SEVERAL: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)

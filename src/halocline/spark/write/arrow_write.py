@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from halocline.errors import UnsupportedError
+from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.configuration.column_mapping import parquet_id
 from halocline.schema.arrow import ArrowTypes
 from halocline.schema.types import Field, Path
@@ -59,6 +61,11 @@ class WrittenFile(msgspec.Struct, frozen=True):
     partition_values: dict[str, str | None]
     num_records: int
     stats: str
+
+    def add(self, *, data_change: bool) -> Add:
+        """The action that makes it part of the table."""
+        path, values = encoded_path(self.path), self.partition_values
+        return Add(path, values, self.size, self.modification_time, data_change, stats=self.stats)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from halocline.errors import InputError
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting
-from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.replacement import SchemaMode
-from halocline.table.delta.row_files import Layout, RowFiles
-from halocline.table.delta.write_attempt import (
-    Txn,
-    casting_of,
-    check_choice,
-    committed,
-    description,
-    is_done,
-    parameters_of,
-    repeated,
-    target_state,
-)
+from halocline.table.delta.row_files import Layout
+from halocline.table.delta.write_attempt import write
+from halocline.table.delta.write_request import Txn, WriteRequest
 from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:
@@ -66,12 +53,9 @@ def append_rows(
         >>> Table.for_path("lake/orders", spark).append(df)  # doctest: +SKIP
         13
     """
-    input_schema.checked_frame(df)
-    check_choice("schema_mode", schema_mode, (None, "merge"))
-    layout = Layout(max_records_per_file, data_change)
-    layout.check(schema_mode)
-    casting, said = casting_of(cast), description(txn, user_metadata)
-    return repeated(lambda: _append(table, df, schema_mode, casting, layout, said))
+    said = CommitDescription("WRITE", txn=txn, user_metadata=user_metadata)
+    layout, casting = Layout(max_records_per_file, data_change), Casting(cast or Casting.WIDENING)
+    return write(table, df, WriteRequest(said, layout, schema_mode, casting=casting))
 
 
 def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) -> int:
@@ -101,27 +85,3 @@ def append_batch(table: Opened, df: DataFrame, batch_id: int, *, app_id: str) ->
             next_step="Pass the batch_id that foreachBatch gives, and a name of your own.",
         )
     return append_rows(table, df, txn=(app_id, batch_id))
-
-
-def _append(
-    table: Opened,
-    df: DataFrame,
-    schema_mode: SchemaMode | None,
-    casting: Casting,
-    layout: Layout,
-    said: CommitDescription,
-) -> int:
-    snapshot = table.snapshot("write.append")
-    transaction = table.transaction(snapshot, df.sparkSession)
-    if is_done(transaction, said):
-        return snapshot.version
-    columns = input_schema.columns_of(df)
-    state = target_state(table, columns, snapshot, schema_mode)
-    rows = plan_rows(df, columns, state, table=table.url, casting=casting)
-    with RowFiles(table.store, state, layout) as files:
-        adds = files.write(rows)
-        if not files.has_changes(transaction, adds) and said.txn is None:
-            return snapshot.version
-        parameters = parameters_of("Append", state, schema_mode)
-        said = replace(said, parameters=parameters, metrics=files.figures(adds))
-        return committed(files, transaction, adds, said)

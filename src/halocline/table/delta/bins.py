@@ -14,18 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from halocline.formats.delta.actions.statistics import num_records
+from halocline.table.delta.row_counts import records_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DELETED_SHARE: Final = 0.05
 """A file that has lost a larger share of its rows is written again, however large it is."""
-
-
-def records_in(files: pa.Table) -> list[int | None]:
-    """How many rows each file holds, deleted ones included; None where its statistics do not say."""
-    return [num_records(stats) for stats in files["stats"].to_pylist()]
 
 
 def bins_of(files: pa.Table, smallest: int, largest: int) -> list[list[int]]:

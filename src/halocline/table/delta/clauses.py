@@ -8,17 +8,19 @@ it is. Conditions and values are SQL text or Spark columns; a condition that com
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.schema.types import Struct
 from halocline.spark.session.analysis import Expression, check_condition, column_of, text_of, type_of
-from halocline.spark.types.columns import quoted, written_fields
+from halocline.spark.types.columns import blank_frame, quoted, written_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from halocline.table.delta.row_commit import RowChange
 
 FILE: Final = "__halocline_file_number"
 ROW: Final = "__halocline_row_number"
@@ -30,7 +32,6 @@ OLD: Final = "__halocline_old"
 """A struct with the row as the table has it."""
 
 _OF_ONE_QUERY: Final = re.compile(r"\b(current_\w+|curdate|now|localtimestamp|unix_timestamp|select)\b", re.IGNORECASE)
-_CONDITION: Final = "the condition"
 _HINT: Final = "Name columns of both sides with their aliases: t.id = s.id"
 
 
@@ -93,22 +94,21 @@ def is_steady(where: str) -> bool:
     return _OF_ONE_QUERY.search(where) is None
 
 
+def predicate_of(where: Expression | None) -> dict[str, list[str]]:
+    """The condition of a change as commits record it."""
+    return {"predicate": [] if where is None else [f"({text_of(where)})"]}
+
+
+def check_clause(work: RowChange, clause: Clause) -> None:
+    """Makes sure that what the only clause of a change says makes sense for the table's columns."""
+    columns = blank_frame(work.spark, work.snapshot.schema)
+    check_analysed(columns, [clause], f"the change of {work.table.url}")
+
+
 def check_analysed(df: DataFrame, clauses: Sequence[Clause], what: str) -> None:
-    """Makes sure that Spark understands every condition and value over some columns.
-
-    Raises:
-        InputError: It does not (`PREDICATE_INVALID`), or a condition is none, or one that chance decides.
-    """
+    """Makes sure that Spark understands every condition and value, and that chance decides no condition."""
     for clause in clauses:
-        for name, expression in _expressions(clause):
-            if name == _CONDITION:
-                check_condition(df, expression, f"{name} of {what}", _HINT)
-            else:
-                type_of(df, expression, f"{name} of {what}", _HINT)
-
-
-def _expressions(clause: Clause) -> Iterator[tuple[str, Any]]:
-    if clause.condition is not None:
-        yield _CONDITION, clause.condition
-    for name, value in (clause.values or {}).items():
-        yield f"the value for {name}", value
+        if clause.condition is not None:
+            check_condition(df, clause.condition, f"the condition of {what}", _HINT)
+        for name, value in (clause.values or {}).items():
+            type_of(df, value, f"the value for {name} of {what}", _HINT)

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
-from halocline.formats.delta.actions.action import Action, DomainMetadata
+from halocline.formats.delta.actions.action import Action, DomainMetadata, Remove
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.commit.transaction import Transaction, system_clock
+from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import clustering, column_mapping
 from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.approval import approve_change
-from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
@@ -31,6 +30,8 @@ from halocline.spark.write.row_plan import plan_rows
 from halocline.storage.base import Store
 from halocline.table.delta.new_table import TableDeclaration
 from halocline.table.delta.opened import Opened
+from halocline.table.delta.row_changes import removed
+from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import RowFiles
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def replace_table(
         state = _replacing(before, declaration.state(session, store.root))
         approve_change(before.configuration, state, table.approve, asked=None)
         transaction = table.transaction(before)
-        gone = list(removes_from(transaction.files(), timestamp_ms=system_clock(), data_change=True))
+        gone = removed(transaction.files())
         operation = "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE"
         _commit(store, what, state, declaration, transaction, operation, gone)
     return table
@@ -186,21 +187,19 @@ def _commit(
     declaration: TableDeclaration,
     transaction: Transaction,
     operation: str,
-    gone: Sequence[Action],
+    gone: Sequence[Remove],
 ) -> None:
     """The commit of a new or replaced table, with rows if there are any."""
     domains = _domains(declaration, state, transaction.snapshot)
     parameters = declaration.parameters(state)
-    removed = {
-        "numRemovedFiles": len(gone),
-        "numRemovedBytes": sum(getattr(each, "size", None) or 0 for each in gone),
-    }
     with RowFiles(store, state) as files:
         if not input_schema.is_frame(what):
             files.commit(transaction, [*domains, *gone], CommitDescription(operation, parameters, {}))
             return
         adds = files.write(plan_rows(what, input_schema.columns_of(what), state, table=store.root))
-        metrics = {**files.figures(adds), **(removed if transaction.snapshot else {})}
+        metrics = figures(adds)
+        if transaction.snapshot is not None:
+            metrics |= {"numRemovedFiles": len(gone), "numRemovedBytes": sum(each.size or 0 for each in gone)}
         actions: list[Action] = [*domains, *gone, *adds]
         files.commit(transaction, actions, CommitDescription(f"{operation} AS SELECT", parameters, metrics))
 

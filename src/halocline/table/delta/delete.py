@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.log.file_actions import removes_from
 from halocline.spark.session.analysis import Expression
-from halocline.table.delta.clauses import Clause, ClauseKind, is_steady
-from halocline.table.delta.matches import matches
+from halocline.table.delta.clauses import Clause, ClauseKind, check_clause, is_steady, predicate_of
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.removal import remove_rows
-from halocline.table.delta.row_changes import Changed, change_rows
+from halocline.table.delta.row_changes import Rewrite, hits_where, remove_rows
 from halocline.table.delta.row_commit import RowChange, RowsChanged
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.opening import as_operation
@@ -33,26 +29,14 @@ def delete_rows(table: Opened, where: Expression | None = None) -> RowsChanged:
         {'numRemovedFiles': 12, 'numDeletedRows': 48211, ...}
     """
     work = RowChange(table, "a delete")
-    if where is None:
-        found = work.transaction.files()
-        removes = list(removes_from(found, timestamp_ms=system_clock(), data_change=True))
-        rows = matches(work.spark, work.snapshot, found, "true").rows
-        with RowFiles(table.store, work.snapshot.configuration) as files:
-            return work.commit(files, Changed(removes, deleted=rows), "DELETE", None)
     clause = Clause(ClauseKind.DELETE, where)
-    work.check(clause)
+    check_clause(work, clause)
+    condition = "true" if where is None else where
     candidates = work.transaction.files(where if isinstance(where, str) else None)
     with RowFiles(table.store, work.snapshot.configuration) as files:
-        if isinstance(where, str) and is_steady(where):
-            gone = remove_rows(work.spark, work.snapshot, candidates, where, files)
-            changed = Changed(
-                gone.removes,
-                gone.adds,
-                changes=gone.changes,
-                rows=gone.copied_rows,
-                deleted=gone.deleted_rows,
-            )
+        if isinstance(condition, str) and is_steady(condition):
+            changed = remove_rows(work.spark, work.snapshot, candidates, condition, files)
         else:
-            hits = work.hits(candidates, where)
-            changed = change_rows(work.spark, work.snapshot, work.snapshot.configuration, hits, [clause], files)
-        return work.commit(files, changed, "DELETE", where)
+            changed = Rewrite(work, files, [clause]).changed(hits_where(work, candidates, where))
+        metrics = changed.metrics({"numDeletedRows": changed.deleted})
+        return work.commit(files, changed.actions, "DELETE", predicate_of(where), metrics)

@@ -1,25 +1,35 @@
 """The features that a table requires of others: one more, as many as a pair of versions stands for, or one less.
 
-Some features on their way out need rows to be written again. That takes a session; see
-`halocline.table.delta.rewriting`.
+Some features on their way out need rows to be written again by other names, types or properties. That takes a session.
+No row changes, and rows keep their ids. What is written is committed by whoever drops the feature; if that does not
+happen, vacuum finds the files.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from halocline.compat.breaks import Client
+from halocline.formats.delta.actions.action import Add, Metadata
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import drop, support
 from halocline.formats.delta.features import drop_plan as planning
 from halocline.formats.delta.features.drop import Dropped
 from halocline.formats.delta.features.drop_plan import DropPlan
+from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.scan.frames import frame_of
 from halocline.table.delta.alter import Altered, alter
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.rewriting import SparkRewriter
+from halocline.table.delta.row_files import RowFiles
 from halocline.table.opening import as_operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _VERSIONS: Final = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
@@ -96,7 +106,7 @@ def drop_feature_support(table: Opened, name: str, truncate_history: bool = Fals
         name,
         truncate_history=truncate_history,
         approve=table.approve,
-        rewriter=None if table.session is None else SparkRewriter(table.session),
+        rewriter=None if table.session is None else partial(_rewritten, table.session),
         clock=table.clock,
     )
 
@@ -105,6 +115,13 @@ def plan_drop(table: Opened, name: str, clients: Iterable[Client] = ()) -> DropP
     """What dropping a feature takes, and whom each way leaves able to write. Nothing is changed."""
     table.snapshot("write.metadata")
     return planning.plan_drop(table.store, name, clients=tuple(clients))
+
+
+def _rewritten(spark: SparkSession, snapshot: Snapshot, files: pa.Table, target: Metadata) -> Sequence[Add]:
+    """Writes the live rows of some files into new ones, as other metadata lays them out."""
+    row_files = RowFiles(snapshot.store, snapshot.configuration.with_metadata(target))
+    rows = frame_of(spark, snapshot, files=files, rows=row_files.identities())
+    return row_files.rewrite(rows, snapshot.schema, data_change=False)
 
 
 def protocol_parameters(state: TableConfiguration) -> Mapping[str, Any]:

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from halocline.errors import InputError
-from halocline.formats.delta.actions.statistics import num_records
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.predicate import Predicate
@@ -27,6 +25,7 @@ from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.types.char_types import known_to_spark, padded
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+from halocline.table.delta.row_counts import all_live_rows, live_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,35 +65,19 @@ def is_about_partitions(snapshot: Snapshot, where: str) -> bool:
 
 
 def matches(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> Matches:
-    """The files among some that hold rows which meet a condition.
-
-    Args:
-        spark: The session.
-        snapshot: The version that the files belong to.
-        files: A file list of the snapshot, pruned by the condition or not.
-        where: The condition, which Spark has analysed over the table's columns.
-    """
-    live = live_rows(files)
+    """The files among some of a version that hold rows which meet a condition that Spark has analysed."""
     if is_about_partitions(snapshot, where):
-        chosen = _by_partition(spark, snapshot, files, where)
-        rows = pc.sum(live.filter(chosen)).as_py() or 0
-        known = live.filter(chosen).null_count == 0
-        return Matches(files.filter(chosen), files.slice(0, 0), rows if known else None)
-    counts = _counted(spark, snapshot, files, where)
-    found = pa.array([counts.get(number, 0) for number in range(len(files))], pa.int64())
-    hit = pc.greater(found, 0)
-    whole = pc.fill_null(pc.and_(hit, pc.equal(found, live)), False)
-    mixed = pc.and_(hit, pc.invert(whole))
-    return Matches(files.filter(whole), files.filter(mixed), sum(counts.values()))
+        chosen = files.filter(_by_partition(spark, snapshot, files, where))
+        return Matches(chosen, files.slice(0, 0), all_live_rows(chosen))
+    counts, live = _counted(spark, snapshot, files, where), live_rows(files)
+    whole = [number in counts and counts[number] == live[number] for number in range(len(files))]
+    mixed = [number in counts and not whole[number] for number in range(len(files))]
+    chosen, partly = (files.filter(pa.array(kind, pa.bool_())) for kind in (whole, mixed))
+    return Matches(chosen, partly, sum(counts.values()))
 
 
 def unmet(where: str) -> str:
-    """The condition that all other rows meet.
-
-    Example:
-        >>> unmet("a > 1")
-        'NOT coalesce((a > 1), false)'
-    """
+    """The condition that all other rows meet."""
     return f"NOT coalesce(({where}), false)"
 
 
@@ -131,11 +114,3 @@ def partition_columns(snapshot: Snapshot) -> list[PartitionColumn]:
         PartitionColumn(column.path[0], column.physical[0], column.type)
         for column in snapshot.columns.partition_columns(snapshot.partition_columns)
     ]
-
-
-def live_rows(files: pa.Table) -> pa.Array:
-    """How many live rows each file holds; null where its statistics do not say."""
-    vectors = pc.struct_field(files["deletion_vector"], "cardinality").to_pylist()
-    records = [num_records(stats) for stats in files["stats"].to_pylist()]
-    counts = (None if n is None else n - (deleted or 0) for n, deleted in zip(records, vectors, strict=True))
-    return pa.array(counts, pa.int64())

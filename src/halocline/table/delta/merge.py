@@ -10,7 +10,6 @@ all they want is to delete it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -18,31 +17,39 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from halocline.errors import InputError, SchemaError
-from halocline.formats.delta.actions.action import Action, Add
-from halocline.formats.delta.commit.provenance import CommitDescription
+from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.identity import identity_columns
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-from halocline.formats.delta.features.approval import approve_change
-from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.defaults import default_of
 from halocline.schema.types import Primitive, Struct
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.session.analysis import Expression, column_of, text_of
+from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting, Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.write.row_plan import plan_rows
-from halocline.table.delta import schema_merge
-from halocline.table.delta.clauses import CLAUSE, FILE, ROW, TARGET_ALIAS, Clause, ClauseKind, check_analysed, chosen
+from halocline.table.delta.clauses import (
+    CLAUSE,
+    FILE,
+    ROW,
+    TARGET_ALIAS,
+    Clause,
+    ClauseKind,
+    check_analysed,
+    chosen,
+    predicate_of,
+)
 from halocline.table.delta.merge_plan import parts_of, pruning, qualifiers
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, change_rows, hits_in, inserted
-from halocline.table.delta.row_commit import RowsChanged, check_removable
+from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, Rewrite, hits_in, inserted
+from halocline.table.delta.row_commit import RowChange, RowsChanged
+from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_edits import checked_values
 from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.write_attempt import target_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,18 +87,13 @@ class MergeRequest:
     evolves: bool = False
 
 
-class Merge:
+class Merge(RowChange):
     """A merge under way."""
 
     def __init__(self, asked: MergeRequest) -> None:
-        self.began = time.monotonic()
-        self.asked = asked
+        changes_rows = asked.matched or asked.not_matched_by_source
+        super().__init__(asked.table, "a merge that changes rows" if changes_rows else None)
         self.url = asked.table.url
-        self.spark = asked.table.spark
-        self.snapshot: Snapshot = asked.table.snapshot("write")
-        self.transaction = asked.table.transaction(self.snapshot)
-        if asked.matched or asked.not_matched_by_source:
-            check_removable(self.snapshot, "a merge that changes rows")
         self.source_schema = input_schema.columns_of(asked.source)
         self.asked = asked = self._named(asked)
         self._check_expressions(asked)
@@ -121,26 +123,12 @@ class Merge:
 
     def _grown(self) -> TableConfiguration:
         """What the table is going to be."""
-        state = self.snapshot.configuration
-        if not self.asked.evolves:
-            return state
         clauses = (*self.asked.matched, *self.asked.not_matched)
         fields = self.source_schema.fields
         if all(clause.values is not None or clause.kind is ClauseKind.DELETE for clause in clauses):
             named = {name.split(".")[-1].strip("`").lower() for clause in clauses for name in clause.values or ()}
             fields = [field for field in fields if field.name.lower() in named]
-        rows = Struct(fields)
-        settings = self.asked.table.settings
-        state = schema_merge.grown(
-            state, rows, version=self.snapshot.version + 1, auto_upgrade=settings.auto_upgrade, table=self.url
-        )
-        approve_change(
-            self.snapshot.configuration,
-            state,
-            self.asked.table.approve,
-            asked=None if settings.auto_upgrade else frozenset(),
-        )
-        return state
+        return target_state(self.table, Struct(fields), self.snapshot, "merge" if self.asked.evolves else None)
 
     def _complete(self, clause: Clause) -> Clause:
         """The clause with its values by quoted name; those of all columns spelt out."""
@@ -189,21 +177,20 @@ class Merge:
         candidates = self.transaction.files(None if asked.not_matched_by_source else where)
         pairs = self._pairs(candidates)
         hits = self._hits(candidates, pairs)
-        with RowFiles(asked.table.store, self.state) as files:
-            changed = change_rows(
-                self.spark,
-                self.snapshot,
-                self.state,
-                hits,
-                self.changing,
-                files,
-                alias=asked.target_alias,
-                joined=self._beside if any(each.kind is ClauseKind.UPDATE for each in asked.matched) else None,
-                split=len(asked.matched),
-                lacking=self._lacking,
-            )
+        with RowFiles(self.table.store, self.state) as files:
+            joined = self._beside if any(each.kind is ClauseKind.UPDATE for each in asked.matched) else None
+            alias, split = asked.target_alias, len(asked.matched)
+            changed = Rewrite(self, files, self.changing, alias, joined, split, self._lacking).changed(hits)
             adds = self._inserts(pairs, files)
-            return self._commit(files, changed, adds, hits, len(candidates))
+            changes = inserted(self.spark, self.table.store, adds, files) if changed.is_recorded else []
+            parameters = {
+                **predicate_of(asked.condition),
+                "matchedPredicates": [clause.describe() for clause in asked.matched],
+                "notMatchedPredicates": [clause.describe() for clause in asked.not_matched],
+                "notMatchedBySourcePredicates": [clause.describe() for clause in asked.not_matched_by_source],
+            }
+            metrics = self._metrics(changed, adds, hits, len(changed.changes) + len(changes), len(candidates))
+            return self.commit(files, [*changed.actions, *adds, *changes], "MERGE", parameters, metrics)
 
     @property
     def _lacking(self) -> Lacking:
@@ -315,37 +302,15 @@ class Merge:
             next_step="Leave one row per key in the source, or make the condition tell them apart.",
         )
 
-    # ------------------------------------------------------------------ committing
-
-    def _commit(self, files: RowFiles, changed: Changed, adds: Sequence[Add], hits: Hits, scanned: int) -> RowsChanged:
-        changes = list(changed.changes)
-        if changed.is_recorded:
-            changes += inserted(self.spark, self.asked.table.store, self.state, adds, files)
-        metrics = self._metrics(files, changed, adds, hits, len(changes), scanned)
-        actions: list[Action] = [*changed.removes, *changed.adds, *adds, *changes]
-        if not files.has_changes(self.transaction, actions):
-            return RowsChanged(self.snapshot.version, False, metrics)
-        asked = self.asked
-        parameters = {
-            "predicate": [f"({text_of(asked.condition)})"],
-            "matchedPredicates": [clause.describe() for clause in asked.matched],
-            "notMatchedPredicates": [clause.describe() for clause in asked.not_matched],
-            "notMatchedBySourcePredicates": [clause.describe() for clause in asked.not_matched_by_source],
-        }
-        version = files.commit(self.transaction, actions, CommitDescription("MERGE", parameters, metrics))
-        return RowsChanged(version, True, metrics)
-
     def _metrics(
-        self, files: RowFiles, changed: Changed, adds: Sequence[Add], hits: Hits, feeds: int, scanned: int
+        self, changed: Changed, adds: Sequence[Add], hits: Hits, change_files: int, scanned: int
     ) -> dict[str, int]:
         split = len(self.asked.matched)
         taken = {(kind, matched): 0 for kind in (ClauseKind.UPDATE, ClauseKind.DELETE) for matched in (True, False)}
         for number, clause in enumerate(self.changing):
             taken[clause.kind, number < split] += hits.counts.get(number) or 0
         fresh = [add for add in (*changed.adds, *adds) if add.deletion_vector is None]
-        again = {add.path for add in changed.adds}
-        gone = [each for each in changed.removes if each.path not in again]
-        inserted_rows = files.figures(adds)["numOutputRows"]
+        inserted_rows = figures(adds)["numOutputRows"]
         return {
             "numSourceRows": self.count,
             "numTargetRowsInserted": inserted_rows,
@@ -359,12 +324,11 @@ class Merge:
             "numOutputRows": changed.rows + inserted_rows,
             "numTargetFilesScanned": scanned,
             "numTargetFilesAdded": len(fresh),
-            "numTargetFilesRemoved": len(gone),
+            "numTargetFilesRemoved": len(changed.gone),
             "numTargetBytesAdded": sum(add.size for add in fresh),
-            "numTargetBytesRemoved": sum(each.size or 0 for each in gone),
-            "numTargetChangeFilesAdded": feeds,
+            "numTargetBytesRemoved": sum(each.size or 0 for each in changed.gone),
+            "numTargetChangeFilesAdded": change_files,
             **changed.vectors("numTargetDeletionVectors"),
-            "executionTimeMs": int((time.monotonic() - self.began) * 1000),
         }
 
 

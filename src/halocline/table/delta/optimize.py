@@ -9,7 +9,6 @@ next one begins again from what the table is.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -18,27 +17,24 @@ import numpy as np
 import pyarrow as pa
 
 from halocline.errors import InputError
-from halocline.formats.delta.actions.action import Action, Add
-from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.commit.transaction import system_clock
+from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.configuration import clustering
-from halocline.formats.delta.log.file_actions import removes_from
-from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Primitive
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.types.columns import quoted
 from halocline.table.arguments import checks_arguments
-from halocline.table.delta.bins import bins_of, records_in, spread
-from halocline.table.delta.clauses import FILE, ROW
+from halocline.table.delta.bins import bins_of, spread
+from halocline.table.delta.clauses import FILE, ROW, predicate_of
 from halocline.table.delta.matches import is_about_partitions, matches
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_commit import RowsChanged
-from halocline.table.delta.row_counts import check_rows
+from halocline.table.delta.row_changes import removed
+from halocline.table.delta.row_commit import RowChange, RowsChanged
+from halocline.table.delta.row_counts import check_rows, figures, records_in
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.delta.zorder import VALUE, with_z_value
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 TARGET_SIZE: Final = "delta.targetFileSize"
 _DEFAULT_SIZE: Final = 1024 * 1024 * 1024
@@ -118,14 +114,11 @@ class OptimizeBuilder:
             return work.run(everything, lambda files: work.sorted(files, names, largest), names)
 
 
-class _Rearranging:
+class _Rearranging(RowChange):
     """A rearrangement under way."""
 
     def __init__(self, asked: OptimizeBuilder) -> None:
-        self.began = time.monotonic()
-        self.table = asked.table
-        self.spark: SparkSession = asked.table.spark
-        self.snapshot: Snapshot = asked.table.snapshot("write")
+        super().__init__(asked.table)
         self.condition = asked.condition
         self.files: pa.Table = self._chosen(asked.condition)
 
@@ -223,31 +216,23 @@ class _Rearranging:
     def run(self, bins: Sequence[Sequence[int]], write: Any, z_order: Sequence[str]) -> RowsChanged:
         """Writes files again and commits them in place of the old ones."""
         numbers = [number for each in bins for number in each]
-        if not numbers:
-            return RowsChanged(self.snapshot.version, False, self._metrics([], self.files.slice(0, 0)))
         old = self.files.take(pa.array(numbers, pa.int64()))
-        transaction = self.table.transaction(self.snapshot)
-        transaction.read_files(old["path"].to_pylist())
+        self.transaction.read_files(old["path"].to_pylist())
+        parameters = {
+            **predicate_of(self.condition),
+            "zOrderBy": list(z_order),
+            "clusterBy": [],
+            "auto": False,
+        }
         with RowFiles(self.table.store, self.snapshot.configuration) as files:
-            adds = write(files)
-            check_rows(self.table.store, old, files.figures(adds)["numOutputRows"])
-            metrics = self._metrics(adds, old)
-            actions: list[Action] = [
-                *removes_from(old, timestamp_ms=system_clock(), data_change=False),
-                *adds,
-            ]
-            parameters = {
-                "predicate": [] if self.condition is None else [f"({self.condition})"],
-                "zOrderBy": list(z_order),
-                "clusterBy": [],
-                "auto": False,
-            }
-            version = files.commit(transaction, actions, CommitDescription("OPTIMIZE", parameters, metrics))
-        return RowsChanged(version, True, metrics)
+            adds = write(files) if numbers else []
+            check_rows(self.table.store, old, figures(adds)["numOutputRows"])
+            actions = [*removed(old, data_change=False), *adds]
+            return self.commit(files, actions, "OPTIMIZE", parameters, self._metrics(adds, old))
 
     def _metrics(self, adds: Sequence[Add], old: pa.Table) -> Mapping[str, int]:
         sizes = sorted(add.size for add in adds) or [0]
-        found = {
+        return {
             "numRemovedFiles": len(old),
             "numRemovedBytes": sum(size or 0 for size in old["size"].to_pylist()),
             "numAddedFiles": len(adds),
@@ -259,7 +244,6 @@ class _Rearranging:
             "maxFileSize": sizes[-1],
             "numDeletionVectorsRemoved": len(old) - old["deletion_vector"].null_count,
         }
-        return {**found, "executionTimeMs": int((time.monotonic() - self.began) * 1000)}
 
 
 def _bytes_in(text: str | None) -> int | None:

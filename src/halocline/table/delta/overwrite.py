@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from halocline.formats.delta.actions.action import Action
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting
-from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.replacement import Replacement, SchemaMode
-from halocline.table.delta.row_changes import inserted
-from halocline.table.delta.row_commit import check_removable
-from halocline.table.delta.row_files import Layout, RowFiles
-from halocline.table.delta.write_attempt import (
-    Txn,
-    casting_of,
-    check_choice,
-    committed,
-    description,
-    is_done,
-    parameters_of,
-    repeated,
-    target_state,
-)
+from halocline.table.delta.row_files import Layout
+from halocline.table.delta.write_attempt import write
+from halocline.table.delta.write_request import Replacement, Txn, WriteRequest
 from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:
@@ -40,7 +24,7 @@ def overwrite_rows(
     *,
     where: str | None = None,
     partitions: Literal["static", "dynamic"] = "static",
-    schema_mode: SchemaMode | None = None,
+    schema_mode: Literal["merge", "overwrite"] | None = None,
     partition_by: Sequence[str] | None = None,
     cast: Literal["ansi"] | None = None,
     txn: Txn | None = None,
@@ -77,33 +61,7 @@ def overwrite_rows(
         >>> Table.for_path("lake/orders", spark).overwrite(df, where="day = '2026-11-01'")  # doctest: +SKIP
         14
     """
-    input_schema.checked_frame(df)
-    check_choice("schema_mode", schema_mode, (None, "merge", "overwrite"))
-    check_choice("partitions", partitions, ("static", "dynamic"))
-    layout = Layout(max_records_per_file, data_change)
-    plan = Replacement.asked(where, partitions, schema_mode, partition_by, layout)
-    casting, said = casting_of(cast), description(txn, user_metadata)
-    return repeated(lambda: _overwrite(table, df, plan, casting, said))
-
-
-def _overwrite(table: Opened, df: DataFrame, plan: Replacement, casting: Casting, said: CommitDescription) -> int:
-    snapshot = table.snapshot("write")
-    transaction = table.transaction(snapshot, df.sparkSession)
-    if is_done(transaction, said):
-        return snapshot.version
-    check_removable(snapshot, "an overwrite")
-    spark = df.sparkSession
-    columns = input_schema.columns_of(df)
-    state = target_state(table, columns, snapshot, plan.schema_mode, plan.partition_by)
-    further = [plan.rule(spark, snapshot)] if plan.where is not None else []
-    rows = plan_rows(df, columns, state, table=table.url, further=further, casting=casting)
-    with RowFiles(table.store, state, plan.layout) as files:
-        adds = files.write(rows)
-        removal = plan.removal(spark, snapshot, transaction, adds, files)
-        changes = inserted(spark, table.store, state, adds, files) if removal.is_recorded else []
-        parameters = {**parameters_of("Overwrite", state, plan.schema_mode), **plan.parameters}
-        metrics = plan.metrics(files.figures([*adds, *removal.adds]), removal, len(changes))
-        actions: list[Action] = [*adds, *removal.actions, *changes]
-        if not files.has_changes(transaction, actions) and said.txn is None:
-            return snapshot.version
-        return committed(files, transaction, actions, replace(said, parameters=parameters, metrics=metrics))
+    said = CommitDescription("WRITE", txn=txn, user_metadata=user_metadata)
+    layout, casting = Layout(max_records_per_file, data_change), Casting(cast or Casting.WIDENING)
+    replacement = Replacement(where, partitions == "dynamic")
+    return write(table, df, WriteRequest(said, layout, schema_mode, partition_by, casting, replacement))

@@ -5,6 +5,9 @@ source that goes with it, if there is one. They are computed once and kept, so t
 them, whatever the condition was. Only files with hits are touched. Either all their rows are written again, changed or
 not; or, where the table marks rows, the hits are marked and only changed rows are written. Rows keep their ids.
 
+Rows are deleted by a condition that says the same in every query without computing hits: files all of whose rows meet
+it are removed unread, and of the others the rows that stay are written again, or those that go are marked.
+
 A table with a change feed gets the rows before and after as change files, unless nothing but whole files went, or rows
 were only marked as deleted: readers see that by themselves.
 """
@@ -12,32 +15,34 @@ were only marked as deleted: readers see that by themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from halocline.formats.delta.actions.action import Action, Add, Cdc, Remove
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import FileLayout, scan
+from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import quoted, written_fields
 from halocline.spark.write.guard import Watched, checked, watched
 from halocline.storage.base import Store
-from halocline.table.delta.clauses import CLAUSE, FILE, OLD, ROW, Clause, ClauseKind, with_old
-from halocline.table.delta.removal import feeds_changes
-from halocline.table.delta.row_counts import check_rows
+from halocline.table.delta.clauses import CLAUSE, FILE, OLD, ROW, Clause, ClauseKind, is_steady, with_old
+from halocline.table.delta.matches import is_about_partitions, matches, unmet
+from halocline.table.delta.row_commit import RowChange
+from halocline.table.delta.row_counts import check_rows, figures
 from halocline.table.delta.row_edits import Edited, edited, with_values
-from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles
-from halocline.table.delta.row_marks import marked, marks_rows, positions_by_file
+from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles, marks_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +64,7 @@ class Hits:
     Attributes:
         files: The files that hold them.
         frame: File number, position, source row and clause of each; None if the first clause takes every row.
-        counts: How many rows each clause takes.
+        counts: How many rows each clause takes; None if nobody counted them.
     """
 
     files: pa.Table
@@ -74,12 +79,11 @@ class Hits:
 
 @dataclass(frozen=True)
 class Changed:
-    """What changes the rows.
+    """What changes rows.
 
     Attributes:
         removes: The files that go, or are replaced.
-        adds: The files that replace them.
-        marked: How many of these are old files with a vector.
+        adds: The files that replace them: rewritten ones, or the same with vectors.
         changes: What the change feed needs.
         is_recorded: Whether the change feed of the commit is in change files, so that inserts belong there, too.
         rows: How many rows the new files hold.
@@ -89,7 +93,6 @@ class Changed:
 
     removes: list[Remove] = field(default_factory=list)
     adds: list[Add] = field(default_factory=list)
-    marked: int = 0
     changes: list[Cdc] = field(default_factory=list)
     is_recorded: bool = False
     rows: int = 0
@@ -106,211 +109,232 @@ class Changed:
         """How many rows were written again as they were."""
         return self.rows - self.updated
 
+    @property
+    def gone(self) -> list[Remove]:
+        """The files that are no longer there, marked or not."""
+        again = {add.path for add in self.adds}
+        return [each for each in self.removes if each.path not in again]
+
     def vectors(self, prefix: str) -> dict[str, int]:
         """How many vectors came, went and grew, under the names that commits use."""
-        again = {add.path for add in self.adds if add.deletion_vector is not None}
+        marked = {add.path for add in self.adds if add.deletion_vector is not None}
         had = {each.path for each in self.removes if each.deletion_vector is not None}
+        return {f"{prefix}Added": len(marked), f"{prefix}Removed": len(had), f"{prefix}Updated": len(marked & had)}
+
+    def metrics(self, rows: Mapping[str, int | None]) -> dict[str, int]:
+        """The figures that the commit of a delete or an update records, those of its rows among them."""
+        fresh = [add for add in self.adds if add.deletion_vector is None]
         return {
-            f"{prefix}Added": len(again),
-            f"{prefix}Removed": len(had),
-            f"{prefix}Updated": len(again & had),
+            "numRemovedFiles": len(self.gone),
+            "numRemovedBytes": sum(each.size or 0 for each in self.gone),
+            "numAddedFiles": len(fresh),
+            "numAddedBytes": sum(add.size for add in fresh),
+            **{name: count for name, count in rows.items() if count is not None},
+            "numCopiedRows": self.copied,
+            "numAddedChangeFiles": len(self.changes),
+            **self.vectors("numDeletionVectors"),
         }
 
 
-def hits_in(spark: SparkSession, files: pa.Table, found: DataFrame) -> tuple[Hits, int]:
+def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) -> Hits:
+    """The rows that meet a condition, all without one, taken by the first clause."""
+    from pyspark.sql import functions as F
+
+    if where is None:
+        return Hits(candidates, None, {0: None})
+    if isinstance(where, str) and is_steady(where) and is_about_partitions(work.snapshot, where):
+        found = matches(work.spark, work.snapshot, candidates, where)
+        return Hits(found.whole, None, {0: found.rows})
+    if not len(candidates):
+        return Hits(candidates, None, {})
+    df = frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(file=FILE, row=ROW))
+    numbers = (F.lit(None).cast("long").alias(SOURCE_ID), F.lit(0).alias(CLAUSE))
+    rows = computed_once(df.where(column_of(where)).select(FILE, ROW, *numbers))
+    return hits_in(work.spark, candidates, rows)[0]
+
+
+def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame) -> tuple[Hits, int]:
     """The hits, and how many rows of the source at most go with one of them.
 
-    Args:
-        spark: The session.
-        files: The files that were looked into.
-        found: File number, position, source row and clause; kept already, and possibly several times per row.
+    Pairs are a file's number, a position, a source row and a clause; kept already, and possibly several per row.
     """
     from pyspark.sql import functions as F
 
-    rows = found.groupBy(FILE, ROW).agg(
+    rows = pairs.groupBy(FILE, ROW).agg(
         F.count(F.lit(1)).alias("n"), F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE)
     )
-    figures = rows.groupBy(FILE, CLAUSE).agg(F.count(F.lit(1)), F.max("n")).collect()
+    groups = rows.groupBy(FILE, CLAUSE).agg(F.count(F.lit(1)), F.max("n")).collect()
     counts: dict[int, int | None] = {}
-    for _, clause, count, _ in figures:
+    for _, clause, count, _ in groups:
         counts[clause] = (counts.get(clause) or 0) + count
-    numbers = sorted({row[0] for row in figures})
-    frame = rows.select(
-        F.col(FILE).alias(_HIT_FILE),
-        F.col(ROW).alias(_HIT_ROW),
-        F.col(SOURCE_ID).alias(HIT_SOURCE),
-        F.col(CLAUSE).alias(CLAUSE),
-    )
+    numbers = sorted({row[0] for row in groups})
+    names = {FILE: _HIT_FILE, ROW: _HIT_ROW, SOURCE_ID: HIT_SOURCE, CLAUSE: CLAUSE}
+    frame = rows.select(*(F.col(name).alias(alias) for name, alias in names.items()))
     if len(numbers) < len(files):
         others = {_HIT_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
         small = F.broadcast(spark.createDataFrame(pa.table(others)))
         frame = frame.join(small, _HIT_FILE).drop(_HIT_FILE).withColumnRenamed(_OTHER, _HIT_FILE)
-    return Hits(files.take(pa.array(numbers, pa.int64())), frame, counts), max((row[3] for row in figures), default=0)
+    return Hits(files.take(pa.array(numbers, pa.int64())), frame, counts), max((row[3] for row in groups), default=0)
 
 
-def change_rows(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    state: TableConfiguration,
-    hits: Hits,
-    clauses: Sequence[Clause],
-    row_files: RowFiles,
-    *,
-    alias: str = "target",
-    joined: Callable[[DataFrame], DataFrame] | None = None,
-    split: int = 0,
-    lacking: Lacking = Lacking.REFUSED,
-) -> Changed:
-    """Works out what changes the rows that clauses take.
+def removed(files: pa.Table, *, data_change: bool = True) -> list[Remove]:
+    """What takes files out of a table now."""
+    return list(removes_from(files, timestamp_ms=system_clock(), data_change=data_change))
 
-    Args:
-        spark: The session.
-        snapshot: The version that was read.
-        state: What the table is going to be.
-        hits: The rows.
-        clauses: The clauses that hits speak of by number.
-        row_files: Where rows are written.
-        alias: The table's alias in expressions.
-        joined: Puts columns of the source beside rows with `HIT_SOURCE`.
-        split: How many clauses, counted from the first, may speak of the source.
-        lacking: What becomes of fields that an assigned struct lacks.
-    """
-    if not len(hits.files):
-        return Changed()
-    removes = list(removes_from(hits.files, timestamp_ms=system_clock(), data_change=True))
-    work = _Work(spark, snapshot, state, hits, dict(enumerate(clauses)), row_files, alias, joined, split, lacking)
-    updated = work.count(ClauseKind.UPDATE) or 0
-    deleted = work.count(ClauseKind.DELETE)
-    marks = marks_rows(snapshot) and hits.frame is not None
-    recorded = feeds_changes(snapshot) and not (marks and not updated)
-    edits = work.rows(only_hits=marks, old=recorded)
+
+def feeds_changes(snapshot: Snapshot) -> bool:
+    """Whether a table keeps a change feed."""
+    return snapshot.properties.change_data_feed
+
+
+def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str, row_files: RowFiles) -> Changed:
+    """What takes the rows that meet a condition out of a table, given its files that may hold such rows."""
+    from pyspark.sql import functions as F
+
+    found, changes_data = matches(spark, snapshot, files, where), row_files.layout.data_change
+    removes = removed(found.files, data_change=changes_data)
+    if not len(found.mixed):
+        return Changed(removes, deleted=found.rows)
+    if changes_data and marks_rows(snapshot):
+        rows = frame_of(spark, snapshot, where=where, files=found.mixed, rows=RowColumns(file=FILE, row=ROW))
+        return Changed(removes, _marked(snapshot, found.mixed, rows.select(FILE, ROW), row_files), deleted=found.rows)
+    staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
+    adds = row_files.rewrite(staying, snapshot.schema, data_change=changes_data)
+    changes: list[Cdc] = []
+    recorded = changes_data and feeds_changes(snapshot)
     if recorded:
-        # Values are computed once: what is written and what the feed says must not differ.
-        rows = Watched(checked(computed_once(edits.rows), edits.rules, snapshot.store.root))
-    else:
-        rows = watched(edits.rows, edits.rules)
-    adds = work.written(rows) if updated or not marks else []
-    changes = work.recorded(rows.rows) if recorded else []
-    figures = row_files.figures(adds)
-    if not marks and deleted is not None:
-        check_rows(snapshot.store, hits.files, figures["numOutputRows"] + deleted)
-    again = work.marked() if marks else []
-    if hits.frame is None:
-        updated = figures["numOutputRows"]
-    return Changed(removes, [*again, *adds], len(again), changes, recorded, figures["numOutputRows"], updated, deleted)
+        going = frame_of(spark, snapshot, where=where, files=found.files)
+        changes = row_files.write_changes(going.withColumn(CHANGE_TYPE, F.lit("delete")), snapshot.schema)
+    return Changed(removes, adds, changes, recorded, rows=figures(adds)["numOutputRows"], deleted=found.rows)
 
 
-def inserted(
-    spark: SparkSession, store: Store, state: TableConfiguration, adds: Sequence[Add], row_files: RowFiles
-) -> list[Cdc]:
+def _marked(snapshot: Snapshot, files: pa.Table, rows: DataFrame, row_files: RowFiles) -> list[Add]:
+    """The files with rows marked, given by the number of their file and their position in it."""
+    found: Any = rows.toArrow()
+    numbers, positions = (column.to_numpy() for column in found.columns)
+    order = np.argsort(numbers, kind="stable")
+    hit, starts = np.unique(numbers[order], return_index=True)
+    parts = np.split(positions[order], starts[1:])
+    bitmaps = {int(number): BitMap64(part.tolist()) for number, part in zip(hit, parts, strict=True)}
+    return row_files.mark(snapshot, files, bitmaps)
+
+
+def inserted(spark: SparkSession, store: Store, adds: Sequence[Add], row_files: RowFiles) -> list[Cdc]:
     """The rows of new files once more, as changes; read back, since computing them again might give others."""
     from pyspark.sql import functions as F
 
     if not adds:
         return []
-    decode = Locations(store.root).decode
-    df = scan(
-        spark,
-        store,
-        pa.Table.from_batches([from_adds([(decode(add.path), add) for add in adds])]),
-        FileLayout.of(state),
-        zone=session_zone(spark),
-    )
+    decode, state = Locations(store.root).decode, row_files.state
+    files = pa.Table.from_batches([from_adds([(decode(add.path), add) for add in adds])])
+    df = scan(spark, store, files, FileLayout.of(state), zone=session_zone(spark))
     return row_files.write_changes(df.withColumn(CHANGE_TYPE, F.lit("insert")), state.schema)
 
 
 @dataclass(frozen=True)
-class _Work:
-    spark: SparkSession
-    snapshot: Snapshot
-    state: TableConfiguration
-    hits: Hits
-    clauses: Mapping[int, Clause]
+class Rewrite:
+    """Changing the rows that clauses take.
+
+    Attributes:
+        work: The change under way.
+        row_files: Where rows are written.
+        clauses: The clauses that hits speak of by number.
+        alias: The table's alias in expressions.
+        joined: Puts columns of the source beside rows with `HIT_SOURCE`.
+        split: How many clauses, counted from the first, may speak of the source.
+        lacking: What becomes of fields that an assigned struct lacks.
+    """
+
+    work: RowChange
     row_files: RowFiles
-    alias: str
-    joined: Callable[[DataFrame], DataFrame] | None
-    split: int
-    lacking: Lacking
+    clauses: Sequence[Clause]
+    alias: str = "target"
+    joined: Callable[[DataFrame], DataFrame] | None = None
+    split: int = 0
+    lacking: Lacking = Lacking.REFUSED
 
-    def count(self, kind: ClauseKind) -> int | None:
+    def changed(self, hits: Hits) -> Changed:
+        """Works out what changes the rows."""
+        if not len(hits.files):
+            return Changed()
+        snapshot = self.work.snapshot
+        updated, deleted = self._count(hits, ClauseKind.UPDATE) or 0, self._count(hits, ClauseKind.DELETE)
+        marks = marks_rows(snapshot) and hits.frame is not None
+        recorded = feeds_changes(snapshot) and not (marks and not updated)
+        edits = self._rows(hits, only_hits=marks, old=recorded)
+        if recorded:
+            # Values are computed once: what is written and what the feed says must not differ.
+            rows = Watched(checked(computed_once(edits.rows), edits.rules, snapshot.store.root))
+        else:
+            rows = watched(edits.rows, edits.rules)
+        adds = self._written(rows) if updated or not marks else []
+        changes = self._recorded(rows.rows) if recorded else []
+        count = figures(adds)["numOutputRows"]
+        if not marks and deleted is not None:
+            check_rows(snapshot.store, hits.files, count + deleted)
+        if marks and hits.frame is not None:
+            adds = [*_marked(snapshot, hits.files, hits.frame.select(_HIT_FILE, _HIT_ROW), self.row_files), *adds]
+        updated = count if hits.frame is None else updated
+        return Changed(removed(hits.files), adds, changes, recorded, count, updated, deleted)
+
+    def _numbers(self, kind: ClauseKind) -> str:
+        """The numbers of the clauses of a kind, as SQL lists them."""
+        return ", ".join(str(number) for number, clause in enumerate(self.clauses) if clause.kind is kind)
+
+    def _count(self, hits: Hits, kind: ClauseKind) -> int | None:
         """How many rows clauses of a kind take; None if nobody knows."""
-        found = [self.hits.counts.get(n, 0) for n, clause in self.clauses.items() if clause.kind is kind]
-        return None if None in found else sum(count or 0 for count in found)
+        counts = [hits.counts.get(number, 0) for number, clause in enumerate(self.clauses) if clause.kind is kind]
+        return None if None in counts else sum(filter(None, counts))
 
-    def rows(self, *, only_hits: bool, old: bool) -> Edited:
+    def _rows(self, hits: Hits, *, only_hits: bool, old: bool) -> Edited:
         """The rows of the touched files after the clauses, deleted ones included."""
-        identities = self.row_files.identities()
-        df = with_old(self._located(identities, only_hits), self.snapshot.schema, self.alias)
-        df = with_values(df, {n: c for n, c in self.clauses.items() if n >= self.split}, self.snapshot.schema)
+        identities, before = self.row_files.identities(), self.work.snapshot.schema
+        clauses = dict(enumerate(self.clauses))
+        df = with_old(self._located(hits, identities, only_hits), before, self.alias)
+        df = with_values(df, {n: clause for n, clause in clauses.items() if n >= self.split}, before)
         if self.joined is not None:
-            both = {n: c for n, c in self.clauses.items() if n < self.split}
-            df = with_values(self.joined(df), both, self.snapshot.schema)
-        keep = [name for name in (identities.row_id, identities.row_commit_version) if name is not None]
-        found = edited(
-            df,
-            self.clauses,
-            self.snapshot.schema,
-            self.state.schema,
-            self.state.metadata.configuration,
-            keep=[*keep, OLD] if old else keep,
-            table=self.snapshot.store.root,
-            partition_columns=self.state.metadata.partition_columns,
-            lacking=self.lacking,
-        )
+            df = with_values(self.joined(df), {n: clause for n, clause in clauses.items() if n < self.split}, before)
+        keep = [*identities.names, *([OLD] if old else [])]
+        after = edited(df, clauses, before, self.row_files.state, keep, self.work.table.url, self.lacking)
         if identities.row_commit_version is None:
-            return found
+            return after
         # A changed row was last changed by the version to come, which is what a missing number means.
         version = quoted(identities.row_commit_version)
-        others = [quoted(name) for name in found.rows.columns if name != identities.row_commit_version]
+        others = [quoted(name) for name in after.rows.columns if name != identities.row_commit_version]
         fresh = f"CASE WHEN {CLAUSE} IS NULL THEN {version} END AS {version}"
-        return Edited(found.rows.selectExpr(*others, fresh), found.rules)
+        return Edited(after.rows.selectExpr(*others, fresh), after.rules)
 
-    def _located(self, identities: RowColumns, only_hits: bool) -> DataFrame:
-        from dataclasses import replace
-
+    def _located(self, hits: Hits, identities: RowColumns, only_hits: bool) -> DataFrame:
         from pyspark.sql import functions as F
 
-        hits = self.hits
         columns = identities if hits.frame is None else replace(identities, file=FILE, row=ROW)
-        df = frame_of(self.spark, self.snapshot, files=hits.files, rows=columns)
+        df = frame_of(self.work.spark, self.work.snapshot, files=hits.files, rows=columns)
         if hits.frame is None:
             return df.withColumn(CLAUSE, F.lit(0))
-        found = F.broadcast(hits.frame) if hits.is_small else hits.frame
+        frame = F.broadcast(hits.frame) if hits.is_small else hits.frame
         same = (F.col(FILE) == F.col(_HIT_FILE)) & (F.col(ROW) == F.col(_HIT_ROW))
-        return df.join(found, same, "inner" if only_hits else "left").drop(_HIT_FILE, _HIT_ROW)
+        return df.join(frame, same, "inner" if only_hits else "left").drop(_HIT_FILE, _HIT_ROW)
 
-    def written(self, watched: Watched) -> list[Add]:
+    def _written(self, watched: Watched) -> list[Add]:
         """Writes what is left of the rows."""
-        gone = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.DELETE]
-        rows = watched.rows
-        if gone:
-            rows = rows.where(f"coalesce({CLAUSE} NOT IN ({', '.join(gone)}), true)")
-        adds = self.row_files.rewrite(rows.drop(CLAUSE, OLD), self.state.schema, data_change=True)
+        rows, deletes = watched.rows, self._numbers(ClauseKind.DELETE)
+        if deletes:
+            rows = rows.where(f"coalesce({CLAUSE} NOT IN ({deletes}), true)")
+        adds = self.row_files.rewrite(rows.drop(CLAUSE, OLD), self.row_files.state.schema, data_change=True)
         if adds:
-            watched.check(self.snapshot.store.root)
+            watched.check(self.work.table.url)
         return adds
 
-    def recorded(self, rows: DataFrame) -> list[Cdc]:
+    def _recorded(self, rows: DataFrame) -> list[Cdc]:
         """Writes the rows before and after."""
-        updates = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.UPDATE]
-        deletes = [str(number) for number, clause in self.clauses.items() if clause.kind is ClauseKind.DELETE]
-        before, after = self.snapshot.schema, self.state.schema
-        changes: list[Cdc] = []
+        updates, deletes = self._numbers(ClauseKind.UPDATE), self._numbers(ClauseKind.DELETE)
+        before, after = self.work.snapshot.schema, self.row_files.state.schema
         old = [f"{OLD}.{quoted(field.name)} AS {quoted(field.name)}" for field in written_fields(before)]
         new = [quoted(field.name) for field in written_fields(after)]
-        gone = f"CASE WHEN {CLAUSE} IN ({', '.join(deletes)}) THEN 'delete' ELSE 'update_preimage' END"
-        kind = f"{gone if deletes else repr('update_preimage')} AS {CHANGE_TYPE}"
+        kind = f"CASE WHEN {CLAUSE} IN ({deletes or 'NULL'}) THEN 'delete' ELSE 'update_preimage' END AS {CHANGE_TYPE}"
         touched = rows.where(f"{CLAUSE} IS NOT NULL").selectExpr(*old, kind)
-        changes += self.row_files.write_changes(touched, before)
+        changes = self.row_files.write_changes(touched, before)
         if updates:
-            posts = rows.where(f"{CLAUSE} IN ({', '.join(updates)})").selectExpr(
-                *new, f"'update_postimage' AS {CHANGE_TYPE}"
-            )
+            posts = rows.where(f"{CLAUSE} IN ({updates})").selectExpr(*new, f"'update_postimage' AS {CHANGE_TYPE}")
             changes += self.row_files.write_changes(posts, after)
         return changes
-
-    def marked(self) -> list[Add]:
-        assert self.hits.frame is not None
-        found: Any = self.hits.frame.select(_HIT_FILE, _HIT_ROW).toArrow()
-        rows = positions_by_file(found[_HIT_FILE], found[_HIT_ROW])
-        return marked(self.snapshot, self.hits.files, rows, self.row_files)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.errors import InputError
 from halocline.formats.delta.configuration.generated import generation_of
 from halocline.formats.delta.configuration.identity import identity_columns
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.schema.json_edge import type_from_json
 from halocline.schema.types import DataType, Field, Struct, is_void
 from halocline.spark.session.analysis import column_of
@@ -53,14 +54,7 @@ class Edited:
 def checked_values(values: Mapping[str, Any], schema: Struct, alias: str, table: str) -> dict[str, Any]:
     """Values to be assigned, by column or by the path of a nested field, in the table's spelling.
 
-    Args:
-        values: What the user gives; names may have the table's alias in front.
-        schema: The schema that the table is going to have.
-        alias: The table's alias.
-        table: Its name, for messages.
-
-    Raises:
-        InputError: There is no such column, it is given twice, or the table makes its values itself.
+    Names may be given with the table's alias in front.
     """
     own = {column.name for column in identity_columns(schema)}
     found: dict[str, Any] = {}
@@ -87,12 +81,9 @@ def checked_values(values: Mapping[str, Any], schema: Struct, alias: str, table:
 
 
 def with_values(df: DataFrame, clauses: Mapping[int, Clause], schema: Struct) -> DataFrame:
-    """The rows with what their clauses assign, in columns of their own.
+    """Rows with `CLAUSE` and `OLD`, and with what their clauses assign, in columns of their own.
 
-    Args:
-        df: Rows with `CLAUSE` and `OLD`, and everything that expressions speak of.
-        clauses: The clauses, by number; values by quoted path, as `checked_values` gives them.
-        schema: The table's schema so far.
+    The values of clauses are by quoted path, as `checked_values` gives them.
     """
     from pyspark.sql import functions as F
 
@@ -109,43 +100,26 @@ def edited(
     df: DataFrame,
     clauses: Mapping[int, Clause],
     before: Struct,
-    after: Struct,
-    configuration: Mapping[str, str],
-    *,
+    state: TableConfiguration,
     keep: Sequence[str],
     table: str,
-    partition_columns: Sequence[str] = (),
-    lacking: Lacking = Lacking.REFUSED,
+    lacking: Lacking,
 ) -> Edited:
-    """Rows of the table, with the values that clauses assign.
-
-    Args:
-        df: What `with_values` returned.
-        clauses: The clauses, by number.
-        before: The schema of the rows as they were.
-        after: The schema that the table is going to have.
-        configuration: The table's properties.
-        keep: Further columns to keep.
-        table: The table's name, for messages.
-        partition_columns: The table's partition columns.
-        lacking: What becomes of fields that an assigned struct lacks.
-
-    Raises:
-        SchemaError: A value does not fit its column.
-    """
+    """Rows of what the table is going to be, out of rows as they were before `with_values`, and columns to keep."""
+    after = state.schema
     given = {
         field.name: type_from_json(field.dataType.jsonValue()) for field in df.schema if field.name.startswith(_SET)
     }
     fields = written_fields(after)
     work = Assignment(Casting.EXACT, lacking)
     values = [(field, _value(field, before, given, clauses, work)) for field in fields]
-    items = [f"{kept_sql(sql, field, partition_columns)} AS {quoted(field.name)}" for field, sql in values]
+    items = [f"{kept_sql(sql, field, state.partition_columns)} AS {quoted(field.name)}" for field, sql in values]
     work.check(table)
     kept = list(map(quoted, (CLAUSE, *keep)))
     rows = df.selectExpr(*items, *kept, *unfit_item(work.fits))
     kept += [UNFIT] if work.fits else []
     rows = rows.selectExpr(*_generated(fields, given, clauses), *kept)
-    fits, rules = fit_rules(work.fits), rules_of(after, configuration)
+    fits, rules = fit_rules(work.fits), rules_of(after, state.metadata.configuration)
     updates = [str(number) for number, clause in clauses.items() if clause.kind is ClauseKind.UPDATE]
     changed = f"{CLAUSE} IN ({', '.join(updates)})" if updates else "false"
     held = [replace(rule, condition=f"NOT coalesce({changed}, false) OR ({rule.condition})") for rule in rules]

@@ -6,25 +6,32 @@ whose outcome nobody knows, because the store did not answer: its files may be l
 
 Rows that only move to another file keep their ids where the table tracks rows: they are written with the hidden columns
 that the table's properties name.
+
+Rows are *marked* as deleted by vectors of the files that hold them. A vector only ever grows: the rows that a file has
+lost already stay lost. A file that has lost its last row is not marked but removed. Whoever reads a vector relies on
+the number of rows in the file, so a file whose statistics lack it gets it from its footer; its bounds hold still, but
+may be of rows that are gone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
+import pyarrow as pa
 from pyroaring import BitMap64
 
 from halocline.errors import HaloclineError, InputError, UnavailableError
 from halocline.formats.delta.actions import deletion_vectors
-from halocline.formats.delta.actions.action import Action, Add, Cdc, DeletionVector
-from halocline.formats.delta.actions.locations import encoded_path
+from halocline.formats.delta.actions.action import Action, Add, Cdc
+from halocline.formats.delta.actions.locations import Locations, encoded_path, locate
+from halocline.formats.delta.actions.statistics import num_records
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import identity
@@ -32,7 +39,11 @@ from halocline.formats.delta.configuration.column_mapping import mapped_field, p
 from halocline.formats.delta.configuration.identity import IdentityColumn
 from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+from halocline.formats.delta.log.file_actions import adds_from
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Field, Primitive, Struct
+from halocline.spark.scan.footers import at_once, footers
+from halocline.spark.scan.frames import deleted_rows
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import missing, quoted, written_fields
@@ -44,6 +55,9 @@ from halocline.storage.base import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+LEVEL: Final = 4
+"""The level of Delta's ladder that brings deletion vectors."""
 
 CHANGE_TYPE: Final = "_change_type"
 _CHANGES: Final = "_change_data"
@@ -60,45 +74,26 @@ _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows that come in are laid out.
+    """How rows that come in are laid out: the most rows of one file, and whether the table has other rows afterwards.
 
-    Args:
-        max_records: The most rows of one file; None for as many as come together.
-        data_change: Whether the table has other rows afterwards. If not, streams and change feeds skip the commit.
+    If it does not, streams and change feeds skip the commit.
     """
 
     max_records: int | None = None
     data_change: bool = True
 
-    def check(self, schema_mode: str | None) -> None:
-        """Makes sure that it fits the rest of what is asked for.
-
-        Raises:
-            InputError: No row can be in a file, or the rows are to be the same in other columns.
-        """
+    def __post_init__(self) -> None:
         if self.max_records is not None and self.max_records < 1:
             raise InputError("a file cannot hold fewer rows than one", sides={"given": str(self.max_records)})
-        if not self.data_change and schema_mode is not None:
-            raise InputError(
-                "rows that stay what they are do not change the table's columns",
-                sides={"given": f"data_change=False, schema_mode={schema_mode!r}"},
-                next_step="Leave one of them out.",
-            )
 
 
 class RowFiles:
-    """New files of one table, nobody's until they are committed.
-
-    Args:
-        store: The table's store.
-        state: What the table is going to be.
-        layout: How rows that come in are laid out.
-    """
+    """New files of one table, nobody's until they are committed; `state` is what the table is going to be."""
 
     def __init__(self, store: Store, state: TableConfiguration, layout: Layout | None = None) -> None:
         self.layout = layout or Layout()
+        self.state = state
         self._store = store
-        self._state = state
         self._schema = state.schema
         self._mode = state.mapping_mode
         self._written: list[WrittenFile] = []
@@ -117,11 +112,7 @@ class RowFiles:
     # ------------------------------------------------------------------ writing
 
     def write(self, plan: RowPlan) -> list[Add]:
-        """Writes new rows, and notes how far they have brought identity columns.
-
-        Raises:
-            ConstraintError: A row breaks a rule of the table.
-        """
+        """Writes new rows, which the table's rules judge, and notes how far they have brought identity columns."""
         rows = watched(plan.rows, plan.rules)
         files = self._save(rows.rows, self._schema, max_records=self.layout.max_records)
         if files:
@@ -129,22 +120,19 @@ class RowFiles:
         if plan.numbered and files:
             physical = {self._physical(column): column for column in plan.numbered}
             self._marks |= marks_in(self._store, [(file.path, file.size) for file in files], physical)
-        return [_add(file, data_change=self.layout.data_change) for file in files]
+        return [file.add(data_change=self.layout.data_change) for file in files]
 
     def rewrite(self, rows: DataFrame, schema: Struct, *, data_change: bool) -> list[Add]:
-        """Writes rows of the table again, which keep the ids that `identities` asked the scan for.
+        """Writes rows of a version again, whose schema the table may have outgrown.
 
-        Args:
-            rows: The columns of a version, and the hidden ones if rows are tracked.
-            schema: The schema of that version, which the table may have outgrown.
-            data_change: Whether the table has other rows afterwards.
+        They keep the ids that `identities` asked the scan for.
         """
         hidden = [(name, number) for name, number in self._hidden_columns() if name in rows.columns]
         names = [name for name, _ in hidden]
         added = [_hidden(name, "long", number) for name, number in hidden]
         files = self._save(self._grown(rows, schema, names), _with_fields(self._schema, added))
         self._rewritten = self._rewritten or bool(files)
-        return [_add(_without_stats(file, names), data_change=data_change) for file in files]
+        return [_without_stats(file, names).add(data_change=data_change) for file in files]
 
     def write_changes(self, rows: DataFrame, schema: Struct) -> list[Cdc]:
         """Writes rows of the change feed: the columns of a version and `_change_type`."""
@@ -153,17 +141,31 @@ class RowFiles:
         files = self._save(rows, _with_fields(self._schema, added), under=_CHANGES)
         return [Cdc(encoded_path(file.path), file.partition_values, file.size) for file in files]
 
-    def write_vectors(self, bitmaps: Sequence[BitMap64]) -> list[DeletionVector]:
-        """Writes deletion vectors into one file and describes each."""
+    def mark(self, snapshot: Snapshot, files: pa.Table, rows: Mapping[int, BitMap64]) -> list[Add]:
+        """Marks rows of files, given by position and the file's number in the list; files without a row left are out.
+
+        All of the files are to be removed in the same commit.
+        """
+        before = deleted_rows(snapshot, files)
+        adds, bitmaps = [], []
+        for number, (add, count) in enumerate(_with_counts(snapshot, list(adds_from(files, data_change=True)))):
+            bitmap = rows.get(number, BitMap64()) | before.get(number, BitMap64())
+            if len(bitmap) < count:
+                adds.append(add)
+                bitmaps.append(bitmap)
         vectors = deletion_vectors.write_file(self._store, bitmaps)
         self._rewritten = self._rewritten or bool(vectors)
         self._others += [deletion_vectors.file_path(self._store, vector) for vector in vectors[:1]]
-        return vectors
+        loose = {"tightBounds": False}
+        return [
+            msgspec.structs.replace(add, deletion_vector=vector, stats=_with_stats(add.stats, loose))
+            for add, vector in zip(adds, vectors, strict=True)
+        ]
 
     def identities(self) -> RowColumns:
         """The columns that a scan must add so that rewritten rows keep their ids; none if rows are not tracked."""
-        stored = self._state.properties
-        if not self._state.protocol.supports("rowTracking") or not stored.row_tracking:
+        stored = self.state.properties
+        if not self.state.protocol.supports("rowTracking") or not stored.row_tracking:
             return RowColumns()
         row_id, version = (stored.get(key) for key in (_ROW_ID_COLUMN, _ROW_VERSION_COLUMN))
         return RowColumns(
@@ -176,8 +178,8 @@ class RowFiles:
     def configuration(self) -> TableConfiguration:
         """What the table is going to be, marks of identity columns moved."""
         if not self._marks:
-            return self._state
-        return self._state.with_metadata(identity.with_marks(self._state.metadata, self._marks))
+            return self.state
+        return self.state.with_metadata(identity.with_marks(self.state.metadata, self._marks))
 
     def has_changes(self, transaction: Transaction, files: Sequence[Action]) -> bool:
         """Whether there is anything to commit: files, or that the table becomes something else."""
@@ -199,15 +201,6 @@ class RowFiles:
         self._kept = transaction.outcome is None or transaction.outcome.committed
         return version
 
-    def figures(self, adds: Sequence[Add]) -> dict[str, int]:
-        """The figures that a commit records of the files it adds."""
-        records = {encoded_path(file.path): file.num_records for file in self._written}
-        return {
-            "numFiles": len(adds),
-            "numOutputRows": sum(records.get(add.path, 0) for add in adds),
-            "numOutputBytes": sum(add.size for add in adds),
-        }
-
     # ------------------------------------------------------------------ small things
 
     def _save(
@@ -217,9 +210,9 @@ class RowFiles:
             rows,
             table_url=self._store.root,
             schema=schema,
-            partition_columns=self._state.metadata.partition_columns,
+            partition_columns=self.state.metadata.partition_columns,
             mapping_mode=self._mode,
-            configuration=self._state.metadata.configuration,
+            configuration=self.state.metadata.configuration,
             under=under,
             max_records=max_records,
             store=self._store,
@@ -271,24 +264,38 @@ def _folder(path: str) -> str:
     return f"{first}/{rest.partition('/')[0]}" if first == _CHANGES else first
 
 
-def _add(file: WrittenFile, *, data_change: bool) -> Add:
-    return Add(
-        encoded_path(file.path),
-        file.partition_values,
-        file.size,
-        file.modification_time,
-        data_change,
-        stats=file.stats,
-    )
-
-
 def _without_stats(file: WrittenFile, names: Sequence[str]) -> WrittenFile:
     """Hidden columns are nobody's to prune by."""
     if not names:
         return file
     stats = _decode(file.stats)
-    kept = {
-        key: {name: each for name, each in value.items() if name not in names} if isinstance(value, dict) else value
-        for key, value in stats.items()
+    shown = {
+        key: {name: value for name, value in part.items() if name not in names} if isinstance(part, dict) else part
+        for key, part in stats.items()
     }
-    return msgspec.structs.replace(file, stats=_encode(kept).decode())
+    return msgspec.structs.replace(file, stats=_encode(shown).decode())
+
+
+def marks_rows(snapshot: Snapshot) -> bool:
+    """Whether rows of a table are deleted by marking them; below the level that brings it, files are rewritten."""
+    return (
+        snapshot.protocol.supports("deletionVectors") and snapshot.properties.deletion_vectors and snapshot.gate(LEVEL)
+    )
+
+
+def _with_stats(stats: str | None, more: Mapping[str, Any]) -> str:
+    return _encode({**(_decode(stats) if stats else {}), **more}).decode()
+
+
+def _with_counts(snapshot: Snapshot, adds: list[Add]) -> list[tuple[Add, int]]:
+    """The files, each with the number of rows in it, which also stands in its statistics."""
+    locations = Locations(snapshot.store.root)
+
+    def counted(add: Add) -> tuple[Add, int]:
+        if (count := num_records(add.stats)) is not None:
+            return add, count
+        store, path = locate(snapshot.store, locations.decode(add.path))
+        rows = int(footers(store, [(path, add.size)])[0].num_rows)
+        return msgspec.structs.replace(add, stats=_with_stats(add.stats, {"numRecords": rows})), rows
+
+    return at_once(counted, adds)

@@ -7,9 +7,9 @@ from typing import Any
 
 from halocline.errors import InputError
 from halocline.spark.session.analysis import Expression
-from halocline.table.delta.clauses import Clause, ClauseKind
+from halocline.table.delta.clauses import Clause, ClauseKind, check_clause, predicate_of
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import change_rows
+from halocline.table.delta.row_changes import Rewrite, hits_where
 from halocline.table.delta.row_commit import RowChange, RowsChanged
 from halocline.table.delta.row_edits import checked_values
 from halocline.table.delta.row_files import RowFiles
@@ -43,9 +43,9 @@ def update_rows(table: Opened, set: Mapping[str, Any], where: Expression | None 
         raise InputError("no column is to be set", sides={"given": "nothing"}, next_step="update({'status': ...})")
     values = checked_values(set, work.snapshot.schema, "target", table.url)
     clause = Clause(ClauseKind.UPDATE, where, values)
-    work.check(clause)
+    check_clause(work, clause)
     candidates = work.transaction.files(where if isinstance(where, str) else None)
     with RowFiles(table.store, work.snapshot.configuration) as files:
-        hits = work.hits(candidates, where)
-        changed = change_rows(work.spark, work.snapshot, work.snapshot.configuration, hits, [clause], files)
-        return work.commit(files, changed, "UPDATE", where)
+        changed = Rewrite(work, files, [clause]).changed(hits_where(work, candidates, where))
+        metrics = changed.metrics({"numUpdatedRows": changed.updated})
+        return work.commit(files, changed.actions, "UPDATE", predicate_of(where), metrics)

@@ -13,10 +13,11 @@ else does so first, they are done again on top of it, so the rows are computed o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from halocline.errors import ConflictError, InputError
+from halocline.errors import ConflictError
 from halocline.formats.delta.actions.action import Action
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
@@ -27,15 +28,19 @@ from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
-from halocline.spark.types.assignment import Casting
+from halocline.spark.types import input_schema
+from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta import schema_merge
 from halocline.table.delta.new_table import check_reserved, spelt
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.replacement import SchemaMode
+from halocline.table.delta.row_changes import inserted
+from halocline.table.delta.row_commit import check_removable
+from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import RowFiles
+from halocline.table.delta.write_request import SchemaMode, WriteRequest
 
-Txn = tuple[str, int]
-"""An application and its own version of a write, so that the same write is not done twice."""
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _MOST_TRIES: Final = 50
 _TO_REPEAT: Final = ("CONCURRENT_METADATA_CHANGE", "CONCURRENT_PROTOCOL_CHANGE", "CONCURRENT_TRANSACTION")
@@ -65,6 +70,17 @@ def target_state(
     return state
 
 
+def write(table: Opened, df: DataFrame, asked: WriteRequest) -> int:
+    """Makes attempts until one is committed, or others have come first in a way that matters; returns the version."""
+    input_schema.checked_frame(df)
+    for _ in range(_MOST_TRIES):
+        try:
+            return _attempt(table, df, asked)
+        except _Again as again:
+            last = again.error
+    raise last
+
+
 class _Again(Exception):
     """Somebody else was first, and the write can be done on top of it."""
 
@@ -73,44 +89,37 @@ class _Again(Exception):
         self.error = error
 
 
-def repeated(attempt: Callable[[], int]) -> int:
-    """Makes an attempt, again and again where others came first and that changes nothing."""
-    for _ in range(_MOST_TRIES):
+def _attempt(table: Opened, df: DataFrame, asked: WriteRequest) -> int:
+    spark, said, replacement = df.sparkSession, asked.said, asked.replacement
+    snapshot = table.snapshot("write.append" if replacement is None else "write")
+    transaction = table.transaction(snapshot, spark)
+    if is_done(transaction, said):
+        return snapshot.version
+    if replacement is not None:
+        check_removable(snapshot, "an overwrite")
+    columns = input_schema.columns_of(df)
+    state = target_state(table, columns, snapshot, asked.schema_mode, asked.partition_by)
+    rules = [replacement.rule(spark, snapshot)] if replacement and replacement.where is not None else []
+    rows = plan_rows(df, columns, state, table=table.url, further=rules, casting=asked.casting)
+    with RowFiles(table.store, state, asked.layout) as files:
+        adds = files.write(rows)
+        actions: list[Action] = [*adds]
+        metrics = figures(adds)
+        if replacement is not None:
+            removal = replacement.removal(spark, snapshot, transaction, adds, files)
+            changes = inserted(spark, table.store, adds, files) if removal.is_recorded else []
+            metrics = replacement.metrics(adds, removal, len(changes))
+            actions += [*removal.actions, *changes]
+        if not files.has_changes(transaction, actions) and said.txn is None:
+            return snapshot.version
         try:
-            return attempt()
-        except _Again as again:
-            last = again.error
-    raise last
-
-
-def committed(files: RowFiles, transaction: Transaction, actions: Sequence[Action], said: CommitDescription) -> int:
-    """Commits a write.
-
-    Raises:
-        ConflictError: Others came first, and the rows no longer fit.
-    """
-    try:
-        return files.commit(transaction, actions, said)
-    except ConflictError as error:
-        if error.condition in _TO_REPEAT and (files.changes_metadata(transaction) or said.txn is not None):
-            raise _Again(error) from error
-        raise
-
-
-def description(txn: Txn | None, user_metadata: str | None) -> CommitDescription:
-    """What a write says about itself before anything is known of its rows.
-
-    Raises:
-        InputError: What is given is no transaction of an application.
-    """
-    if txn is None or (
-        isinstance(txn, tuple) and len(txn) == 2 and isinstance(txn[0], str) and isinstance(txn[1], int)
-    ):
-        return CommitDescription("WRITE", txn=txn, user_metadata=user_metadata)
-    raise InputError(
-        "a transaction is an application and its version",
-        sides={"given": repr(txn)[:80], "expected": "('nightly-load', 42)"},
-    )
+            return files.commit(
+                transaction, actions, replace(said, parameters=asked.parameters(state), metrics=metrics)
+            )
+        except ConflictError as error:
+            if error.condition in _TO_REPEAT and (files.changes_metadata(transaction) or said.txn is not None):
+                raise _Again(error) from error
+            raise
 
 
 def is_done(transaction: Transaction, said: CommitDescription) -> bool:
@@ -119,32 +128,3 @@ def is_done(transaction: Transaction, said: CommitDescription) -> bool:
         return False
     seen = transaction.txn_version(said.txn[0])
     return seen is not None and seen >= said.txn[1]
-
-
-def parameters_of(mode: str, state: TableConfiguration, schema_mode: SchemaMode | None) -> dict[str, Any]:
-    """What the history says of a write."""
-    growth = {"merge": {"canMergeSchema": True}, "overwrite": {"canOverwriteSchema": True}}
-    partitions = list(state.metadata.partition_columns)
-    return {"mode": mode, "partitionBy": partitions, **(growth[schema_mode] if schema_mode else {})}
-
-
-def casting_of(cast: str | None) -> Casting:
-    """What may become of values that have another type than their column.
-
-    Raises:
-        InputError: There is no such way to cast.
-    """
-    check_choice("cast", cast, (None, "ansi"))
-    return Casting.WIDENING if cast is None else Casting.ANSI
-
-
-def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
-    """Refuses a value that an argument cannot have.
-
-    Raises:
-        InputError: It is none of those allowed.
-    """
-    if value not in allowed:
-        raise InputError(
-            f"{name} cannot be {value!r}", sides={"given": repr(value), "allowed": ", ".join(map(repr, allowed))}
-        )
