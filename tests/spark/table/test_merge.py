@@ -288,14 +288,14 @@ def test_what_cannot_be_merged_is_refused_before_anything_is_written(build, mess
 def test_merge_that_others_come_before_is_done_again(spark, tmp_path, monkeypatch):
     table = Table.create(tmp_path / "t", COLUMNS, spark=spark)
     table.append(frame(spark, [(1, 0, 1, "a")]))
-    commit, appended = merge.Merge._commit, iter([(2, 0, 5, "theirs")])
+    commit, appended = merge.Merge.commit, iter([(2, 0, 5, "theirs")])
 
     def behind_an_append(self, *args):
         for row in appended:
             Table.for_path(tmp_path / "t", spark).append(frame(spark, [row]))
         return commit(self, *args)
 
-    monkeypatch.setattr(merge.Merge, "_commit", behind_an_append)
+    monkeypatch.setattr(merge.Merge, "commit", behind_an_append)
     source = frame(spark, [(1, 0, 10, "ours"), (2, 0, 20, "ours")])
     builder = table.merge(source, "t.id = s.id").when_matched_update_all().when_not_matched_insert_all()
     assert builder.execute().version == 3
