@@ -17,110 +17,69 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from halocline import errors
 from halocline._version import __version__ as __version__
 from halocline.table import joining
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from halocline.compat.history import History
-    from halocline.compat.knowledge import Knowledge
-    from halocline.compat.protocol import Protocol
-    from halocline.compat.release import Release
-    from halocline.compat.terms import Terms
-    from halocline.compat.verdict import Verdict, can
-    from halocline.delta.tables import DeltaTable
-    from halocline.errors import (
-        AlreadyExistsError,
-        ConflictError,
-        ConstraintError,
-        DeniedError,
-        HaloclineError,
-        IncompatibleError,
-        InputError,
-        InternalError,
-        MalformedError,
-        MissingExtraError,
-        MissingVerbError,
-        NotFoundError,
-        NotYetError,
-        SchemaError,
-        StaleEpochError,
-        StorageFullError,
-        UnavailableError,
-        UnsupportedError,
-    )
-    from halocline.fleet.member.admin import AdminClient
-    from halocline.fleet.member.connect import connect
-    from halocline.fleet.member.handle import FleetHandle
-    from halocline.formats.delta.features.approval import Approval
-    from halocline.formats.delta.features.drop import Dropped
-    from halocline.formats.delta.features.drop_plan import DropPlan
-    from halocline.formats.delta.maintain.vacuum import Vacuumed
-    from halocline.formats.delta.snapshot.history import HistoryEntry
-    from halocline.source.data_source import register
-    from halocline.spans import Span, SpanSet
+    from halocline.compat.history import History as History
+    from halocline.compat.knowledge import Knowledge as Knowledge
+    from halocline.compat.protocol import Protocol as Protocol
+    from halocline.compat.release import Release as Release
+    from halocline.compat.terms import Terms as Terms
+    from halocline.compat.verdict import Verdict as Verdict
+    from halocline.compat.verdict import can as can
+    from halocline.delta.tables import DeltaTable as DeltaTable
+    from halocline.fleet.member.admin import AdminClient as AdminClient
+    from halocline.fleet.member.connect import connect as connect
+    from halocline.fleet.member.handle import FleetHandle as FleetHandle
+    from halocline.formats.delta.features.approval import Approval as Approval
+    from halocline.formats.delta.features.drop import Dropped as Dropped
+    from halocline.formats.delta.features.drop_plan import DropPlan as DropPlan
+    from halocline.formats.delta.maintain.vacuum import Vacuumed as Vacuumed
+    from halocline.formats.delta.snapshot.history import HistoryEntry as HistoryEntry
+    from halocline.source.data_source import register as register
+    from halocline.spans import Span as Span
+    from halocline.spans import SpanSet as SpanSet
     from halocline.spark.session.settings import Settings
-    from halocline.table import DeltaLakeTable, HudiTable, Table
-    from halocline.table.delta.alter import Altered
-    from halocline.table.delta.merge_builder import MergeBuilder
-    from halocline.table.delta.new_table import Identity, column
-    from halocline.table.delta.optimize import OptimizeBuilder
-    from halocline.table.delta.restore import Restored
-    from halocline.table.delta.row_commit import RowsChanged
+    from halocline.table import DeltaLakeTable as DeltaLakeTable
+    from halocline.table import HudiTable as HudiTable
+    from halocline.table import Table as Table
+    from halocline.table.delta.alter import Altered as Altered
+    from halocline.table.delta.merge_builder import MergeBuilder as MergeBuilder
+    from halocline.table.delta.new_table import Identity as Identity
+    from halocline.table.delta.new_table import column as column
+    from halocline.table.delta.optimize import OptimizeBuilder as OptimizeBuilder
+    from halocline.table.delta.restore import Restored as Restored
+    from halocline.table.delta.row_commit import RowsChanged as RowsChanged
     from halocline.table.gatekeeper import Gatekeeper
-    from halocline.versions import Version
+    from halocline.versions import Version as Version
 
-__all__ = [
-    "AdminClient",
-    "AlreadyExistsError",
-    "Altered",
-    "Approval",
-    "ConflictError",
-    "ConstraintError",
-    "DeltaLakeTable",
-    "DeltaTable",
-    "DeniedError",
-    "DropPlan",
-    "Dropped",
-    "FleetHandle",
-    "HaloclineError",
-    "History",
-    "HistoryEntry",
-    "HudiTable",
-    "Identity",
-    "IncompatibleError",
-    "InputError",
-    "InternalError",
-    "Knowledge",
-    "MalformedError",
-    "MergeBuilder",
-    "MissingExtraError",
-    "MissingVerbError",
-    "NotFoundError",
-    "NotYetError",
-    "OptimizeBuilder",
-    "Protocol",
-    "Release",
-    "Restored",
-    "RowsChanged",
-    "SchemaError",
-    "Span",
-    "SpanSet",
-    "StaleEpochError",
-    "StorageFullError",
-    "Table",
-    "Terms",
-    "UnavailableError",
-    "UnsupportedError",
-    "Vacuumed",
-    "Verdict",
-    "Version",
-    "can",
-    "column",
-    "connect",
-    "register",
-]
+    # A name imported as itself is one that others may import from here.
+    # isort: off
+    from halocline.errors import (
+        AlreadyExistsError as AlreadyExistsError,
+        ConflictError as ConflictError,
+        ConstraintError as ConstraintError,
+        DeniedError as DeniedError,
+        HaloclineError as HaloclineError,
+        IncompatibleError as IncompatibleError,
+        InputError as InputError,
+        InternalError as InternalError,
+        MalformedError as MalformedError,
+        MissingExtraError as MissingExtraError,
+        MissingVerbError as MissingVerbError,
+        NotFoundError as NotFoundError,
+        NotYetError as NotYetError,
+        SchemaError as SchemaError,
+        StaleEpochError as StaleEpochError,
+        StorageFullError as StorageFullError,
+        UnavailableError as UnavailableError,
+        UnsupportedError as UnsupportedError,
+    )
+    # isort: on
 
 _HOMES: Final[dict[str, str]] = {
     "History": "halocline.compat.history",
@@ -148,8 +107,10 @@ _HOMES: Final[dict[str, str]] = {
     "Restored": "halocline.table.delta.restore",
     "RowsChanged": "halocline.table.delta.row_commit",
     "Version": "halocline.versions",
-    **{name: "halocline.errors" for name in __all__ if name.endswith("Error")},
+    **{name: "halocline.errors" for name in vars(errors) if name.endswith("Error")},
 }
+
+__all__ = sorted(_HOMES, key=lambda name: (name[0].islower(), name))
 
 
 def _join(settings: Settings, release: str, spark: SparkSession | None, short_lived: bool) -> Gatekeeper | None:

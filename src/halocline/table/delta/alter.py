@@ -50,22 +50,16 @@ def alter(
     table: Opened,
     change: Callable[[TableConfiguration], TableConfiguration],
     operation: str,
-    parameters: Callable[[TableConfiguration], Mapping[str, Any]],
+    parameters: Mapping[str, Any] | None = None,
     snapshot: Snapshot | None = None,
     *,
     asked: frozenset[str] | None = frozenset(),
     depends_on_rows: bool = False,
 ) -> Altered:
-    """Makes a change.
+    """Makes a change, which the history knows by an operation and its parameters, else by the protocol that came of it.
 
-    Args:
-        table: The table.
-        change: What the table becomes.
-        operation: The word for it in the history.
-        parameters: Its details in the history, given what the table became.
-        snapshot: The version to start from, if it was opened already.
-        asked: The features that the user asked for; None if any may come in.
-        depends_on_rows: Whether rows that come in meanwhile would make a difference.
+    It starts from the newest version, unless one was opened already. `asked` are the features that the user asked for;
+    None if any may come in. If it depends on rows, those that come in meanwhile are a conflict.
     """
     newest = snapshot or table.snapshot("write")
     after = change(newest.configuration)
@@ -75,7 +69,8 @@ def alter(
     transaction = table.transaction(newest)
     if depends_on_rows:
         transaction.read_whole_table()
-    version = transaction.commit((), CommitDescription(operation, parameters(after)), configuration=after)
+    told = {"newProtocol": after.protocol.to_action()} if parameters is None else parameters
+    version = transaction.commit((), CommitDescription(operation, told), configuration=after)
     return Altered(version, True, approval)
 
 

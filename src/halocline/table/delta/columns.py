@@ -32,30 +32,21 @@ def add_columns(table: Opened, columns: Sequence[Field | Mapping[str, Any]], par
 
     added = [{"column": field} for field in to_json(Struct(new))["fields"]]
     asked = None if table.settings.auto_upgrade else frozenset[str]()
-    return alter(table, grown, "ADD COLUMNS", lambda _: {"columns": added}, asked=asked)
+    return alter(table, grown, "ADD COLUMNS", {"columns": added}, asked=asked)
 
 
 def rename_column(table: Opened, column: ColumnPath, name: str) -> Altered:
     """Gives a column another name; needs column mapping."""
     path = path_of(column)
-    to = ".".join((*path[:-1], name))
-    return alter(
-        table,
-        lambda state: change.rename_column(state, path, name),
-        "RENAME COLUMN",
-        lambda _: {"oldColumnPath": ".".join(path), "newColumnPath": to},
-    )
+    told = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], name))}
+    return alter(table, lambda state: change.rename_column(state, path, name), "RENAME COLUMN", told)
 
 
 def drop_column(table: Opened, *columns: ColumnPath) -> Altered:
     """Takes columns away; needs column mapping. Their data stays in the files until those are written again."""
     paths = [path_of(each) for each in columns]
-    return alter(
-        table,
-        lambda state: change.drop_columns(state, paths),
-        "DROP COLUMNS",
-        lambda _: {"columns": [".".join(path) for path in paths]},
-    )
+    told = {"columns": [".".join(path) for path in paths]}
+    return alter(table, lambda state: change.drop_columns(state, paths), "DROP COLUMNS", told)
 
 
 @as_operation
@@ -63,38 +54,27 @@ def widen_column(table: Opened, column: ColumnPath, type: Any) -> Altered:
     """Gives a column a wider type, as the log spells types; needs type widening."""
     path, wide = path_of(column), type if isinstance(type, DataType) else type_from_json(type)
     snapshot = table.snapshot("write")
-    return alter(
-        table,
-        lambda state: change.change_type(state, path, wide, version=snapshot.version + 1),
-        "CHANGE COLUMN",
-        lambda _: {"column": {"name": ".".join(path), "type": to_json(wide)}},
-        snapshot,
-    )
+    wider = change.change_type(snapshot.configuration, path, wide, version=snapshot.version + 1)
+    told = {"column": {"name": ".".join(path), "type": to_json(wide)}}
+    return alter(table, lambda _: wider, "CHANGE COLUMN", told, snapshot)
 
 
 def allow_nulls(table: Opened, column: ColumnPath) -> Altered:
     """Takes NOT NULL from a column."""
     path = path_of(column)
-    return alter(
-        table,
-        lambda state: change.allow_nulls(state, path),
-        "CHANGE COLUMN",
-        lambda _: {"column": {"name": ".".join(path), "nullable": True}},
-    )
+    told = {"column": {"name": ".".join(path), "nullable": True}}
+    return alter(table, lambda state: change.allow_nulls(state, path), "CHANGE COLUMN", told)
 
 
 def comment_column(table: Opened, column: ColumnPath, comment: str | None) -> Altered:
     """Describes a column for people; None takes the description away."""
     path = path_of(column)
-    return alter(
-        table,
-        lambda state: state.evolved(schema=_commented(state, path, comment)),
-        "CHANGE COLUMN",
-        lambda _: {"column": {"name": ".".join(path), "metadata": {"comment": comment}}},
+    told = {"column": {"name": ".".join(path), "metadata": {"comment": comment}}}
+    return alter(table, lambda state: _commented(state, path, comment), "CHANGE COLUMN", told)
+
+
+def _commented(state: TableConfiguration, path: Path, comment: str | None) -> TableConfiguration:
+    here, _ = state.schema.find(path)
+    return state.evolved(
+        schema=map_fields(state.schema, lambda at, field: field.annotated("comment", comment) if at == here else field)
     )
-
-
-def _commented(state: TableConfiguration, path: Path, comment: str | None) -> Struct:
-    schema = state.metadata.schema
-    here, _ = schema.find(path)
-    return map_fields(schema, lambda each, field: field.annotated("comment", comment) if each == here else field)

@@ -12,6 +12,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.write.expressions import checked_condition
 from halocline.table.delta.alter import Altered, alter
+from halocline.table.delta.matches import unmet
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import as_operation
 
@@ -47,42 +48,22 @@ def add_constraint(table: Opened, name: str, expression: str, *, validator: Vali
                 next_step="Open the table with a session: Table.for_path(path, spark)",
             )
         check(snapshot, name, expression)
-    return alter(
-        table,
-        lambda _: target,
-        "ADD CONSTRAINT",
-        lambda _: {"name": name, "expr": expression},
-        snapshot,
-        asked=frozenset({"checkConstraints"}),
-        depends_on_rows=True,
-    )
+    asked, told = frozenset({"checkConstraints"}), {"name": name, "expr": expression}
+    return alter(table, lambda _: target, "ADD CONSTRAINT", told, snapshot, asked=asked, depends_on_rows=True)
 
 
 def drop_constraint(table: Opened, name: str, *, if_exists: bool = False) -> Altered:
     """Takes a CHECK constraint away; the feature stays in the protocol."""
-    return alter(
-        table,
-        lambda state: change.drop_constraint(state, name, if_exists=if_exists),
-        "DROP CONSTRAINT",
-        lambda _: {"name": name},
-    )
+    gone = partial(change.drop_constraint, name=name, if_exists=if_exists)
+    return alter(table, gone, "DROP CONSTRAINT", {"name": name})
 
 
 def check_existing_rows(spark: SparkSession, snapshot: Snapshot, name: str, condition: str) -> None:
-    """Makes sure that every row of a snapshot meets a condition; null does not.
-
-    Raises:
-        ConstraintError: One does not; it is shown.
-        InputError: The condition cannot be read, or names a column that the table does not have.
-    """
+    """Makes sure that every row of a snapshot meets a condition; null does not."""
     rows = frame_of(spark, snapshot)
     checked_condition(rows, condition, snapshot.store.root)
-    broken = (
-        rows.where(f"NOT coalesce(({condition}), false)")
-        .limit(1)
-        .selectExpr("to_json(struct(*), map('ignoreNullFields', 'false'))")
-    )
-    if found := broken.collect():
+    broken = rows.where(unmet(condition)).limit(1)
+    if found := broken.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false'))").collect():
         raise ConstraintError(
             f"{snapshot.store.root} has rows that break {name}; nothing was changed",
             sides={"constraint": condition, "row": found[0][0]},

@@ -8,15 +8,14 @@ happen, vacuum finds the files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from halocline.compat.breaks import Client
 from halocline.formats.delta.actions.action import Add, Metadata
-from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import drop, support
 from halocline.formats.delta.features import drop_plan as planning
 from halocline.formats.delta.features.drop import Dropped
@@ -57,13 +56,7 @@ def add_feature_support(table: Opened, name: str) -> Altered:
         IncompatibleError: Somebody known would break, or this release cannot write such a table.
         NotFoundError: No feature of that name is known.
     """
-    return alter(
-        table,
-        lambda state: support.with_feature(state, name),
-        "UPGRADE PROTOCOL",
-        protocol_parameters,
-        asked=None,
-    )
+    return alter(table, lambda state: support.with_feature(state, name), "UPGRADE PROTOCOL", asked=None)
 
 
 def upgrade_table_protocol(table: Opened, reader: int, writer: int) -> Altered:
@@ -73,13 +66,7 @@ def upgrade_table_protocol(table: Opened, reader: int, writer: int) -> Altered:
         IncompatibleError: Somebody known would break, or this release cannot write such a table.
         InputError: There is no such pair of versions.
     """
-    return alter(
-        table,
-        lambda state: support.with_versions(state, reader, writer),
-        "UPGRADE PROTOCOL",
-        protocol_parameters,
-        asked=None,
-    )
+    return alter(table, lambda state: support.with_versions(state, reader, writer), "UPGRADE PROTOCOL", asked=None)
 
 
 def downgrade(table: Opened, to: str) -> Dropped:
@@ -122,8 +109,3 @@ def _rewritten(spark: SparkSession, snapshot: Snapshot, files: pa.Table, target:
     row_files = RowFiles(snapshot.store, snapshot.configuration.with_metadata(target))
     rows = frame_of(spark, snapshot, files=files, rows=row_files.identities())
     return row_files.rewrite(rows, snapshot.schema, data_change=False)
-
-
-def protocol_parameters(state: TableConfiguration) -> Mapping[str, Any]:
-    """What the history says of a change of the protocol."""
-    return {"newProtocol": state.protocol.to_action()}

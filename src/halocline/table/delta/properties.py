@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration import row_tracking
@@ -12,9 +14,10 @@ from halocline.formats.delta.features import row_ids, support
 from halocline.formats.delta.features.approval import asked_by
 from halocline.table.delta.alter import Altered, ColumnPath, alter
 from halocline.table.delta.columns import comment_column
-from halocline.table.delta.features import protocol_parameters
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import as_operation
+
+_SET: Final = "SET TBLPROPERTIES"
 
 
 @as_operation
@@ -30,55 +33,36 @@ def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
     target = change.set_properties(snapshot.configuration, wanted)
     if target.properties.row_tracking and not snapshot.properties.row_tracking:
         return _enable_row_tracking(table, wanted)
-    return alter(
-        table,
-        lambda _: target,
-        "SET TBLPROPERTIES",
-        lambda _: {"properties": wanted},
-        snapshot,
-        asked=asked_by(wanted, snapshot.protocol),
-    )
+    asked = asked_by(wanted, snapshot.protocol)
+    return alter(table, lambda _: target, _SET, {"properties": wanted}, snapshot, asked=asked)
 
 
 def unset_properties(table: Opened, keys: str | Iterable[str], *, if_exists: bool = False) -> Altered:
     """Takes properties away. Features stay in the protocol; `drop_feature_support` takes one out."""
     names = [keys] if isinstance(keys, str) else list(keys)
-    return alter(
-        table,
-        lambda state: change.unset_properties(state, names, if_exists=if_exists),
-        "UNSET TBLPROPERTIES",
-        lambda _: {"properties": names, "ifExists": if_exists},
-    )
+    unset, told = partial(change.unset_properties, keys=names, if_exists=if_exists), {"properties": names}
+    return alter(table, unset, "UNSET TBLPROPERTIES", {**told, "ifExists": if_exists})
 
 
 def set_comment(table: Opened, comment: str | None, column: ColumnPath | None = None) -> Altered:
     """Describes the table, or one of its columns, for people; None takes the description away."""
-    if column is None:
-        return alter(
-            table,
-            lambda state: _described(state, comment),
-            "SET TBLPROPERTIES",
-            lambda _: {"properties": {"comment": comment}},
-        )
-    return comment_column(table, column, comment)
+    if column is not None:
+        return comment_column(table, column, comment)
+
+    def described(state: TableConfiguration) -> TableConfiguration:
+        return state.with_metadata(replace(state.metadata, description=comment))
+
+    return alter(table, described, _SET, {"properties": {"comment": comment}})
 
 
 def _enable_row_tracking(table: Opened, wanted: Mapping[str, str]) -> Altered:
     """Every row has an id before the table says so: the feature first, then ids for old files, then the switch."""
-    supported = alter(
-        table,
-        lambda state: support.with_feature(state, row_tracking.FEATURE),
-        "UPGRADE PROTOCOL",
-        protocol_parameters,
-        asked=frozenset({row_tracking.FEATURE}),
-    )
+    feature = row_tracking.FEATURE
+    with_feature = partial(support.with_feature, name=feature)
+    supported = alter(table, with_feature, "UPGRADE PROTOCOL", asked=frozenset({feature}))
     if table.snapshot("write").properties.row_tracking_suspended:
-        alter(
-            table,
-            lambda state: change.set_properties(state, {"delta.rowTrackingSuspended": "false"}),
-            "SET TBLPROPERTIES",
-            lambda _: {"properties": {"delta.rowTrackingSuspended": "false"}},
-        )
+        resumed = {"delta.rowTrackingSuspended": "false"}
+        alter(table, lambda state: change.set_properties(state, resumed), _SET, {"properties": resumed})
     row_ids.backfill(lambda: table.snapshot("write"), table.transaction)
     names = row_ids.materialised_columns()
 
@@ -87,9 +71,5 @@ def _enable_row_tracking(table: Opened, wanted: Mapping[str, str]) -> Altered:
         return change.set_properties(state, {**kept, **wanted})
 
     asked = asked_by(wanted, table.snapshot("write").protocol)
-    switched = alter(table, switched_on, "SET TBLPROPERTIES", lambda _: {"properties": dict(wanted)}, asked=asked)
+    switched = alter(table, switched_on, _SET, {"properties": dict(wanted)}, asked=asked)
     return replace(switched, approval=supported.approval) if supported.approval.grows else switched
-
-
-def _described(state: TableConfiguration, comment: str | None) -> TableConfiguration:
-    return state.with_metadata(replace(state.metadata, description=comment))
