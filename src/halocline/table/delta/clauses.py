@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.schema.types import Struct
 from halocline.spark.session.analysis import Expression, check_condition, column_of, text_of, type_of
-from halocline.spark.types.columns import blank_frame, quoted, written_fields
+from halocline.spark.types.columns import quoted, written_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-    from halocline.table.delta.row_commit import RowChange
 
 FILE: Final = "__halocline_file_number"
 ROW: Final = "__halocline_row_number"
@@ -97,12 +95,6 @@ def is_steady(where: str) -> bool:
 def predicate_of(where: Expression | None) -> dict[str, list[str]]:
     """The condition of a change as commits record it."""
     return {"predicate": [] if where is None else [f"({text_of(where)})"]}
-
-
-def check_clause(work: RowChange, clause: Clause) -> None:
-    """Makes sure that what the only clause of a change says makes sense for the table's columns."""
-    columns = blank_frame(work.spark, work.snapshot.schema)
-    check_analysed(columns, [clause], f"the change of {work.table.url}")
 
 
 def check_analysed(df: DataFrame, clauses: Sequence[Clause], what: str) -> None:

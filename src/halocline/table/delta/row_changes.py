@@ -34,10 +34,20 @@ from halocline.spark.scan.scan import FileLayout, scan
 from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.assignment import Lacking
-from halocline.spark.types.columns import quoted, written_fields
+from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.write.guard import Watched, checked, watched
 from halocline.storage.base import Store
-from halocline.table.delta.clauses import CLAUSE, FILE, OLD, ROW, Clause, ClauseKind, is_steady, with_old
+from halocline.table.delta.clauses import (
+    CLAUSE,
+    FILE,
+    OLD,
+    ROW,
+    Clause,
+    ClauseKind,
+    check_analysed,
+    is_steady,
+    with_old,
+)
 from halocline.table.delta.matches import is_about_partitions, matches, unmet
 from halocline.table.delta.row_commit import RowChange
 from halocline.table.delta.row_counts import check_rows, figures
@@ -134,6 +144,12 @@ class Changed:
             "numAddedChangeFiles": len(self.changes),
             **self.vectors("numDeletionVectors"),
         }
+
+
+def check_clause(work: RowChange, clause: Clause) -> None:
+    """Makes sure that what the only clause of a change says makes sense for the table's columns."""
+    columns = blank_frame(work.spark, work.snapshot.schema)
+    check_analysed(columns, [clause], f"the change of {work.table.url}")
 
 
 def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) -> Hits:
