@@ -13,6 +13,7 @@ from halocline.cli.output import OutputFormat, OutputOption, emit
 if TYPE_CHECKING:
     from halocline.formats.delta.snapshot.inspection import Inspection, Observed
     from halocline.formats.hudi.inspection import HudiInspection
+    from halocline.formats.index.inspection import IndexInspection
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A path or URL of a table.")]
 
@@ -32,12 +33,18 @@ def show(
     from halocline.formats.base import TableFormat, formats_at
     from halocline.formats.delta.snapshot.inspection import inspect
     from halocline.formats.hudi.inspection import inspect_hudi
+    from halocline.formats.index.inspection import inspect_index
     from halocline.storage import open_store
 
     store = open_store(table)
-    if formats_at(store) == (TableFormat.HUDI,):
+    formats = formats_at(store)
+    if formats == (TableFormat.HUDI,):
         told = inspect_hudi(store, None if version is None else str(version))
         emit(output, told.to_dict(), *_hudi_lines(table, told))
+        return
+    if formats == (TableFormat.INDEX,):
+        index = inspect_index(store, version)
+        emit(output, index.to_dict(), *_index_lines(table, index))
         return
     found = inspect(store, version)
     emit(output, found.to_dict(), *_lines(table, found))
@@ -67,6 +74,24 @@ def _hudi_lines(table: str, found: HudiInspection) -> Iterator[str]:
     yield f"written by  no writer named ({_commits(len(found.writes))})"
     if found.pending:
         yield f"pending     {_names(found.pending)}"
+    if found.uncounted:
+        yield f"uncounted   {found.uncounted}"
+
+
+def _index_lines(table: str, found: IndexInspection) -> Iterator[str]:
+    counted = "splits not counted"
+    if found.splits is not None:
+        rows = "rows not known" if found.rows is None else f"{found.rows:,} rows"
+        counted = f"{found.splits:,} splits · {rows} · {size_text(found.size or 0)}"
+    yield f"{table} · index · version {found.version} · {counted}"
+    numbers = f"({found.protocol.reader},{found.protocol.writer})"
+    features = f"supported: {_names(tuple(sorted(found.protocol.features)))}   enabled: {_names(found.in_use)}"
+    yield f"protocol    {numbers}   {features}" + ("" if found.has_protocol else "   (none in the log)")
+    writers = [f"{release} ({_commits(commits)})" for release, commits in found.writers]
+    writers += [f"no writer named ({_commits(found.unnamed)})"] if found.unnamed else []
+    yield f"written by  {', '.join(writers) or 'none: the log holds no commits'}"
+    if found.resting:
+        yield f"resting     {found.resting:,} splits that an operation could not use"
     if found.uncounted:
         yield f"uncounted   {found.uncounted}"
 

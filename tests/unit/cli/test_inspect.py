@@ -5,6 +5,10 @@ import time
 
 import pytest
 from tests.support.hudi_tables import HudiTableMaker
+from tests.support.index_logs import IndexLog, skip
+from tests.support.index_logs import add as index_add
+from tests.support.index_logs import metadata as index_metadata
+from tests.support.index_logs import protocol as index_protocol
 
 from halocline.cli import main
 from halocline.cli.inspect import age_text, size_text
@@ -149,3 +153,42 @@ def test_a_hudi_table_of_a_version_that_is_not_read_is_told_with_the_reason(tmp_
     told = json.loads(capsys.readouterr().out)
     assert told["files"] is None
     assert "READER_TOO_OLD" in told["uncounted"]
+
+
+# ---------------------------------------------------------------- index tables
+
+
+def index_table(folder, *protocol):
+    log = IndexLog(open_store(str(folder)))
+    log.commit(0, *protocol, index_metadata(partitionColumns=["id"]))
+    log.commit(
+        1,
+        index_add("a.split", size=1500),
+        skip("b.split", retryAfter=2**60),
+        {"commitInfo": {"engineInfo": "Halocline/0.1.0"}},
+    )
+    return str(folder)
+
+
+def test_an_index_table_is_told_in_three_lines_and_more(tmp_path, capsys):
+    table = index_table(tmp_path, index_protocol(2, 2))
+    assert main.run(["inspect", table]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{table} · index · version 1 · 1 splits · 1 rows · 1.5 kB"
+    assert lines[1].startswith("protocol    (2,2)   supported: checkpoint, extendedMetadata")
+    assert lines[2] == "written by  halocline@0.1.0 (1 commit), no writer named (1 commit)"
+    assert lines[3].startswith("resting     1 splits")
+
+
+def test_an_index_table_without_a_protocol_says_so(tmp_path, capsys):
+    assert main.run(["inspect", index_table(tmp_path)]) == 0
+    assert "(1,1)" in (told := capsys.readouterr().out.splitlines()[1])
+    assert told.endswith("(none in the log)")
+
+
+def test_an_index_table_that_may_not_be_read_is_told_all_the_same(tmp_path, capsys):
+    assert main.run(["inspect", index_table(tmp_path, index_protocol(999, 999)), "--output", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["format"], told["version"], told["splits"]) == ("index", 1, None)
+    assert told["uncounted"].startswith("READER_TOO_OLD")
+    assert told["partitionColumns"] == ["id"]

@@ -1,0 +1,18 @@
+"""Index tables on disk: full-text search over splits, and a log of versions, without Spark.
+
+An index table's rows lie in *splits*, files that hold rows and a search index over them. Its *log* is a folder of
+numbered commits, as Delta's is, with a *protocol* of its own: two version numbers and two feature sets. A *skip*
+records a split that an operation could not use, and when it may be tried again.
+
+There are two kinds of splits. *Our own* are valid Parquet files with the index between the last row group and the
+footer; tables that hold one need version 5 and the features `parquetSplit` and
+`tantivyFst7`, so that IndexTables4Spark refuses them. *Bundles* are those of IndexTables4Spark 0.3 to 0.5: their rows
+and columns are read, but their term dictionaries are of a kind that this release's library does not search.
+
+From the bottom: `log` reads and writes commits and checkpoints, `protocol` says what a commit needs, `snapshot` is a
+version behind the gate, `transaction` makes the next one, and `inspection` tells what a table is.
+
+What is refused, by name: tables that require more than this release provides, writing to tables whose newest state is
+in Avro, companion splits (which hold no rows of their own), and full-text search in bundles. Nothing is ever left out
+silently: a commit, manifest or split that cannot be read is an error that names it.
+"""
