@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.support.faulty_store import FaultyStore
 from tests.support.index_logs import ENCODINGS, IndexLog, add, entry, metadata, protocol, remove, skip, text
 
 from halocline.errors import MalformedError, NotFoundError
@@ -10,7 +11,6 @@ from halocline.formats.index.log.actions import IndexMetadata, decode_metadata, 
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.log.names import INDEX
-from halocline.storage.faulty import FaultyStore
 
 EVERY_FIELD = {
     "stats": "{}",

@@ -4,6 +4,7 @@ import json
 import pickle
 
 import pytest
+from tests.support.faulty_store import FaultyStore
 from tests.support.index_logs import IndexLog, add, entry, metadata, protocol
 
 from halocline.compat.protocol import Protocol
@@ -17,7 +18,6 @@ from halocline.formats.index.transaction import IndexTransaction
 from halocline.formats.log.gate import UNCHECKED, LegacyProtocolWarning, UncheckedWarning
 from halocline.formats.log.names import INDEX
 from halocline.schema.json_edge import parse
-from halocline.storage.faulty import FaultyStore
 from halocline.storage.memory import MemoryStore
 
 SKIP = SplitSkip("a.split", 5, "the footer is damaged", "merge")

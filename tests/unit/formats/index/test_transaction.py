@@ -3,6 +3,7 @@
 import contextlib
 
 import pytest
+from tests.support.faulty_store import CrashError, FaultyStore
 from tests.support.index_logs import IndexLog, add, metadata, protocol, remove
 
 from halocline.errors import AlreadyExistsError, ConflictError, IncompatibleError, InputError
@@ -12,7 +13,6 @@ from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.transaction import IndexTransaction
 from halocline.formats.log.names import INDEX
 from halocline.schema.json_edge import parse
-from halocline.storage.faulty import CrashError, FaultyStore
 from halocline.storage.memory import MemoryStore
 
 
