@@ -11,7 +11,8 @@ from halocline.cli.inspect import TableArgument
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, emit
 
 if TYPE_CHECKING:
-    from halocline.formats.delta.maintain.lint import Fixed, LintFinding, LintReport
+    from halocline.formats.delta.maintain.lint import Fixed, LintReport
+    from halocline.formats.delta.maintain.lint_rules import LintFinding
 
 
 def show(

@@ -12,7 +12,7 @@ from halocline.errors import InputError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.features.approval import approve_change
-from halocline.formats.delta.maintain.restore import parameters, restoration
+from halocline.formats.delta.maintain.restore import restoration
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import Moment, as_operation
 
@@ -70,7 +70,7 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     approve_change(current.configuration, planned.configuration, table.approve, asked=None)
     transaction = table.transaction(current)
     transaction.read_whole_table()
-    details = parameters(version, None if timestamp is None else str(timestamp))
+    details = {"version": version, "timestamp": None if timestamp is None else str(timestamp)}
     said = CommitDescription("RESTORE", details, planned.metrics)
     committed = transaction.commit(planned.actions, said, configuration=planned.configuration)
     figures = planned.metrics

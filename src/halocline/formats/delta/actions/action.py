@@ -4,18 +4,16 @@ An *action* is one change to a table's state. A *commit* is the list of actions 
 line. Field names on disk are camelCase; here they are snake_case. Encoding leaves absent optional fields out and keeps
 the order that Delta writers use, so another client cannot tell who wrote the line.
 
-Unknown fields are ignored and unknown actions are kept aside and counted, as the format asks: whatever matters must be
+Unknown fields are ignored and unknown actions are kept as they are, as the format asks: whatever matters must be
 announced by the protocol. `metaData` is the exception. It is rewritten wholly by the next writer, so its unknown
 fields are kept and come back when it is encoded.
 
-What is decoded here has the right types and number ranges. Rules that span several actions (one protocol per commit,
-one add per file) belong to `Commit.check`; rules that span commits belong to the replay.
+What is decoded here has the right types and number ranges. Rules that span actions and commits belong to the replay.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
@@ -23,33 +21,10 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from halocline.formats.delta.actions.commit_info import CommitInfo
-from halocline.formats.delta.actions.metadata import FileFormat, Metadata
-from halocline.formats.log.damage import malformed
-
-__all__ = [
-    "Action",
-    "Add",
-    "Cdc",
-    "CheckpointMetadata",
-    "Commit",
-    "CommitInfo",
-    "DeletionVector",
-    "DomainMetadata",
-    "FileFormat",
-    "Line",
-    "Metadata",
-    "ProtocolAction",
-    "Remove",
-    "Sidecar",
-    "Txn",
-    "UnknownAction",
-    "decode_commit",
-    "decode_lines",
-    "encode_action",
-    "encode_commit",
-    "malformed",
-]
+from halocline.formats.delta.actions.commit_info import CommitInfo as CommitInfo
+from halocline.formats.delta.actions.metadata import FileFormat as FileFormat
+from halocline.formats.delta.actions.metadata import Metadata as Metadata
+from halocline.formats.log.damage import malformed as malformed
 
 _MAX_LONG: Final = 2**63 - 1
 Long: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=_MAX_LONG)]
@@ -60,12 +35,8 @@ _EVERY_DECODE_ERROR = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError,
 
 # A default made by a function is always encoded; a plain default is left out. The format wants some fields on every
 # line even though old writers omitted them.
-def _true() -> bool:
-    return True
-
-
-def _false() -> bool:
-    return False
+_TRUE: Final = msgspec.field(default_factory=lambda: True)
+_FALSE: Final = msgspec.field(default_factory=lambda: False)
 
 
 class DeletionVector(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False, kw_only=True):
@@ -105,7 +76,7 @@ class Remove(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
 
     path: str
     deletion_timestamp: Long | None = None
-    data_change: bool = msgspec.field(default_factory=_true)
+    data_change: bool = _TRUE
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
     size: Long | None = None
@@ -122,7 +93,7 @@ class Cdc(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
     path: str
     partition_values: dict[str, str | None]
     size: Count
-    data_change: bool = msgspec.field(default_factory=_false)
+    data_change: bool = _FALSE
     tags: dict[str, str | None] | None = None
 
 
@@ -139,7 +110,7 @@ class DomainMetadata(Struct, rename="camel", omit_defaults=True, frozen=True, gc
 
     domain: str
     configuration: str
-    removed: bool = msgspec.field(default_factory=_false)
+    removed: bool = _FALSE
 
 
 class ProtocolAction(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
@@ -212,7 +183,7 @@ _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_free_form = msgspec.json.Decoder(dict[str, Any]).decode
 _encoder = msgspec.json.Encoder()
 
-_KEYS: Final[Mapping[type, str]] = {
+KEYS: Final[Mapping[type, str]] = {
     Add: "add",
     Remove: "remove",
     Cdc: "cdc",
@@ -221,7 +192,10 @@ _KEYS: Final[Mapping[type, str]] = {
     ProtocolAction: "protocol",
     CheckpointMetadata: "checkpointMetadata",
     Sidecar: "sidecar",
+    Metadata: "metaData",
+    CommitInfo: "commitInfo",
 }
+"""The key of each action on its line."""
 _T = TypeVar("_T")
 
 
@@ -276,32 +250,16 @@ class Commit:
         """Provenance, if recorded."""
         return next(iter(self.of(CommitInfo)), None)
 
-    @cached_property
-    def unknown(self) -> Mapping[str, int]:
-        """How often each unknown action occurs."""
-        return Counter(action.name for action in self.of(UnknownAction))
-
-    def check(self) -> Commit:
-        """Checks the rules inside one commit and gives the commit back."""
-        for kind, key in ((ProtocolAction, "protocol"), (Metadata, "metaData")):
-            if (times := len(self.of(kind))) > 1:
-                raise malformed(self.name, f"holds {times} {key} actions, at most 1 is allowed")
-        for key, names in (
-            ("txn", [txn.app_id for txn in self.txns]),
-            ("domainMetadata", [domain.domain for domain in self.domains]),
-            ("add", [add.path for add in self.adds]),
-            ("remove", [remove.path for remove in self.removes]),
-        ):
-            if len(set(names)) < len(names):
-                twice = next(name for name, times in Counter(names).items() if times > 1)
-                raise malformed(self.name, f"holds more than one {key} for {twice!r}")
-        return self
-
 
 def decode_lines(data: bytes, name: str) -> list[Line]:
     """Reads a file of JSON lines at full speed, without sorting it into actions."""
+    return decoded(_decode_lines, data, name)
+
+
+def decoded(decode: Callable[[bytes], list[_T]], data: bytes, name: str) -> list[_T]:
+    """The lines of a file by a decoder of one's own; where it fails, the error names the line."""
     try:
-        return _decode_lines(data)
+        return decode(data)
     except _EVERY_DECODE_ERROR as error:
         _blame_line(data, name)
         raise malformed(name, f"cannot be read: {_brief(error)}") from error
@@ -322,13 +280,12 @@ def _brief(error: BaseException) -> str:
 
 def decode_commit(data: bytes, name: str) -> Commit:
     """Reads a commit, a log compaction or a JSON checkpoint into actions."""
-    lines = decode_lines(data, name)
     actions: list[Action] = []
-    for line in lines:
-        found = action_of(line, name)
-        if not found:
+    for line in decode_lines(data, name):
+        action = action_of(line, name)
+        if action is None:
             return _decode_with_unknown(data, name)
-        actions.append(found)
+        actions.append(action)
     return Commit(name, tuple(actions))
 
 
@@ -384,13 +341,16 @@ def _decode_with_unknown(data: bytes, name: str) -> Commit:
 
 def encode_action(action: Action) -> bytes:
     """One line, without its newline, exactly as Delta writes it."""
-    if isinstance(action, Metadata):
-        return _encoder.encode({"metaData": action.to_json()})
-    if isinstance(action, CommitInfo):
-        return _encoder.encode({"commitInfo": dict(action.values)})
     if isinstance(action, UnknownAction):
         return _encoder.encode({action.name: Raw(action.data)})
-    return _encoder.encode({_KEYS[type(action)]: action})
+    return _encoder.encode({KEYS[type(action)]: content_of(action)})
+
+
+def content_of(action: Action) -> Any:
+    """What stands behind the key of a known action, in a form that can be encoded."""
+    if isinstance(action, Metadata):
+        return action.to_json()
+    return dict(action.values) if isinstance(action, CommitInfo) else action
 
 
 def encode_commit(actions: Iterable[Action]) -> bytes:

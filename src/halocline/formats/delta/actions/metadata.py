@@ -16,15 +16,6 @@ from halocline.schema.json_edge import dump, parse
 from halocline.schema.types import Struct
 
 
-# A default made by a function is always encoded; a plain default is left out.
-def _no_pairs() -> dict[str, Any]:
-    return {}
-
-
-def _no_names() -> list[str]:
-    return []
-
-
 class FileFormat(msgspec.Struct, rename="camel", frozen=True):
     """The encoding of data files; always Parquet in practice."""
 
@@ -32,16 +23,16 @@ class FileFormat(msgspec.Struct, rename="camel", frozen=True):
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class _KnownMetadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
+class _KnownMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     id: str
     name: str | None = None
     description: str | None = None
-    format: FileFormat = msgspec.field(default_factory=lambda: FileFormat())
+    format: FileFormat = msgspec.field(default_factory=FileFormat)
     # Tables made by hand in early releases had no schema at all; readers take it as a table without columns.
     schema_string: str = ""
-    partition_columns: list[str] = msgspec.field(default_factory=_no_names)
+    partition_columns: tuple[str, ...] = ()
     # Old releases of one writer stored properties without a value as null.
-    configuration: dict[str, str | None] = msgspec.field(default_factory=_no_pairs)
+    configuration: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     created_time: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
 
 
@@ -65,39 +56,19 @@ class Metadata:
     @staticmethod
     def from_json(data: bytes | Raw | Mapping[str, Any]) -> Metadata:
         """Reads the object behind the key `metaData`."""
-        known: _KnownMetadata
-        if isinstance(data, Mapping):
-            rest: Mapping[str, Any] = data
-            known = msgspec.convert(data, _KnownMetadata)
-        else:
-            rest = msgspec.json.decode(data, type=dict[str, Any])
-            known = msgspec.json.decode(data, type=_KnownMetadata)
-        return Metadata(
-            id=known.id,
-            schema_string=known.schema_string,
-            name=known.name,
-            description=known.description,
-            format=known.format,
-            partition_columns=tuple(known.partition_columns),
-            configuration={key: value for key, value in known.configuration.items() if value is not None},
-            created_time=known.created_time,
-            unknown_fields={key: value for key, value in rest.items() if key not in _METADATA_KEYS},
-        )
+        content = data if isinstance(data, Mapping) else msgspec.json.decode(data, type=dict[str, Any])
+        known = msgspec.structs.asdict(msgspec.convert(content, _KnownMetadata))
+        known["configuration"] = {key: value for key, value in known["configuration"].items() if value is not None}
+        unknown = {key: value for key, value in content.items() if key not in _METADATA_KEYS}
+        return Metadata(**known, unknown_fields=unknown)
 
     def to_json(self) -> dict[str, Any]:
         """The object behind the key `metaData`, in the order Delta writes it, unknown fields last."""
-        known = _KnownMetadata(
-            id=self.id,
-            name=self.name,
-            description=self.description,
-            format=self.format,
-            schema_string=self.schema_string,
-            partition_columns=list(self.partition_columns),
-            configuration=dict(self.configuration),
-            created_time=self.created_time,
-        )
-        encoded: dict[str, Any] = msgspec.to_builtins(known)
-        return encoded | dict(self.unknown_fields)
+        known = _KnownMetadata(**{name: getattr(self, name) for name in _KnownMetadata.__struct_fields__})
+        encoded = msgspec.to_builtins(known) | {"partitionColumns": list(self.partition_columns)}
+        if not self.schema_string:
+            del encoded["schemaString"]
+        return {key: value for key, value in encoded.items() if value is not None} | dict(self.unknown_fields)
 
     @property
     def schema(self) -> Struct:

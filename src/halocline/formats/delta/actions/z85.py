@@ -5,39 +5,29 @@ Text stands for a multiple of four bytes. Whoever encodes other lengths pads fir
 
 from __future__ import annotations
 
+from base64 import b85decode, b85encode
 from typing import Final
 
-_ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_VALUE: Final = {character: value for value, character in enumerate(_ALPHABET)}
+_ALPHABET: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+# Python's own base 85 counts the same way, in another alphabet.
+_PYTHONS: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_ONLY_PYTHONS: Final = bytes(set(_PYTHONS) - set(_ALPHABET))
+_TO_Z85: Final = bytes.maketrans(_PYTHONS, _ALPHABET)
+_FROM_Z85: Final = bytes.maketrans(_ALPHABET + _ONLY_PYTHONS, _PYTHONS + bytes(len(_ONLY_PYTHONS)))
 
 
 def encode(data: bytes) -> str:
     """The text for bytes whose length is a multiple of four."""
     if len(data) % 4:
         raise ValueError(f"{len(data)} bytes are not a multiple of 4")
-    digits = []
-    for start in range(0, len(data), 4):
-        number = int.from_bytes(data[start : start + 4], "big")
-        group = []
-        for _ in range(5):
-            number, digit = divmod(number, 85)
-            group.append(_ALPHABET[digit])
-        digits += group[::-1]
-    return "".join(digits)
+    return b85encode(data).translate(_TO_Z85).decode("ascii")
 
 
 def decode(text: str) -> bytes:
-    """The bytes that a text stands for."""
+    """The bytes that a text stands for; a `ValueError` if it is no Z85."""
     if len(text) % 5:
         raise ValueError(f"{len(text)} characters are not a multiple of 5")
-    data = bytearray()
-    for start in range(0, len(text), 5):
-        number = 0
-        for character in text[start : start + 5]:
-            if character not in _VALUE:
-                raise ValueError(f"{character!r} is not a character of Z85")
-            number = number * 85 + _VALUE[character]
-        if number >= 2**32:
-            raise ValueError(f"{text[start : start + 5]!r} stands for more than four bytes")
-        data += number.to_bytes(4, "big")
-    return bytes(data)
+    try:
+        return b85decode(text.encode("ascii").translate(_FROM_Z85))
+    except ValueError as error:
+        raise ValueError(f"{text[:80]!r} is no Z85: {error}") from None

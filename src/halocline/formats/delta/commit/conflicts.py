@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from halocline.compat.features import feature
 from halocline.compat.terms import Terms
 from halocline.errors import ConflictError
 from halocline.formats.delta.actions import operations
@@ -39,9 +38,6 @@ from halocline.formats.delta.configuration import in_commit_timestamps, row_trac
 from halocline.formats.delta.configuration.commit_rules import check_no_duplicates
 from halocline.formats.delta.configuration.metadata_rules import terms_of
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-
-if TYPE_CHECKING:
-    pass
 
 PROTECTED_BEFORE: Final = "delta.requireCheckpointProtectionBeforeVersion"
 
@@ -88,7 +84,6 @@ class Ground:
         check_access: Raises if this release may not write a table with these terms.
         first_match: The first of some files that may hold rows of a predicate, by partition values and statistics.
         revalidate: For a commit that drops a feature: raises if that cannot be done after a version.
-        yields_to_upgrades: Whether a winner that adds a feature marked so makes this commit give way.
     """
 
     table: str
@@ -97,7 +92,6 @@ class Ground:
     check_access: Callable[[Terms], None]
     first_match: Callable[[str, Sequence[Add]], Add | None]
     revalidate: Callable[[int], None] | None = None
-    yields_to_upgrades: bool = False
 
 
 def rebased(intent: Intent, winner: WinningCommit, ground: Ground) -> Intent:
@@ -143,11 +137,6 @@ def _after_protocol(intent: Intent, winner: WinningCommit, ground: Ground) -> In
             raise _conflict("CONCURRENT_PROTOCOL_CHANGE", "both change the protocol", intent, winner, ground, sides)
         if dropped := ground.read.protocol.features - theirs.features:
             what = f"it dropped {', '.join(sorted(dropped))}"
-            raise _conflict("CONCURRENT_PROTOCOL_CHANGE", what, intent, winner, ground, sides)
-        added = theirs.features - ground.read.protocol.features
-        loud = sorted(name for name in added if feature("delta", name).fails_others)
-        if ground.yields_to_upgrades and loud:
-            what = f"it added {', '.join(loud)}"
             raise _conflict("CONCURRENT_PROTOCOL_CHANGE", what, intent, winner, ground, sides)
         # Their metadata is looked at next; until then ours goes with their protocol, which may only have grown.
         intent = replace(intent, configuration=replace(intent.configuration, protocol=theirs))

@@ -14,7 +14,6 @@ by a release that understands every protocol on the way.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -59,30 +58,29 @@ def clean_log(
     store: Store,
     configuration: TableConfiguration,
     *,
-    now_ms: int | None = None,
+    now_ms: int,
     retention_ms: int | None = None,
     whole_days: bool = True,
-    supports: Callable[[Protocol, str], bool] | None = None,
+    supports: Callable[[Protocol, str], bool],
 ) -> Cleaned:
     """Deletes what is past its retention.
 
     Args:
         store: Where the table lies.
         configuration: What the table is now.
-        now_ms: The present; the clock's if not given.
+        now_ms: The present.
         retention_ms: How long to keep history; the table's own setting if not given.
         whole_days: Whether the cutoff is rounded down to midnight UTC.
-        supports: Whether this release supports a protocol for `read` or `write`; needed for protected history.
+        supports: Whether this release supports a protocol for `read` or `write`.
 
     Raises:
         MalformedError: The retention of the table cannot be read.
     """
-    present = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     if retention_ms is None:
         if not configuration.properties.cleans_log:
             return Cleaned(skipped="delta.enableExpiredLogCleanup is false")
         retention_ms = configuration.properties.log_retention_ms
-    cutoff = present - retention_ms
+    cutoff = now_ms - retention_ms
     if whole_days:
         cutoff -= cutoff % DAY_MS
     if not _has_commit_before(store, cutoff):
@@ -101,7 +99,7 @@ def clean_log(
     staged = _staged_before(store, boundary.version)
     gone = [file.path for file in expired] + [meta.path for meta in staged]
     store.delete_many(gone)
-    sidecars = _unreferenced_sidecars(store, present) if _removed_checkpoints(expired) else ()
+    sidecars = _unreferenced_sidecars(store, now_ms) if _removed_checkpoints(expired) else ()
     store.delete_many(meta.path for meta in sidecars)
     return Cleaned(boundary.version, tuple(gone), tuple(meta.path for meta in sidecars))
 
@@ -146,12 +144,10 @@ def _is_allowed(
     expired: Sequence[LogEntry],
     boundary: int,
     configuration: TableConfiguration,
-    supports: Callable[[Protocol, str], bool] | None,
+    supports: Callable[[Protocol, str], bool],
 ) -> bool:
     if not configuration.protocol.supports(PROTECTION) or boundary >= configuration.properties.protected_before:
         return True
-    if supports is None:
-        return False
     first = min(file.version for file in expired)
     commits = [file for file in files if file.kind is FileKind.COMMIT and first <= file.version <= boundary]
     checkpoints = [each for each in complete_checkpoints(files) if first <= each.version <= boundary]

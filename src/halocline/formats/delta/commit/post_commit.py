@@ -9,43 +9,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import can
-from halocline.formats.delta.actions.action import CommitInfo, Metadata
-from halocline.formats.delta.actions.protocol import action_of, protocol_of
+from halocline.formats.delta.actions.action import Commit, CommitInfo, Metadata
+from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.commit.intent import Intent
-from halocline.formats.delta.commit.log_cleanup import Cleaned, clean_log
+from halocline.formats.delta.commit.log_cleanup import clean_log
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checkpoint_write import WrittenCheckpoint, is_due, write_checkpoint
-from halocline.formats.delta.log.checksum import CommitEffect, Summary
+from halocline.formats.delta.log.checksum import Summary
 from halocline.formats.log import gate
 from halocline.storage.base import Store
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Upkeep:
-    """What was done after a commit.
-
-    Attributes:
-        checkpoint: The checkpoint that was written, if one was due.
-        checksum: Whether the version has a checksum of ours.
-        cleaned: What was deleted from the log.
-        problems: What went wrong, for people.
-    """
-
-    checkpoint: WrittenCheckpoint | None = None
-    checksum: bool = False
-    cleaned: Cleaned | None = None
-    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,12 +47,12 @@ class Done:
     version: int
     intent: Intent
     before: TableConfiguration | None
-    passed: Sequence[CommitEffect]
+    passed: Sequence[Commit]
     release: Release
 
 
-def after_commit(store: Store, done: Done, now_ms: int) -> Upkeep:
-    """Does what is due after a commit."""
+def after_commit(store: Store, done: Done, now_ms: int) -> tuple[str, ...]:
+    """Does what is due after a commit, and tells what went wrong."""
     version, intent, release = done.version, done.intent, done.release
     problems: list[str] = []
 
@@ -83,11 +67,11 @@ def after_commit(store: Store, done: Done, now_ms: int) -> Upkeep:
     checkpoint = None
     if tried("reading the checkpoint interval", lambda: is_due(version, intent.configuration.properties)):
         checkpoint = tried("its checkpoint", lambda: _checkpoint(store, version, release, now_ms))
-    summed = tried("its checksum", lambda: _write_checksum(store, done, checkpoint))
-    cleaned = None
+    tried("its checksum", lambda: _write_checksum(store, done, checkpoint))
     if checkpoint is not None:
-        cleaned = tried("cleaning the log", lambda: _clean(store, intent, release, now_ms))
-    return Upkeep(checkpoint, bool(summed), cleaned, tuple(problems))
+        supports = partial(supports_protocol, release)
+        tried("cleaning the log", lambda: clean_log(store, intent.configuration, now_ms=now_ms, supports=supports))
+    return tuple(problems)
 
 
 def _checkpoint(store: Store, version: int, release: Release, now_ms: int) -> WrittenCheckpoint:
@@ -97,43 +81,34 @@ def _checkpoint(store: Store, version: int, release: Release, now_ms: int) -> Wr
     return write_checkpoint(store, version, now_ms=now_ms, check_access=check_access)
 
 
-def _clean(store: Store, intent: Intent, release: Release, now_ms: int) -> Cleaned:
-    def supports(protocol: Protocol, operation: str) -> bool:
-        return can(release, protocol, operation).ok
-
-    return clean_log(store, intent.configuration, now_ms=now_ms, supports=supports)
+def supports_protocol(release: Release, protocol: Protocol, operation: str) -> bool:
+    """Whether a release may do an operation to tables of a protocol."""
+    return can(release, protocol, operation).ok
 
 
-def _write_checksum(store: Store, done: Done, checkpoint: WrittenCheckpoint | None) -> bool:
+def _write_checksum(store: Store, done: Done, checkpoint: WrittenCheckpoint | None) -> None:
     info = CommitInfo(done.intent.info)
+    summary = _carried_on(store, done, Commit("", (info, *done.intent.actions))) if checkpoint is None else None
     if checkpoint is not None:
-        summary: Summary | None = Summary(
-            tally=checkpoint.tally,
-            protocol=action_of(checkpoint.protocol),
-            metadata=checkpoint.metadata,
-            txns={each.app_id: each for each in checkpoint.txns},
-            domains={each.domain: each for each in checkpoint.domains},
-            in_commit_timestamp=info.in_commit_timestamp,
-            txn_id=info.txn_id,
-        )
-    else:
-        summary = _carried_on(store, done, CommitEffect.of(done.intent.actions, info))
-    return summary is not None and checksum.write_summary(store, done.version, summary)
+        timestamp = info.in_commit_timestamp
+        summary = replace(checkpoint.summary, in_commit_timestamp=timestamp, txn_id=info.txn_id)
+    if summary is not None:
+        checksum.write_summary(store, done.version, summary)
 
 
-def _carried_on(store: Store, done: Done, own: CommitEffect) -> Summary | None:
+def _carried_on(store: Store, done: Done, own: Commit) -> Summary | None:
     """The summary, from the version that was read or, failing that, from the one just before."""
     if done.before is None:
         return checksum.first(own)
     read = done.before
     before = _agreeing(checksum.read_summary(store, done.intent.read_version), read.protocol, read.metadata)
-    for step in done.passed:
-        before = None if before is None else checksum.after(before, step)
+    for commit in done.passed:
+        before = None if before is None else checksum.after(before, commit)
     if before is None and done.passed:
         protocol, metadata = read.protocol, read.metadata
-        for step in done.passed:
-            protocol = protocol if step.protocol is None else protocol_of(step.protocol)
-            metadata = step.metadata or metadata
+        for commit in done.passed:
+            protocol = protocol if commit.protocol is None else protocol_of(commit.protocol)
+            metadata = commit.metadata or metadata
         before = _agreeing(checksum.read_summary(store, done.version - 1), protocol, metadata)
     return None if before is None else checksum.after(before, own)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -30,17 +30,16 @@ from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.errors import InputError, InternalError, MissingExtraError
 from halocline.formats.delta.actions import domains
-from halocline.formats.delta.actions.action import Action, Add, Metadata, ProtocolAction, Txn, decode_commit
+from halocline.formats.delta.actions.action import Action, Add, Commit, Metadata, ProtocolAction, Txn, decode_commit
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.protocol import action_of, protocol_of
 from halocline.formats.delta.commit import conflicts
 from halocline.formats.delta.commit.intent import Intent, Reads, is_blind_append, isolation_for
-from halocline.formats.delta.commit.post_commit import Done, Upkeep, after_commit
+from halocline.formats.delta.commit.post_commit import Done, after_commit
 from halocline.formats.delta.commit.provenance import CommitDescription, engine_info, provenance
 from halocline.formats.delta.configuration import commit_rules, identity, in_commit_timestamps, row_tracking
 from halocline.formats.delta.configuration.metadata_rules import check_metadata, terms_of
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-from halocline.formats.delta.log.checksum import CommitEffect
 from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot import access
@@ -69,13 +68,13 @@ class Outcome:
         version: The version that the table then had; the one that was read if nothing had to be committed.
         committed: Whether there is a new version. False for a transaction of an application that is in the table.
         losses: How many commits came first and were rebased on.
-        upkeep: What was done afterwards.
+        problems: What went wrong afterwards, none of which matters to the commit.
     """
 
     version: int
     committed: bool = True
     losses: int = 0
-    upkeep: Upkeep = field(default_factory=Upkeep)
+    problems: tuple[str, ...] = ()
 
 
 class Transaction:
@@ -237,8 +236,7 @@ class Transaction:
         landed = land(self.store, proposal, self.read_version + 1, path=DELTA.commit_path)
         done = Done(landed.version, landed.proposal.intent, self.before, landed.proposal.passed, self._release)
         self.outcome = Outcome(landed.version, losses=landed.losses)
-        upkeep = after_commit(self.store, done, self._clock())
-        self.outcome = replace(self.outcome, upkeep=upkeep)
+        self.outcome = replace(self.outcome, problems=after_commit(self.store, done, self._clock()))
         return landed.version
 
     def _prepared(self, actions: tuple[Action, ...], said: CommitDescription, dropped_feature: str | None) -> Intent:
@@ -349,7 +347,7 @@ class _Proposal:
     intent: Intent
     ground: conflicts.Ground
     txn_id: str
-    passed: tuple[CommitEffect, ...] = ()
+    passed: tuple[Commit, ...] = ()
 
     def encode(self, version: int) -> bytes:
         return self.intent.encode()
@@ -364,7 +362,7 @@ class _Proposal:
         commit = decode_commit(winner.data, winner.path.rpartition("/")[2])
         theirs = conflicts.WinningCommit(winner.version, commit, winner.modified_ms)
         intent = conflicts.rebased(self.intent, theirs, self.ground)
-        return replace(self, intent=intent, passed=(*self.passed, CommitEffect.of(commit.actions, commit.commit_info)))
+        return replace(self, intent=intent, passed=(*self.passed, commit))
 
 
 def _given(before: TableConfiguration | None) -> TableConfiguration:

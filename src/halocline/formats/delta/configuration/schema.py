@@ -92,6 +92,11 @@ class Schema:
         """Every field at every depth, outer ones first."""
         return iter(self._columns.values())
 
+    @property
+    def zoneless(self) -> frozenset[Path]:
+        """The physical paths of columns whose timestamps have no zone."""
+        return frozenset(column.physical for column in self.walk() if column.type.name == "timestamp_ntz")
+
     def find(self, *path: str) -> Column:
         """The column of that logical path, whatever the case of its letters."""
         return self._columns[self.struct.find(path)[0]]

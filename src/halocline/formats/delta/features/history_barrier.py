@@ -9,12 +9,12 @@ checkpoint cannot be opened, and the table forbids to clean them up piecemeal.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from halocline.compat.protocol import Protocol
-from halocline.compat.verdict import can
 from halocline.errors import MalformedError, NotYetError
-from halocline.formats.delta.commit.log_cleanup import Cleaned, clean_log
+from halocline.formats.delta.commit.log_cleanup import clean_log
+from halocline.formats.delta.commit.post_commit import supports_protocol
 from halocline.formats.delta.features.drop_work import DropWork
 from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.replay import Replay
@@ -59,20 +59,16 @@ def has_checkpoint_from(work: DropWork, version: int) -> bool:
     return any(each.version >= version for each in complete_checkpoints(list_files(work.store, DELTA)))
 
 
-def truncate(work: DropWork, snapshot: Snapshot) -> Cleaned:
+def truncate(work: DropWork, snapshot: Snapshot) -> None:
     """Deletes history that is past the retention for dropping features."""
-
-    def supports(protocol: Protocol, operation: str) -> bool:
-        return can(work.release, protocol, operation).ok
-
     work.reopen()
-    return clean_log(
+    clean_log(
         work.store,
         snapshot.configuration,
         now_ms=work.clock(),
         retention_ms=snapshot.properties.truncation_retention_ms,
         whole_days=False,
-        supports=supports,
+        supports=partial(supports_protocol, work.release),
     )
 
 

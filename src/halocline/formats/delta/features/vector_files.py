@@ -7,40 +7,24 @@ versions. So each such file gets a tombstone of its own while it is within reten
 
 from __future__ import annotations
 
-from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
+from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 
 
 def untold_vector_files(snapshot: Snapshot, now_ms: int) -> list[str]:
-    """Decoded paths of vector files within retention that have no tombstone of their own, in order."""
-    retention = snapshot.properties.deleted_file_retention_ms
-    tombstones = snapshot.tombstones().select(["path", "deletionTimestamp", "deletionVector"]).to_pylist()
-    told = {row["path"] for row in tombstones if row["deletionVector"] is None}
-    found = set()
-    for row in tombstones:
-        stored = row["deletionVector"]
-        kept = (row["deletionTimestamp"] or 0) + retention > now_ms
-        if stored is not None and kept and stored["storageType"] != "i":
-            path = _below_root(snapshot, _vector(stored))
-            if path is not None:
-                found.add(path)
-    return sorted(found - told)
+    """Decoded paths of vector files within retention that have no tombstone of their own, in order.
 
-
-def _vector(stored: dict[str, object]) -> DeletionVector:
-    offset = stored["offset"]
-    return DeletionVector(
-        storage_type=str(stored["storageType"]),
-        path_or_inline_dv=str(stored["pathOrInlineDv"]),
-        offset=offset if isinstance(offset, int) else None,
-        size_in_bytes=0,
-        cardinality=0,
-    )
-
-
-def _below_root(snapshot: Snapshot, vector: DeletionVector) -> str | None:
-    """The path below the table; None for a file elsewhere, which no vacuum of this table finds."""
-    path = file_path(snapshot.store, vector)
-    return None if is_absolute(path) else path
+    A file outside of the table's root is none of them: no vacuum of this table finds it.
+    """
+    oldest = now_ms - snapshot.properties.deleted_file_retention_ms
+    dead = snapshot.tombstones()
+    times, vectors = dead["deletion_timestamp"].to_pylist(), list(vectors_in(dead["deletion_vector"]))
+    told = {path for path, vector in zip(dead["path"].to_pylist(), vectors, strict=True) if vector is None}
+    files = {
+        file_path(snapshot.store, vector)
+        for time, vector in zip(times, vectors, strict=True)
+        if vector is not None and vector.storage_type != "i" and (time or 0) > oldest
+    }
+    return sorted(path for path in files - told if not is_absolute(path))

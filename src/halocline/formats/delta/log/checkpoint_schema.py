@@ -13,17 +13,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from halocline.formats.delta.actions.action import (
-    Action,
-    CheckpointMetadata,
-    DomainMetadata,
-    Metadata,
-    ProtocolAction,
-    Sidecar,
-    Txn,
-)
+from halocline.formats.delta.actions.action import KEYS, Action, Metadata, content_of
+from halocline.formats.delta.log.live_files import TEXT_MAP
 
-TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
 VECTOR: Final = pa.struct(
     {
         "storageType": pa.string(),
@@ -89,16 +81,10 @@ _OTHERS: Final[Mapping[str, pa.DataType]] = {
         {"path": pa.string(), "sizeInBytes": pa.int64(), "modificationTime": pa.int64(), "tags": TEXT_MAP}
     ),
 }
-_KEYS: Final[Mapping[type, str]] = {
-    Txn: "txn",
-    Metadata: "metaData",
-    ProtocolAction: "protocol",
-    DomainMetadata: "domainMetadata",
-    CheckpointMetadata: "checkpointMetadata",
-    Sidecar: "sidecar",
-}
-_CLASSIC: Final = ("txn", "add", "remove", "metaData", "protocol", "domainMetadata")
-_TOP: Final = (*_CLASSIC, "checkpointMetadata", "sidecar")
+SIDECAR: Final = ("add", "remove")
+CLASSIC: Final = ("txn", *SIDECAR, "metaData", "protocol", "domainMetadata")
+TOP: Final = (*CLASSIC, "checkpointMetadata", "sidecar")
+"""The columns of a sidecar, of a checkpoint in one file, and of the top file of a V2 checkpoint."""
 
 
 def add_type(*more: tuple[str, pa.DataType]) -> Any:
@@ -106,22 +92,8 @@ def add_type(*more: tuple[str, pa.DataType]) -> Any:
     return pa.struct([*ADD, *(pa.field(name, type) for name, type in more)])
 
 
-def classic_schema(add: Any) -> Any:
-    """The schema of a checkpoint in one file."""
-    return _schema(_CLASSIC, add)
-
-
-def top_schema(add: Any) -> Any:
-    """The schema of the top file of a V2 checkpoint."""
-    return _schema(_TOP, add)
-
-
-def sidecar_schema(add: Any) -> Any:
-    """The schema of a sidecar."""
-    return _schema(("add", "remove"), add)
-
-
-def _schema(names: Sequence[str], add: Any) -> Any:
+def schema_of(names: Sequence[str], add: Any) -> Any:
+    """The schema of a file with these columns, for files of a type."""
     types = {**_OTHERS, "add": add, "remove": REMOVE}
     return pa.schema([(name, types[name]) for name in names])
 
@@ -134,7 +106,7 @@ def rows_of(column: str, structs: pa.Array, schema: Any) -> Any:
 
 def other_rows(actions: Iterable[Action], schema: Any) -> Any:
     """A batch of the actions that are not about files."""
-    rows = [{_KEYS[type(each)]: row_of(each)} for each in actions]
+    rows = [{KEYS[type(each)]: row_of(each)} for each in actions]
     return pa.RecordBatch.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema=schema)
 
 
@@ -151,5 +123,4 @@ def row_of(action: Action) -> dict[str, Any]:
 
 def json_of(action: Action) -> dict[str, Any]:
     """One action as the pointer to a V2 checkpoint spells it."""
-    content = action.to_json() if isinstance(action, Metadata) else msgspec.to_builtins(action)
-    return {_KEYS[type(action)]: content}
+    return {KEYS[type(action)]: msgspec.to_builtins(content_of(action))}

@@ -22,16 +22,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
-from halocline.errors import InternalError
-from halocline.formats.delta.actions.action import Action, CheckpointMetadata, DomainMetadata, Metadata, Sidecar, Txn
+from halocline.formats.delta.actions.action import Action, CheckpointMetadata, DomainMetadata, Sidecar, Txn
+from halocline.formats.delta.actions.protocol import action_of
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.log import checkpoint_schema
 from halocline.formats.delta.log.checkpoint_rows import CheckpointRows
+from halocline.formats.delta.log.checksum import Summary
 from halocline.formats.delta.log.header import header_of
 from halocline.formats.delta.log.replay import Replay
-from halocline.formats.delta.log.table_size import Tally
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.pointer import Pointer, encode_pointer, read_pointer
 from halocline.storage.base import Store
@@ -49,26 +48,16 @@ class WrittenCheckpoint:
     """A checkpoint that was written.
 
     Attributes:
-        version: The version it holds.
         path: Its file, or the top file of a V2 one.
         actions: How many actions it holds, sidecars included.
         size: How long it is, sidecars included.
-        protocol: The protocol of the version.
-        metadata: The metadata of the version.
-        txns: The transactions in it.
-        domains: The domains in it.
-        tally: Its live files, counted.
+        summary: What it says of its version, without what only the commit knows.
     """
 
-    version: int
     path: str
     actions: int
     size: int
-    protocol: Protocol
-    metadata: Metadata
-    txns: tuple[Txn, ...]
-    domains: tuple[DomainMetadata, ...]
-    tally: Tally
+    summary: Summary
 
 
 def is_due(version: int, properties: TableProperties) -> bool:
@@ -95,7 +84,7 @@ def write_checkpoint(
         return _write_v2(store, version, rows, present) if is_v2(rows) else (_write_classic(store, version, rows), {})
 
     written, more = replay.reading(write)
-    _move_pointer(store, written, more)
+    _move_pointer(store, version, written, more)
     return written
 
 
@@ -113,7 +102,7 @@ def classic_path(version: int) -> str:
 
 
 def _write_classic(store: Store, version: int, rows: CheckpointRows) -> WrittenCheckpoint:
-    schema = checkpoint_schema.classic_schema(rows.form.type)
+    schema = checkpoint_schema.schema_of(checkpoint_schema.CLASSIC, rows.form.type)
     file = _ParquetBytes(schema)
     for column, structs in _file_rows(rows):
         file.write(checkpoint_schema.rows_of(column, structs, schema))
@@ -121,7 +110,7 @@ def _write_classic(store: Store, version: int, rows: CheckpointRows) -> WrittenC
     file.write(checkpoint_schema.other_rows(others, schema))
     data = file.finish()
     store.put(classic_path(version), data)
-    return _written(version, classic_path(version), len(others), len(data), rows, others)
+    return _written(classic_path(version), len(others), len(data), rows)
 
 
 # ---------------------------------------------------------------------- a top file and sidecars
@@ -140,7 +129,7 @@ def _write_v2(
             "numOfAddFiles": str(rows.tally.files),
         },
     )
-    schema = checkpoint_schema.top_schema(rows.form.type)
+    schema = checkpoint_schema.schema_of(checkpoint_schema.TOP, rows.form.type)
     file = _ParquetBytes(schema)
     file.write(checkpoint_schema.other_rows((mark, *sidecars, *others), schema))
     data = file.finish()
@@ -149,12 +138,12 @@ def _write_v2(
     if version % (rows.properties.checkpoint_interval * CLASSIC_EVERY) == 0:
         store.put(classic_path(version), data)
     size = len(data) + sum(each.size_in_bytes for each in sidecars)
-    written = _written(version, path, len(others) + len(sidecars) + 1, size, rows, others)
+    written = _written(path, len(others) + len(sidecars) + 1, size, rows)
     return written, {"v2Checkpoint": _described(path, len(data), now_ms, (*others, mark), sidecars)}
 
 
 def _write_sidecars(store: Store, rows: CheckpointRows, now_ms: int) -> Iterator[Sidecar]:
-    schema = checkpoint_schema.sidecar_schema(rows.form.type)
+    schema = checkpoint_schema.schema_of(checkpoint_schema.SIDECAR, rows.form.type)
     file = _ParquetBytes(schema)
     for column, structs in _file_rows(rows):
         file.write(checkpoint_schema.rows_of(column, structs, schema))
@@ -194,33 +183,20 @@ def _file_rows(rows: CheckpointRows) -> Iterator[tuple[str, Any]]:
         yield "remove", structs
 
 
-def _written(
-    version: int, path: str, others: int, size: int, rows: CheckpointRows, actions: tuple[Action, ...]
-) -> WrittenCheckpoint:
-    return WrittenCheckpoint(
-        version=version,
-        path=path,
-        actions=others + rows.tally.files + rows.removes_written,
-        size=size,
-        protocol=rows.header.protocol,
-        metadata=rows.header.metadata,
-        txns=tuple(each for each in actions if isinstance(each, Txn)),
-        domains=tuple(each for each in actions if isinstance(each, DomainMetadata)),
-        tally=rows.tally,
-    )
+def _written(path: str, others: int, size: int, rows: CheckpointRows) -> WrittenCheckpoint:
+    txns = {each.app_id: each for each in rows.others if isinstance(each, Txn)}
+    domains = {each.domain: each for each in rows.others if isinstance(each, DomainMetadata)}
+    summary = Summary(rows.tally, action_of(rows.header.protocol), rows.header.metadata, txns, domains)
+    return WrittenCheckpoint(path, others + rows.tally.files + rows.removes_written, size, summary)
 
 
-def _move_pointer(store: Store, written: WrittenCheckpoint, more: Mapping[str, Any]) -> None:
+def _move_pointer(store: Store, version: int, written: WrittenCheckpoint, more: Mapping[str, Any]) -> None:
     """Points to the checkpoint, unless the pointer is further already. Two writers may cross: it is only a hint."""
     present = read_pointer(store, DELTA)
-    if present is not None and present.version > written.version:
+    if present is not None and present.version > version:
         return
-    pointer = Pointer(
-        version=written.version,
-        size=written.actions,
-        size_in_bytes=written.size,
-        num_of_add_files=written.tally.files,
-    )
+    files = written.summary.tally.files
+    pointer = Pointer(version=version, size=written.actions, size_in_bytes=written.size, num_of_add_files=files)
     store.put(DELTA.pointer_path, encode_pointer(pointer, more))
 
 
@@ -241,7 +217,4 @@ class _ParquetBytes:
 
     def finish(self) -> bytes:
         self._writer.close()
-        data = self._sink.getvalue()
-        if not data:
-            raise InternalError("a checkpoint came out empty")
-        return data
+        return self._sink.getvalue()

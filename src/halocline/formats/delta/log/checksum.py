@@ -10,18 +10,18 @@ Lists that are long, and transactions that expire, are left out as a whole: a li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from halocline.errors import AlreadyExistsError, MalformedError, NotFoundError
 from halocline.formats.delta.actions import domains
-from halocline.formats.delta.actions.action import Action, CommitInfo, DomainMetadata, Metadata, ProtocolAction, Txn
+from halocline.formats.delta.actions.action import Commit, DomainMetadata, Metadata, ProtocolAction, Txn
 from halocline.formats.delta.configuration import in_commit_timestamps
 from halocline.formats.delta.configuration.properties import TableProperties
-from halocline.formats.delta.log.table_size import Histogram, Movement, Tally
+from halocline.formats.delta.log.table_size import Histogram, Tally
 from halocline.formats.log.names import DELTA
 from halocline.storage.base import Store
 
@@ -83,60 +83,30 @@ class Summary:
         return _listed(self.txns)
 
 
-@dataclass(frozen=True)
-class CommitEffect:
-    """What one commit does to a summary.
-
-    Attributes:
-        movement: What it does to the files.
-        protocol: The protocol it sets.
-        metadata: The metadata it sets.
-        txns: The transactions it records.
-        domains: The domains it changes.
-        info: Its provenance.
-    """
-
-    movement: Movement
-    protocol: ProtocolAction | None = None
-    metadata: Metadata | None = None
-    txns: tuple[Txn, ...] = ()
-    domains: tuple[DomainMetadata, ...] = ()
-    info: CommitInfo | None = None
-
-    @staticmethod
-    def of(actions: Iterable[Action], info: CommitInfo | None) -> CommitEffect:
-        """The step of a commit."""
-        held = tuple(actions)
-        return CommitEffect(
-            Movement.of(held, None if info is None else info.operation),
-            next((each for each in held if isinstance(each, ProtocolAction)), None),
-            next((each for each in held if isinstance(each, Metadata)), None),
-            tuple(each for each in held if isinstance(each, Txn)),
-            tuple(each for each in held if isinstance(each, DomainMetadata)),
-            info,
-        )
-
-
-def first(step: CommitEffect) -> Summary | None:
+def first(commit: Commit) -> Summary | None:
     """The summary of a table's first version; None if it cannot be told."""
-    tally = Tally().after(step.movement)
-    if tally is None or step.protocol is None or step.metadata is None:
+    if commit.protocol is None or commit.metadata is None:
         return None
-    return _with_lists(Summary(tally, step.protocol, step.metadata, {}, {}), step)
+    return after(Summary(Tally(), commit.protocol, commit.metadata, {}, {}), commit)
 
 
-def after(summary: Summary, step: CommitEffect) -> Summary | None:
+def after(summary: Summary, commit: Commit) -> Summary | None:
     """The summary of the next version; None if it cannot be told from this one."""
-    tally = summary.tally.after(step.movement)
+    tally = summary.tally.after(commit)
     if tally is None:
         return None
-    following = replace(
-        summary,
-        tally=tally,
-        protocol=step.protocol or summary.protocol,
-        metadata=step.metadata or summary.metadata,
+    metadata, info = commit.metadata or summary.metadata, commit.commit_info
+    expires = TableProperties(metadata.configuration).transaction_retention_ms is not None
+    named = {each.app_id: each for each in commit.txns}
+    return Summary(
+        tally,
+        commit.protocol or summary.protocol,
+        metadata,
+        None if summary.txns is None or expires else {**summary.txns, **named},
+        None if summary.domains is None else domains.after(summary.domains, commit.domains),
+        None if info is None else info.in_commit_timestamp,
+        None if info is None else info.txn_id,
     )
-    return _with_lists(following, step)
 
 
 def read_summary(store: Store, version: int) -> Summary | None:
@@ -189,25 +159,6 @@ def write_summary(store: Store, version: int, summary: Summary) -> bool:
 def path_of(version: int) -> str:
     """Where the checksum of a version lies."""
     return f"{DELTA.prefix(version)}.crc"
-
-
-def _with_lists(summary: Summary, step: CommitEffect) -> Summary:
-    txns = summary.txns
-    if txns is not None:
-        txns = {**txns, **{each.app_id: each for each in step.txns}}
-    named = summary.domains
-    if named is not None:
-        named = domains.after(named, step.domains)
-    if TableProperties(summary.metadata.configuration).transaction_retention_ms is not None:
-        txns = None
-    info = step.info
-    return replace(
-        summary,
-        txns=txns,
-        domains=named,
-        in_commit_timestamp=None if info is None else info.in_commit_timestamp,
-        txn_id=None if info is None else info.txn_id,
-    )
 
 
 def _listed(values: Mapping[str, Txn] | Mapping[str, DomainMetadata] | None) -> list[Any] | None:

@@ -12,7 +12,6 @@ with two different vectors, nor add and remove the same logical file: its lines 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -30,9 +29,9 @@ from halocline.formats.delta.actions.action import (
     ProtocolAction,
     Remove,
     Txn,
-    decode_commit,
     decode_lines,
     decode_metadata,
+    decoded,
     malformed,
 )
 from halocline.formats.delta.actions.locations import Locations
@@ -88,29 +87,6 @@ class Header:
         return Header(self.protocol or older.protocol, self.metadata or older.metadata)
 
 
-@dataclass(frozen=True)
-class TailState:
-    """Everything the tail says.
-
-    Attributes:
-        header: Its newest protocol and metadata.
-        txns: The newest transaction of each application.
-        domains: The newest word on each domain, tombstones included.
-        adds: The live files it adds, with their decoded paths. They become columns when those are asked for.
-        removes: The newest removals, by their decoded paths.
-        keys: Every logical file it says something about.
-        unknown: How often each unknown action occurs.
-    """
-
-    header: Header
-    txns: dict[str, Txn]
-    domains: dict[str, DomainMetadata]
-    adds: list[tuple[str, Add]]
-    removes: list[tuple[str, Remove]]
-    keys: set[Key]
-    unknown: Counter[str]
-
-
 def key_of(path: str, vector: DeletionVector | None, locations: Locations) -> Key:
     """What tells a logical file from the others.
 
@@ -119,6 +95,76 @@ def key_of(path: str, vector: DeletionVector | None, locations: Locations) -> Ke
         'a.parquet'
     """
     return path if vector is None else (path, locations.vector_id(vector))
+
+
+@dataclass
+class TailState:
+    """Everything the tail says about files, transactions and domains, gathered from the newest file to the oldest.
+
+    Attributes:
+        locations: How the table's log spells paths.
+        txns: The newest transaction of each application.
+        domains: The newest word on each domain, tombstones included.
+        adds: The live files it adds, with their decoded paths. They become columns when those are asked for.
+        removes: The newest removals, by their decoded paths.
+        keys: Every logical file it says something about.
+    """
+
+    locations: Locations
+    txns: dict[str, Txn] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    adds: list[tuple[str, Add]] = field(default_factory=list)
+    removes: list[tuple[str, Remove]] = field(default_factory=list)
+    keys: set[Key] = field(default_factory=set)
+
+    def read(self, file: LogEntry, data: bytes) -> None:
+        """Takes in what an older file says."""
+        lines = decode_lines(data, file.name)
+        if not lines and file.kind is FileKind.COMMIT:
+            raise malformed(file.name, "is empty")
+        decode, keys, adds = self.locations.decode, self.keys, self.adds
+        has_vectors = False
+        removed: set[Key] = set()
+        for line in reversed(lines):
+            add = line.add
+            if add is not None:
+                path = add.path
+                # This runs once per file of the table: the common case makes no call.
+                if "%" in path or "./" in path or ":/" in path or "//" in path or path[:1] in "/" or path[-1] == ".":
+                    path = decode(path)
+                key: Key = path
+                if add.deletion_vector is not None:
+                    key, has_vectors = (path, self.locations.vector_id(add.deletion_vector)), True
+                if key not in keys:
+                    keys.add(key)
+                    adds.append((path, add))
+                if line.remove is not None:
+                    raise malformed(file.name, "has a line with more than one action")
+                continue
+            remove = line.remove
+            if remove is not None:
+                path = decode(remove.path)
+                key = key_of(path, remove.deletion_vector, self.locations)
+                removed.add(key)
+                if key not in keys:
+                    keys.add(key)
+                    self.removes.append((path, remove))
+            elif line.txn is not None:
+                self.txns.setdefault(line.txn.app_id, line.txn)
+            elif line.domain_metadata is not None:
+                self.domains.setdefault(line.domain_metadata.domain, line.domain_metadata)
+        if has_vectors or removed:
+            self._check_one_word_per_file(lines, removed, file.name)
+
+    def _check_one_word_per_file(self, lines: list[Line], removed: set[Key], name: str) -> None:
+        added: dict[str, Key] = {}
+        for add in (line.add for line in lines if line.add is not None):
+            path = self.locations.decode(add.path)
+            key = key_of(path, add.deletion_vector, self.locations)
+            if added.setdefault(path, key) != key:
+                raise malformed(name, f"adds {path!r} with two different deletion vectors")
+            if key in removed:
+                raise malformed(name, f"both adds and removes {path!r}")
 
 
 class Tail:
@@ -173,108 +219,17 @@ class Tail:
 
     def state(self, locations: Locations) -> TailState:
         """Everything, the newest word winning."""
-        replay = _Replay(locations)
+        state = TailState(locations)
         for file, data in self._contents():
-            replay.read(file, data)
-        return replay.finish()
+            state.read(file, data)
+        return state
 
 
 def _header_in(data: bytes, name: str) -> Header:
-    try:
-        lines = _decode_header(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        # The full decoder names the line. A line that only the small one refuses does not exist.
-        decode_lines(data, name)
-        raise malformed(name, "cannot be read") from None
+    lines = decoded(_decode_header, data, name)
     protocols = [line.protocol for line in lines if line.protocol is not None]
     metadata = [bytes(line.meta_data) for line in lines if bytes(line.meta_data) not in (b"", b"null")]
     for key, found in (("protocol", len(protocols)), ("metaData", len(metadata))):
         if found > 1:
             raise malformed(name, f"holds {found} {key} actions, at most 1 is allowed")
     return Header(protocols[0] if protocols else None, decode_metadata(metadata[0], name) if metadata else None)
-
-
-@dataclass
-class _Replay:
-    locations: Locations
-    header: Header = field(default_factory=Header)
-    txns: dict[str, Txn] = field(default_factory=dict)
-    domains: dict[str, DomainMetadata] = field(default_factory=dict)
-    removes: list[tuple[str, Remove]] = field(default_factory=list)
-    keys: set[Key] = field(default_factory=set)
-    unknown: Counter[str] = field(default_factory=Counter)
-    adds: list[tuple[str, Add]] = field(default_factory=list)
-
-    def read(self, file: LogEntry, data: bytes) -> None:
-        lines = decode_lines(data, file.name)
-        if not lines and file.kind is FileKind.COMMIT:
-            raise malformed(file.name, "is empty")
-        decode, keys, adds = self.locations.decode, self.keys, self.adds
-        is_unknown = has_vectors = False
-        removed: set[Key] = set()
-        for line in reversed(lines):
-            add = line.add
-            if add is not None:
-                path = add.path
-                # This runs once per file of the table: the common case makes no call.
-                if "%" in path or "./" in path or ":/" in path or "//" in path or path[:1] in "/" or path[-1] == ".":
-                    path = decode(path)
-                key: Key = path
-                if add.deletion_vector is not None:
-                    key, has_vectors = (path, self.locations.vector_id(add.deletion_vector)), True
-                if key not in keys:
-                    keys.add(key)
-                    adds.append((path, add))
-                if line.remove is not None:
-                    raise malformed(file.name, "has a line with more than one action")
-                continue
-            remove = line.remove
-            if remove is not None:
-                path = decode(remove.path)
-                key = key_of(path, remove.deletion_vector, self.locations)
-                removed.add(key)
-                if key not in keys:
-                    keys.add(key)
-                    self.removes.append((path, remove))
-            else:
-                is_unknown |= not self._read_other(line, file.name)
-        if is_unknown:
-            self.unknown.update(decode_commit(data, file.name).unknown)
-        if has_vectors or removed:
-            self._check_one_word_per_file(lines, removed, file.name)
-
-    def _check_one_word_per_file(self, lines: list[Line], removed: set[Key], name: str) -> None:
-        added: dict[str, Key] = {}
-        for add in (line.add for line in lines if line.add is not None):
-            path = self.locations.decode(add.path)
-            key = key_of(path, add.deletion_vector, self.locations)
-            if added.setdefault(path, key) != key:
-                raise malformed(name, f"adds {path!r} with two different deletion vectors")
-            if key in removed:
-                raise malformed(name, f"both adds and removes {path!r}")
-
-    def _read_other(self, line: Line, name: str) -> bool:
-        """Takes in an action that is not about a file; False if it is none that is known."""
-        if line.txn is not None:
-            self.txns.setdefault(line.txn.app_id, line.txn)
-        elif line.domain_metadata is not None:
-            self.domains.setdefault(line.domain_metadata.domain, line.domain_metadata)
-        elif line.protocol is not None:
-            self.header = self.header.over(Header(protocol=line.protocol))
-        elif bytes(line.meta_data):
-            if self.header.metadata is None:
-                self.header = self.header.over(Header(metadata=decode_metadata(line.meta_data, name)))
-        else:
-            return line.cdc is not None or bool(bytes(line.commit_info))
-        return True
-
-    def finish(self) -> TailState:
-        return TailState(
-            header=self.header,
-            txns=self.txns,
-            domains=self.domains,
-            adds=self.adds,
-            removes=self.removes,
-            keys=self.keys,
-            unknown=self.unknown,
-        )

@@ -9,14 +9,15 @@ that can be compared. `log_path` is the same as the log spells it, for whoever w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Add, DeletionVector
@@ -53,23 +54,10 @@ ALL: Final = pa.schema(
 LOG_PATH: Final = "log_path"
 """The path as it is written; no column of a checkpoint has this name."""
 
-ON_DISK: Final[Mapping[str, str]] = {
-    "path": "path",
-    "log_path": LOG_PATH,
-    "size": "size",
-    "modification_time": "modificationTime",
-    "partition_values": "partitionValues",
-    "stats": "stats",
-    "deletion_vector": "deletionVector",
-    "base_row_id": "baseRowId",
-    "default_row_commit_version": "defaultRowCommitVersion",
-    "tags": "tags",
-    "clustering_provider": "clusteringProvider",
-}
+ON_DISK: Final = dict(zip(Add.__struct_fields__, Add.__struct_encode_fields__, strict=True)) | {LOG_PATH: LOG_PATH}
 """Names of the same columns in a checkpoint."""
 
 _BEFORE_SLASH: Final = np.frombuffer(b":/.", np.uint8)
-_VECTOR_ON_DISK: Final = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
 
 
 def chosen(columns: Sequence[str] | None) -> tuple[str, ...]:
@@ -102,7 +90,7 @@ def from_adds(adds: Sequence[tuple[str, Add]], columns: Sequence[str] = tuple(AL
         if type == TEXT_MAP:
             arrays.append(_text_maps(values))
         elif type == VECTOR:
-            arrays.append(pa.array([vector and _vector_row(vector) for vector in values], type))
+            arrays.append(pa.array([vector and structs.asdict(vector) for vector in values], type))
         else:
             arrays.append(pa.array(values, type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema_of(columns))
@@ -118,32 +106,33 @@ def _text_maps(values: list[dict[str, str | None] | None]) -> pa.Array:
     return pa.MapArray.from_arrays(offsets, keys, items, mask=missing)
 
 
-def _vector_row(vector: DeletionVector) -> dict[str, Any]:
-    return {name: getattr(vector, name) for name in VECTOR.names}
-
-
 def vectors_in(column: pa.Array | pa.ChunkedArray) -> Iterator[DeletionVector | None]:
     """The descriptors in a column `deletion_vector`, row by row."""
     for row in column.to_pylist():
         yield DeletionVector(**row) if row is not None else None
 
 
-def from_checkpoint(add: Mapping[str, pa.Array], columns: Sequence[str], name: str) -> list[pa.Array]:
-    """The columns of a file list out of those of a checkpoint, with their types made right."""
-    length = len(add["path"])
+def from_checkpoint(found: Mapping[str, pa.Array], fields: Iterable[pa.Field], kind: str, name: str) -> list[pa.Array]:
+    """Columns of a checkpoint below `add` or `remove` in the types that they must have; null where there are none.
+
+    The fields go by their names on disk. What a column of deletion vectors calls its parts is the fields' own affair.
+    """
     arrays = []
-    for column in columns:
-        type = ALL.field(column).type
-        found = add.get(ON_DISK[column])
-        if found is None:
-            arrays.append(pa.nulls(length, type))
-        elif column == "deletion_vector":
-            arrays.append(_vectors_from_disk(found, name))
+    for field in fields:
+        array, column = found.get(field.name), f"{kind}.{field.name}"
+        if array is None:
+            arrays.append(pa.nulls(len(found["path"]), field.type))
+        elif field.name == "deletionVector":
+            arrays.append(vectors_from_disk(array, field.type, column, name))
         else:
-            arrays.append(typed(found, type, f"add.{ON_DISK[column]}", name))
-        if column == "size" and length and (arrays[-1].null_count or pc.min(arrays[-1]).as_py() < 0):
-            raise malformed(name, "has an add action without a size, or with one below 0")
+            arrays.append(typed(array, field.type, column, name))
     return arrays
+
+
+def check_sizes(sizes: pa.Array, name: str) -> None:
+    """Makes sure that every file of a checkpoint tells its size."""
+    if len(sizes) and (sizes.null_count or pc.min(sizes).as_py() < 0):
+        raise malformed(name, "has an add action without a size, or with one below 0")
 
 
 def typed(array: pa.Array, type: pa.DataType, column: str, name: str) -> pa.Array:
@@ -158,29 +147,25 @@ def typed(array: pa.Array, type: pa.DataType, column: str, name: str) -> pa.Arra
         raise malformed(name, f"has {array.type} in column {column}, expected {type}") from error
 
 
-def _vectors_from_disk(array: pa.Array, name: str) -> pa.Array:
-    on_disk = [pa.field(label, field.type) for label, field in zip(_VECTOR_ON_DISK, VECTOR, strict=True)]
-    children = vector_children(array, on_disk, "add.deletionVector", name)
-    # Not every writer stores a null struct as null: a vector without a storage type is no vector.
-    return pa.StructArray.from_arrays(children, fields=list(VECTOR), mask=pc.is_null(children[0]))
-
-
-def vector_children(array: pa.Array, fields: Sequence[pa.Field], column: str, name: str) -> list[pa.Array]:
-    """The children of a column of deletion vectors in a checkpoint, in the order and types given."""
+def vectors_from_disk(array: pa.Array, type: pa.DataType, column: str, name: str) -> pa.Array:
+    """A column of deletion vectors in a checkpoint, in the type given, whose parts stand in the order of `VECTOR`."""
     if pa.types.is_null(array.type):
-        return [pa.nulls(len(array), field.type) for field in fields]
+        return pa.nulls(len(array), type)
     if not pa.types.is_struct(array.type):
         raise malformed(name, f"has {array.type} in column {column}, expected a struct")
     stored = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
     nothing = pa.nulls(len(array))
-    return [typed(stored.get(f.name, nothing), f.type, f"{column}.{f.name}", name) for f in fields]
+    children = [
+        typed(stored.get(label, nothing), field.type, f"{column}.{label}", name)
+        for label, field in zip(DeletionVector.__struct_encode_fields__, type, strict=True)
+    ]
+    # Not every writer stores a null struct as null: a vector without a storage type is no vector.
+    return pa.StructArray.from_arrays(children, fields=list(type), mask=pc.is_null(children[0]))
 
 
 def decoded_paths(paths: pa.Array, locations: Locations) -> pa.Array:
     """The paths of a checkpoint in the form that can be compared; untouched where they already have it."""
-    if not len(paths):
-        return paths
-    if _are_plain(paths):
+    if not len(paths) or _are_plain(paths):
         return paths
     decode = locations.decode
     return pa.array(

@@ -11,7 +11,7 @@ damage is an error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
 from typing import Final, Protocol, TypeVar
@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.delta.actions.action import DeletionVector, DomainMetadata, Txn
+from halocline.formats.delta.actions.action import DomainMetadata, Txn
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.formats.delta.log import live_files
+from halocline.formats.delta.log import live_files, tombstones
 from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns, Witness
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.commits import Header, Key, Tail, TailState, key_of
-from halocline.formats.delta.log.tombstones import TOMBSTONES, from_checkpoint, from_removes
+from halocline.formats.delta.log.live_files import VECTOR, vectors_from_disk, vectors_in
 from halocline.formats.delta.stats import json_writer
 from halocline.formats.log.damage import malformed
 from halocline.formats.log.names import DELTA
@@ -174,31 +174,37 @@ class Replay:
         checkpoint = self.checkpoint
         if checkpoint is None:
             return
-        hidden = _Hidden(self.state.keys, self.locations)
         schema = live_files.schema_of(wanted)
-        read = [live_files.ON_DISK[name] for name in wanted if name != live_files.LOG_PATH]
+        fields = [pa.field(live_files.ON_DISK[field.name], field.type) for field in schema]
+        read = [field.name for field in fields if field.name != live_files.LOG_PATH]
         read += ["deletionVector", *(pruner.columns(checkpoint) if pruner is not None else ())]
-        for batch in checkpoint.adds(list(dict.fromkeys(read))):
-            found = dict(batch)
-            found[live_files.LOG_PATH] = found["path"]
-            found["path"] = live_files.decoded_paths(found["path"], self.locations)
-            found = _kept(found, hidden.keep(found))
+        for found in self.standing(checkpoint.adds(list(dict.fromkeys(read)))):
             if pruner is not None:
                 found = _kept(found, pruner.keep(found))
+            if "stats" in wanted:
+                found["stats"] = json_writer.of(found, self._zoneless)
+            arrays = live_files.from_checkpoint(found, fields, "add", checkpoint.name)
+            if "size" in wanted:
+                live_files.check_sizes(arrays[wanted.index("size")], checkpoint.name)
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def standing(self, batches: Iterable[FileColumns]) -> Iterator[dict[str, pa.Array]]:
+        """What a checkpoint says of files on which the tail does not have the last word.
+
+        `path` is decoded, and `log_path` is the path as it is written.
+        """
+        hidden = _Hidden(self.state.keys, self.locations)
+        for batch in batches:
+            decoded = live_files.decoded_paths(batch["path"], self.locations)
+            found = {**batch, live_files.LOG_PATH: batch["path"], "path": decoded}
+            found = _kept(found, hidden.keep(found))
             if len(found["path"]):
-                if "stats" in wanted:
-                    found["stats"] = json_writer.of(found, self._zoneless)
-                yield pa.RecordBatch.from_arrays(
-                    live_files.from_checkpoint(found, wanted, checkpoint.name), schema=schema
-                )
+                yield found
 
     @cached_property
     def _zoneless(self) -> frozenset[tuple[str, ...]]:
         metadata = self.header.metadata
-        if metadata is None:
-            return frozenset()
-        columns = Schema.of(metadata.schema, mode_of(metadata.configuration)).walk()
-        return frozenset(column.physical for column in columns if column.type.name == "timestamp_ntz")
+        return frozenset() if metadata is None else Schema.of(metadata.schema, mode_of(metadata.configuration)).zoneless
 
     def tombstones(self) -> pa.Table:
         """The files that were removed and are remembered, newest word only."""
@@ -206,14 +212,11 @@ class Replay:
         return pa.Table.from_batches(self.reading(lambda: list(self._tombstones())))
 
     def _tombstones(self) -> Iterator[pa.RecordBatch]:
-        yield from_removes(self.state.removes)
+        yield tombstones.from_removes(self.state.removes)
         if self.checkpoint is None:
             return
-        hidden = _Hidden(self.state.keys, self.locations)
-        for batch in self.checkpoint.removes([field.name for field in TOMBSTONES]):
-            found = dict(batch)
-            found["path"] = live_files.decoded_paths(found["path"], self.locations)
-            yield from_checkpoint(_kept(found, hidden.keep(found)), self.checkpoint.name)
+        for found in self.standing(self.checkpoint.removes(list(tombstones.ON_DISK))):
+            yield tombstones.from_checkpoint(found, self.checkpoint.name)
 
 
 def _kept(found: dict[str, pa.Array], keep: pa.Array | None) -> dict[str, pa.Array]:
@@ -237,8 +240,8 @@ class _Hidden:
         if not len(rows):
             return None
         paths = found["path"].take(rows).to_pylist()
-        stored = found.get("deletionVector")
-        vectors = [None] * len(rows) if stored is None else [_vector(row) for row in stored.take(rows).to_pylist()]
+        stored = found.get("deletionVector", pa.nulls(len(meets))).take(rows)
+        vectors = vectors_in(vectors_from_disk(stored, VECTOR, "deletionVector", "the checkpoint"))
         hidden = [
             row
             for row, path, vector in zip(rows.to_pylist(), paths, vectors, strict=True)
@@ -247,16 +250,3 @@ class _Hidden:
         if not hidden:
             return None
         return pc.invert(pc.is_in(pa.array(range(len(meets)), pa.int64()), value_set=pa.array(hidden, pa.int64())))
-
-
-def _vector(row: Mapping[str, object] | None) -> DeletionVector | None:
-    if row is None or row.get("storageType") is None:
-        return None
-    offset = row.get("offset")
-    return DeletionVector(
-        storage_type=str(row["storageType"]),
-        path_or_inline_dv=str(row.get("pathOrInlineDv")),
-        offset=offset if isinstance(offset, int) else None,
-        size_in_bytes=0,
-        cardinality=0,
-    )

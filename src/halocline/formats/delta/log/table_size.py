@@ -1,9 +1,9 @@
 """How much a table holds: files, bytes and deleted rows, counted once and then kept up to date.
 
-A *tally* counts the live files of one version. A *movement* is what one commit does to it. The tally of the next
-version is the tally plus the movement, as long as the movement is *exact*: every removed file tells its size, and
-every added one is new. Commits that add files again, to attach ids or statistics, are not exact, and neither are
-commits whose adds look like that; whoever counts on from there must count from the beginning.
+A *tally* counts the live files of one version. The tally of the next version is the tally plus what the commit moves,
+as long as that is *exact*: every removed file tells its size, and every added one is new. Commits that add files again,
+to attach ids or statistics, are not exact, and neither are commits whose adds look like that; whoever counts on from
+there must count from the beginning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.formats.delta.actions import operations
-from halocline.formats.delta.actions.action import Action, Add, Remove
+from halocline.formats.delta.actions.action import Add, Commit, Remove
 
 _KB: Final = 1024
 _MB: Final = 1024 * _KB
@@ -43,38 +43,22 @@ BOUNDARIES: Final = (
 """Where the bins of the histogram of file sizes begin, as Delta defines them."""
 
 
-@dataclass(frozen=True)
-class Movement:
-    """What one commit does to a table's files.
+def moved_files(commit: Commit) -> list[tuple[int, int | None, int]] | None:
+    """Size, deleted rows and 1 of each file that a commit adds, -1 of each that it removes; None if that is not exact.
 
-    Attributes:
-        added: Size and deleted rows of each file added; the rows are None without a deletion vector.
-        removed: The same of each file removed.
-        is_exact: Whether counting them leads to the next version's tally.
+    The deleted rows are None without a deletion vector.
     """
-
-    added: tuple[tuple[int, int | None], ...] = ()
-    removed: tuple[tuple[int, int | None], ...] = ()
-    is_exact: bool = True
-
-    @staticmethod
-    def of(actions: Iterable[Action], operation: str | None) -> Movement:
-        """The movement of a commit."""
-        adds: list[Add] = []
-        removes: list[Remove] = []
-        for each in actions:
-            if isinstance(each, Add):
-                adds.append(each)
-            elif isinstance(each, Remove):
-                removes.append(each)
-        again = operation in operations.ADDS_AGAIN or (not removes and any(not each.data_change for each in adds))
-        phantom = operation in operations.REMOVES_NOTHING_LIVE and bool(removes)
-        exact = not (again and adds) and not phantom and all(each.size is not None for each in removes)
-        return Movement(
-            tuple((each.size, _deleted(each)) for each in adds),
-            tuple((each.size or 0, _deleted(each)) for each in removes),
-            exact,
-        )
+    adds, removes = commit.adds, commit.removes
+    operation = commit.commit_info.operation if commit.commit_info else None
+    again = operation in operations.ADDS_AGAIN or (not removes and any(not each.data_change for each in adds))
+    phantom = operation in operations.REMOVES_NOTHING_LIVE and bool(removes)
+    if (again and adds) or phantom or any(each.size is None for each in removes):
+        return None
+    signed: list[tuple[Add | Remove, int]] = [*((add, 1) for add in adds), *((remove, -1) for remove in removes)]
+    return [
+        (file.size or 0, file.deletion_vector.cardinality if file.deletion_vector else None, sign)
+        for file, sign in signed
+    ]
 
 
 @dataclass(frozen=True)
@@ -135,11 +119,11 @@ class Tally:
     deleted: int | None = 0
     histogram: Histogram | None = Histogram()
 
-    def after(self, movement: Movement) -> Tally | None:
-        """The tally of the next version; None if the movement does not lead to it."""
-        if not movement.is_exact:
+    def after(self, commit: Commit) -> Tally | None:
+        """The tally of the next version; None if the commit does not lead to it exactly."""
+        moved = moved_files(commit)
+        if moved is None:
             return None
-        moved = [*((size, rows, 1) for size, rows in movement.added), *((s, r, -1) for s, r in movement.removed)]
         after = Tally(
             files=self.files + sum(sign for _, _, sign in moved),
             bytes=self.bytes + sum(sign * size for size, _, sign in moved),
@@ -173,7 +157,3 @@ def bin_of(size: int) -> int:
 
 def _is_whole(values: object) -> bool:
     return isinstance(values, list) and len(values) == len(BOUNDARIES) and all(type(each) is int for each in values)
-
-
-def _deleted(file: Add | Remove) -> int | None:
-    return None if file.deletion_vector is None else file.deletion_vector.cardinality

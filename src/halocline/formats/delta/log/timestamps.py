@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from halocline.errors import NotFoundError
-from halocline.formats.delta.actions.action import CommitInfo, Metadata, decode_commit_info, decode_lines, malformed
+from halocline.formats.delta.actions.action import CommitInfo, Metadata, decode_commit_info, decoded, malformed
 from halocline.formats.delta.configuration import in_commit_timestamps, properties
 from halocline.formats.log.names import FileKind, LogEntry
 from halocline.formats.log.segment import readable_versions
 from halocline.storage.base import Store
 
-_DAY_MS: Final = 86_400_000
+_EPOCH: Final = datetime(1970, 1, 1)
 
 
 class _InfoLine(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -38,11 +38,7 @@ def commit_info_in(data: bytes, name: str) -> CommitInfo | None:
     """The provenance in the bytes of a commit, without a look at the other actions."""
     if b'"commitInfo"' not in data:
         return None
-    try:
-        lines = _decode_info(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        decode_lines(data, name)
-        raise malformed(name, "cannot be read") from None
+    lines = decoded(_decode_info, data, name)
     found = next((bytes(line.commit_info) for line in lines if bytes(line.commit_info) not in (b"", b"null")), None)
     return None if found is None else decode_commit_info(found, name)
 
@@ -145,11 +141,8 @@ def _no_version(timestamp_ms: int, available: str) -> NotFoundError:
 
 def text_of(timestamp_ms: int) -> str:
     """A time for people, in UTC with milliseconds."""
-    days, rest = divmod(timestamp_ms, _DAY_MS)
     try:
-        day = datetime.fromtimestamp(days * 86_400, tz=UTC)
-    except (OverflowError, ValueError, OSError):
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
         return f"{timestamp_ms} ms"
-    seconds, milliseconds = divmod(rest, 1000)
-    hours, minutes = divmod(seconds // 60, 60)
-    return f"{day:%Y-%m-%d}T{hours:02}:{minutes:02}:{seconds % 60:02}.{milliseconds:03}Z"
+    return f"{moment.isoformat(timespec='milliseconds')}Z"

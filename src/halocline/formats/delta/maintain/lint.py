@@ -12,7 +12,7 @@ protocol. It starts from the table as it is meant to be, because the table as it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -35,46 +35,12 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.features.approval import Approve
 from halocline.formats.delta.log.header import TableHeader, header_of, read_sound_header
 from halocline.formats.delta.log.replay import Replay
-from halocline.formats.delta.maintain.lint_rules import HURTS, Problem, Repair, problems
+from halocline.formats.delta.maintain.lint_rules import LintFinding, Repair, problems
 from halocline.formats.delta.snapshot.inspection import writers
 from halocline.formats.delta.snapshot.protocol_history import REPAIR_PROTOCOL, actions_since, read_protocol_history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.gate import own_release
 from halocline.storage.base import Store
-
-
-@dataclass(frozen=True)
-class LintFinding:
-    """One thing that is wrong with a table's protocol.
-
-    Attributes:
-        code: A stable name for it.
-        what: What was found.
-        hurts: Whom it hurts, and how.
-        repair: What would put it right; None if nothing that can be done here.
-        unsafe: Why the repair is left to a person; empty if it is safe.
-    """
-
-    code: str
-    what: str
-    hurts: str
-    repair: Repair | None
-    unsafe: str
-
-    @property
-    def safe(self) -> bool:
-        """Whether `fix` repairs it."""
-        return self.repair is not None and not self.unsafe
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same facts for programs."""
-        return {
-            "code": self.code,
-            "what": self.what,
-            "hurts": self.hurts,
-            "safe": self.safe,
-            "unsafe": self.unsafe or None,
-        }
 
 
 @dataclass(frozen=True)
@@ -190,11 +156,10 @@ def fix(store: Store, approve: Approve, *, clients: Sequence[Client] = ()) -> Fi
     return Fixed(version, report.protocol, protocol, unset, codes, checked, left)
 
 
-def _judged(header: TableHeader, problem: Problem, clients: Sequence[Client]) -> LintFinding:
-    unsafe = problem.doubt
-    if problem.repair is not None and not unsafe:
-        unsafe = _why_unsafe(header, problem.repair, clients)
-    return LintFinding(problem.code, problem.what, HURTS[problem.code], problem.repair, unsafe)
+def _judged(header: TableHeader, finding: LintFinding, clients: Sequence[Client]) -> LintFinding:
+    if finding.repair is None or finding.unsafe:
+        return finding
+    return replace(finding, unsafe=_why_unsafe(header, finding.repair, clients))
 
 
 def _why_unsafe(header: TableHeader, repair: Repair, clients: Sequence[Client]) -> str:

@@ -12,9 +12,9 @@ Pure but for the last rule, which reads the commits since an unasked feature cam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -96,25 +96,40 @@ AS_MEANT: Final = Repair(rewrites=True)
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One thing that is wrong.
+class LintFinding:
+    """One thing that is wrong with a table's protocol.
 
     Attributes:
-        code: A key of `HURTS`.
+        code: A stable name for it, a key of `HURTS`.
         what: What was found, as a clause.
         repair: What would put it right; None if nothing that can be done here.
-        doubt: Why the repair needs a person, whoever uses the table; empty if it does not.
+        unsafe: Why the repair is left to a person; empty if it is safe.
     """
 
     code: str
     what: str
-    repair: Repair | None = field(default=None)
-    doubt: str = ""
+    repair: Repair | None = None
+    unsafe: str = ""
+
+    @property
+    def hurts(self) -> str:
+        """Whom it hurts, and how."""
+        return HURTS[self.code]
+
+    @property
+    def safe(self) -> bool:
+        """Whether `fix` repairs it."""
+        return self.repair is not None and not self.unsafe
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs."""
+        facts: dict[str, Any] = {"code": self.code, "what": self.what, "hurts": self.hurts}
+        return facts | {"safe": self.safe, "unsafe": self.unsafe or None}
 
 
 def problems(
     header: TableHeader, history: ProtocolHistory, actions_since: Callable[[int], Iterator[Action]]
-) -> Iterator[Problem]:
+) -> Iterator[LintFinding]:
     """Everything that is wrong with the protocol of a table."""
     metadata = header.facts
     if header.protocol_action is None:
@@ -136,10 +151,10 @@ def problems(
         yield from _higher_than_needed(protocol)
 
 
-def _missing(header: TableHeader, history: ProtocolHistory) -> Problem:
+def _missing(header: TableHeader, history: ProtocolHistory) -> LintFinding:
     if history.is_whole:
-        return Problem("PROTOCOL_MISSING", f"none of the {header.version + 1} versions has a protocol", AS_MEANT)
-    return Problem(
+        return LintFinding("PROTOCOL_MISSING", f"none of the {header.version + 1} versions has a protocol", AS_MEANT)
+    return LintFinding(
         "PROTOCOL_MISSING",
         f"the log begins at version {history.begins_at} and holds no protocol",
         AS_MEANT,
@@ -147,69 +162,69 @@ def _missing(header: TableHeader, history: ProtocolHistory) -> Problem:
     )
 
 
-def _contradictions(written: tuple[Finding, ...]) -> Iterator[Problem]:
+def _contradictions(written: tuple[Finding, ...]) -> Iterator[LintFinding]:
     fatal = [finding for finding in written if finding.fatal]
     if fatal:
         unreadable = any(finding.code.startswith("VERSION_") for finding in fatal)
         doubt = "a version number cannot be read, so nobody knows which one was meant" if unreadable else ""
-        yield Problem("CONTRADICTORY", "; ".join(map(str, fatal)), AS_MEANT, doubt)
+        yield LintFinding("CONTRADICTORY", "; ".join(map(str, fatal)), AS_MEANT, doubt)
 
 
-def _oddities(written: tuple[Finding, ...], misspelt: Mapping[str, str]) -> Iterator[Problem]:
+def _oddities(written: tuple[Finding, ...], misspelt: Mapping[str, str]) -> Iterator[LintFinding]:
     for finding in written:
-        if finding.code == "ALIAS":
-            yield Problem("ALIAS", str(finding), AS_MEANT)
-        elif finding.code == "REQUIREMENT_MISSING":
-            yield Problem("REQUIREMENT_MISSING", str(finding), AS_MEANT)
+        if finding.code in ("ALIAS", "REQUIREMENT_MISSING"):
+            yield LintFinding(finding.code, str(finding), AS_MEANT)
         elif finding.code == "VERSION_UNKNOWN":
-            yield Problem("VERSION_UNKNOWN", str(finding))
+            yield LintFinding("VERSION_UNKNOWN", str(finding))
         elif finding.code == "UNKNOWN_NAME" and finding.feature not in misspelt:
-            yield Problem("UNKNOWN_FEATURE", f"{finding.feature} is not known to any client that we know")
+            yield LintFinding("UNKNOWN_FEATURE", f"{finding.feature} is not known to any client that we know")
 
 
 def _folded() -> dict[str, str]:
     return {name.casefold(): name for name in features("delta")}
 
 
-def _misspelt(misspelt: Mapping[str, str]) -> Iterator[Problem]:
+def _misspelt(misspelt: Mapping[str, str]) -> Iterator[LintFinding]:
     for name, right in sorted(misspelt.items()):
         repair = Repair(frozenset({right}), frozenset({name}))
-        yield Problem("MISSPELT", f"{name} is listed, which must be spelt {right}", repair)
+        yield LintFinding("MISSPELT", f"{name} is listed, which must be spelt {right}", repair)
 
 
-def _lost(history: ProtocolHistory) -> Iterator[Problem]:
+def _lost(history: ProtocolHistory) -> Iterator[LintFinding]:
     for before, after, gone in history.lost():
         by_name = sorted(name for name in gone if feature("delta", name).legacy is None)
         doubt = f"{', '.join(by_name)} may have been taken out on purpose, without saying so" if by_name else ""
         what = f"{after} replaced {before.protocol} by {after.protocol}: {', '.join(sorted(gone))} got lost"
-        yield Problem("LOST_FEATURES", what, Repair(adds=gone), doubt)
+        yield LintFinding("LOST_FEATURES", what, Repair(adds=gone), doubt)
 
 
-def _disagreements(protocol: Protocol, header: TableHeader, told: frozenset[str]) -> Iterator[Problem]:
+def _disagreements(protocol: Protocol, header: TableHeader, told: frozenset[str]) -> Iterator[LintFinding]:
     for finding in disagreements(protocol, header.facts):
         if finding.code == "ENABLED_NOT_SUPPORTED" and finding.feature == "columnMapping":
             yield _unmapped(finding, header.metadata)
         elif finding.code == "ENABLED_NOT_SUPPORTED" and finding.feature not in told:
-            yield Problem(finding.code, str(finding), Repair(adds=frozenset({finding.feature})))
+            yield LintFinding(finding.code, str(finding), Repair(adds=frozenset({finding.feature})))
         elif finding.code in ("REQUIREMENT_NOT_ENABLED", "EXCLUDED"):
-            yield Problem(finding.code, str(finding))
+            yield LintFinding(finding.code, str(finding))
 
 
-def _unmapped(finding: Finding, metadata: Metadata) -> Problem:
+def _unmapped(finding: Finding, metadata: Metadata) -> LintFinding:
     """A property alone maps nothing: what counts is whether the columns carry ids and physical names."""
     mapped = [is_mapped(field) for _, field in walk(metadata.schema)]
     if not any(mapped):
         what = f"{MODE}={metadata.configuration[MODE]} is stored, and no column is mapped"
-        return Problem("MAPPING_NOT_DONE", what, Repair(unset=frozenset({MODE, MAX_ID})))
+        return LintFinding("MAPPING_NOT_DONE", what, Repair(unset=frozenset({MODE, MAX_ID})))
     repair = Repair(adds=frozenset({finding.feature}))
-    return Problem(finding.code, str(finding), repair, "" if all(mapped) else _PARTLY_DONE)
+    return LintFinding(finding.code, str(finding), repair, "" if all(mapped) else _PARTLY_DONE)
 
 
-def _stored_requests(metadata: TableMetadata) -> Iterator[Problem]:
+def _stored_requests(metadata: TableMetadata) -> Iterator[LintFinding]:
     stray = sorted(filter(is_request, metadata.configuration))
     if stray:
         values = ", ".join(f"{key}={metadata.configuration[key]}" for key in stray)
-        yield Problem("REQUEST_STORED", f"{values} stored, which asks for a protocol", Repair(unset=frozenset(stray)))
+        yield LintFinding(
+            "REQUEST_STORED", f"{values} stored, which asks for a protocol", Repair(unset=frozenset(stray))
+        )
 
 
 def _unasked(
@@ -217,7 +232,7 @@ def _unasked(
     protocol: Protocol,
     history: ProtocolHistory,
     actions_since: Callable[[int], Iterator[Action]],
-) -> Iterator[Problem]:
+) -> Iterator[LintFinding]:
     for name in sorted(protocol.listed):
         record = feature("delta", name)
         pair = history.added(name)
@@ -229,7 +244,7 @@ def _unasked(
         ):
             continue
         what = f"{step} brought in {name}, which it was not asked for and the table does not use"
-        yield Problem("UNASKED_FEATURE", what, Repair(removes=frozenset({name})))
+        yield LintFinding("UNASKED_FEATURE", what, Repair(removes=frozenset({name})))
 
 
 def _came_along(name: str, before: ProtocolStep, after: ProtocolStep) -> bool:
@@ -240,8 +255,8 @@ def _came_along(name: str, before: ProtocolStep, after: ProtocolStep) -> bool:
     return len(gained) > 1 and not replaced and name not in needed and not after.names(name)
 
 
-def _higher_than_needed(protocol: Protocol) -> Iterator[Problem]:
+def _higher_than_needed(protocol: Protocol) -> Iterator[LintFinding]:
     simplest = protocol.simplest()
     # Reader 2 says the same as a readers' list with columnMapping alone, but several readers mishandle it.
     if simplest != protocol and protocol.defined and not (simplest.reader == 2 and protocol.reader > 2):
-        yield Problem("HIGHER_THAN_NEEDED", f"{protocol} means the same as {simplest}", AS_MEANT)
+        yield LintFinding("HIGHER_THAN_NEEDED", f"{protocol} means the same as {simplest}", AS_MEANT)

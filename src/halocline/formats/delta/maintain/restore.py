@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,19 +42,17 @@ class Restoration:
     """How to go back.
 
     Attributes:
-        version: The version to go back to.
         configuration: What the table becomes.
         actions: What else to commit, on top of the version that was current.
         metrics: Figures for the provenance, under the names that Delta uses.
     """
 
-    version: int
     configuration: TableConfiguration
     actions: tuple[Action, ...]
     metrics: dict[str, int]
 
 
-def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_missing: bool = False) -> Restoration:
+def restoration(current: Snapshot, target: Snapshot, *, now_ms: int) -> Restoration:
     """The actions that make the table what it was at an older version.
 
     The commit must start from `current` and have read the whole table, so that any change in between is a conflict.
@@ -63,7 +61,6 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_miss
         current: The newest version.
         target: The version to go back to.
         now_ms: The present.
-        ignore_missing: Whether to go back although files are gone.
 
     Raises:
         InputError: The target is not older.
@@ -80,8 +77,7 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_miss
     now_keys, then_keys = _keys(now, current.replay.locations), _keys(then, current.replay.locations)
     back = then.filter(pc.invert(pc.is_in(then_keys, value_set=now_keys)))
     gone = now.filter(pc.invert(pc.is_in(now_keys, value_set=then_keys)))
-    if not ignore_missing:
-        _check_present(target.store, back, target.version)
+    _check_present(target.store, back, target.version)
     protocol = target.protocol.merged(current.protocol)
     configuration = TableConfiguration(protocol, _forward(target.metadata, current.metadata))
     if configuration.properties.row_tracking:
@@ -97,7 +93,7 @@ def restoration(current: Snapshot, target: Snapshot, *, now_ms: int, ignore_miss
         "removedFilesSize": _total(gone),
         "restoredFilesSize": _total(back),
     }
-    return Restoration(target.version, configuration, tuple(actions), metrics)
+    return Restoration(configuration, tuple(actions), metrics)
 
 
 def _total(files: pa.Table) -> int:
@@ -151,13 +147,17 @@ def _check_present(store: Store, files: pa.Table, version: int) -> None:
     paths += sorted({file_path(store, each) for each in vectors if each is not None and each.storage_type != "i"})
     missing = _missing(store, paths)
     if missing:
-        shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
         raise NotFoundError(
             f"version {version} cannot be restored: {len(missing)} of its files no longer exist",
             condition="DATA_FILES_MISSING",
-            sides={"missing": shown, "needed for": f"version {version}"},
+            sides={"missing": shortened(missing), "needed for": f"version {version}"},
             next_step="Restore a newer version, or bring the files back from a backup.",
         )
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The first of many names, for messages."""
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _missing(store: Store, paths: Sequence[str]) -> list[str]:
@@ -167,8 +167,3 @@ def _missing(store: Store, paths: Sequence[str]) -> list[str]:
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return [path for path, gone in zip(paths, pool.map(is_missing, paths), strict=True) if gone]
-
-
-def parameters(version: int | None, timestamp: str | None) -> dict[str, Any]:
-    """The parameters of the operation `RESTORE`."""
-    return {"version": version, "timestamp": timestamp}

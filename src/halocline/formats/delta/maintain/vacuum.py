@@ -20,7 +20,7 @@ must be asked for in so many words.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from halocline.formats.delta.actions.locations import is_absolute
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
 from halocline.formats.delta.log.live_files import vectors_in
+from halocline.formats.delta.maintain.restore import shortened
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA, LOG_FOLDERS
@@ -44,7 +45,6 @@ RETENTION: Final = "delta.deletedFileRetentionDuration"
 _CHANGE_DATA: Final = "_change_data"
 _ICEBERG: Final = "metadata/"
 _OTHER_LOGS: Final = frozenset(LOG_FOLDERS.values()) - {DELTA.folder}
-_SHOWN: Final = 10
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,6 @@ def vacuum(
     retention_ms: int | None = None,
     dry_run: bool = True,
     allow_short_retention: bool = False,
-    record: bool = True,
     clock: Clock = system_clock,
 ) -> Vacuumed:
     """Finds the files that nobody needs and, unless it is a dry run, deletes them.
@@ -83,7 +82,6 @@ def vacuum(
         retention_ms: How long removed files are kept; the table's own setting if not given.
         dry_run: Whether to delete nothing and only tell what would go.
         allow_short_retention: Whether the retention may be shorter than the table's own.
-        record: Whether the log records the beginning and the end.
         clock: Tells the present.
 
     Raises:
@@ -109,9 +107,9 @@ def vacuum(
             next_step="Keep them longer, or allow a short retention if nobody reads or writes the table.",
         )
     cutoff = clock() - kept_for
-    folder = _listed(snapshot, cutoff)
-    needed = _needed(snapshot, cutoff, folder.links)
-    unneeded = tuple(meta for meta in folder.old if meta.path not in needed)
+    old, links = _listed(snapshot, cutoff)
+    needed = _needed(snapshot, cutoff, links)
+    unneeded = tuple(meta for meta in old if meta.path not in needed)
     found = Vacuumed(unneeded, cutoff, deleted=not dry_run)
     if dry_run:
         return found
@@ -119,34 +117,26 @@ def vacuum(
     parameters["defaultRetentionMillis"] = configured
     if retention_ms is not None:
         parameters["specifiedRetentionMillis"] = retention_ms
-    return _delete(snapshot, found, folder.links, parameters, record, clock)
+    return _delete(snapshot, found, links, parameters, clock)
 
 
 def _delete(
-    snapshot: Snapshot,
-    found: Vacuumed,
-    links: Collection[str],
-    parameters: dict[str, Any],
-    record: bool,
-    clock: Clock,
+    snapshot: Snapshot, found: Vacuumed, links: Collection[str], parameters: dict[str, Any], clock: Clock
 ) -> Vacuumed:
-    store = snapshot.store
-    if record:
-        metrics = {"numFilesToDelete": len(found.files), "sizeOfDataToDelete": found.bytes}
-        _note(snapshot, "VACUUM START", parameters, metrics, clock)
+    """Deletes what was found, with notes in the log before and after."""
+    metrics = {"numFilesToDelete": len(found.files), "sizeOfDataToDelete": found.bytes}
+    _note(snapshot, "VACUUM START", parameters, metrics, clock)
     # Somebody may have brought an old file back since the snapshot was taken.
     back = _needed(_newest(snapshot), found.cutoff_ms, links)
     found = replace(found, files=tuple(meta for meta in found.files if meta.path not in back))
     try:
-        store.delete_many(meta.path for meta in found.files)
+        snapshot.store.delete_many(meta.path for meta in found.files)
     except Exception:
-        if record:
-            _note(snapshot, "VACUUM END", {"status": "FAILED"}, None, clock)
+        _note(snapshot, "VACUUM END", {"status": "FAILED"}, None, clock)
         raise
-    if record:
-        folders = {meta.path.rpartition("/")[0] for meta in found.files}
-        metrics = {"numDeletedFiles": len(found.files), "numVacuumedDirectories": len(folders)}
-        _note(snapshot, "VACUUM END", {"status": "COMPLETED"}, metrics, clock)
+    folders = {meta.path.rpartition("/")[0] for meta in found.files}
+    metrics = {"numDeletedFiles": len(found.files), "numVacuumedDirectories": len(folders)}
+    _note(snapshot, "VACUUM END", {"status": "COMPLETED"}, metrics, clock)
     return found
 
 
@@ -163,23 +153,14 @@ def _note(
 # ---------------------------------------------------------------------- what is needed
 
 
-@dataclass(frozen=True)
-class _Folder:
-    """What lies below a table's root.
+def _listed(snapshot: Snapshot, cutoff_ms: int) -> tuple[list[ObjectMeta], set[str]]:
+    """The table's files below its root that were last written before the cutoff, and the symbolic links there.
 
-    Attributes:
-        old: Files of the table that were last written before the cutoff.
-        links: Symbolic links.
+    Makes sure on the way that every live file is there.
     """
-
-    old: tuple[ObjectMeta, ...]
-    links: frozenset[str]
-
-
-def _listed(snapshot: Snapshot, cutoff_ms: int) -> _Folder:
-    """Looks at everything below the root, and makes sure that every live file is there."""
     store, partitions = snapshot.store, tuple(f"{name}=" for name in snapshot.partition_columns)
-    old, links, tables, missing = [], set(), set(), set(_live(snapshot))
+    old: list[ObjectMeta] = []
+    links, tables, missing = set[str](), set[str](), set(_live(snapshot))
     for meta in store.list(follow_links=False):
         missing.discard(meta.path)
         if meta.is_link:
@@ -196,8 +177,13 @@ def _listed(snapshot: Snapshot, cutoff_ms: int) -> _Folder:
         )
     gone = sorted(name for name in missing if not (_leads_through(name, links) and store.exists(name)))
     if gone:
-        raise _incomplete(store.root, gone)
-    return _Folder(tuple(meta for meta in old if not _leads_through(meta.path, tables)), frozenset(links))
+        raise NotFoundError(
+            f"nothing of {store.root} is deleted while {len(gone)} of its live files are not where its log says",
+            condition="DATA_FILES_MISSING",
+            sides={"log": shortened(gone), "folder": "no such files"},
+            next_step="Bring the files back from a backup, restore a version without them, or delete the rows in them.",
+        )
+    return [meta for meta in old if not _leads_through(meta.path, tables)], links
 
 
 def _table_around(path: str) -> str | None:
@@ -218,31 +204,21 @@ def _leads_through(path: str, folders: Collection[str]) -> bool:
     return False
 
 
-def _incomplete(table: str, missing: Sequence[str]) -> NotFoundError:
-    shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
-    return NotFoundError(
-        f"nothing of {table} is deleted while {len(missing)} of its live files are not where its log says",
-        condition="DATA_FILES_MISSING",
-        sides={"log": shown, "folder": "no such files"},
-        next_step="Bring the files back from a backup, restore a version without them, or delete the rows they held.",
-    )
-
-
 def is_hidden(path: str, partitions: tuple[str, ...] = ()) -> bool:
     """Whether a path is not the table's data."""
     if path.startswith(_ICEBERG):
         return True
-    for segment in path.split("/"):
-        if segment.startswith(("_", ".")) and segment != _CHANGE_DATA and not segment.startswith(partitions or "/"):
-            return True
-    return False
+    return any(
+        segment.startswith(("_", ".")) and segment != _CHANGE_DATA and not segment.startswith(partitions or "/")
+        for segment in path.split("/")
+    )
 
 
 def _needed(snapshot: Snapshot, cutoff_ms: int, links: Collection[str]) -> set[str]:
     """Names below the root of files that are live or were removed after the cutoff, and of their vectors."""
     dead = snapshot.tombstones()
-    recent = dead.filter(pc.greater_equal(pc.fill_null(dead["deletionTimestamp"], 0), cutoff_ms))
-    needed = {*_live(snapshot), *_below(snapshot, recent["path"], _descriptors(recent["deletionVector"]))}
+    recent = dead.filter(pc.greater_equal(pc.fill_null(dead["deletion_timestamp"], 0), cutoff_ms))
+    needed = {*_live(snapshot), *_below(snapshot, recent["path"], vectors_in(recent["deletion_vector"]))}
     linked = [path for path in needed if _leads_through(path, links)]
     root = Location.parse(snapshot.store.root).real()
     real = (Location.parse(snapshot.store.address(path)).real().below(root) for path in linked)
@@ -260,13 +236,6 @@ def _below(snapshot: Snapshot, paths: pa.ChunkedArray, vectors: Iterable[Deletio
     for path in (*paths.to_pylist(), *(file_path(snapshot.store, vector) for vector in stored)):
         if not is_absolute(path):
             yield path
-
-
-def _descriptors(column: pa.ChunkedArray) -> Iterator[DeletionVector | None]:
-    names = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
-    fields = ("storage_type", "path_or_inline_dv", "offset", "size_in_bytes", "cardinality")
-    for row in column.to_pylist():
-        yield None if row is None else DeletionVector(**dict(zip(fields, (row[name] for name in names), strict=True)))
 
 
 def _hours(milliseconds: int) -> str:

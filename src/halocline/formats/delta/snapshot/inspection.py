@@ -11,7 +11,7 @@ themselves there; readers leave no trace. Times come from the commits, so a copi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from halocline.compat.breaks import WRITING, Client
@@ -22,7 +22,7 @@ from halocline.compat.terms import Terms
 from halocline.errors import HaloclineError, NotFoundError
 from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.actions.commit_info import CommitInfo
-from halocline.formats.delta.log.header import TableHeader, read_header
+from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot.detail import checksum_finding
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -146,18 +146,21 @@ class Inspection:
 def inspect(store: Store, version: int | None = None) -> Inspection:
     """Looks at a table, whatever its protocol."""
     header = read_header(store, version)
-    counted, uncounted = _counted(store, header)
-    return Inspection(
+    found = Inspection(
         root=header.root,
         version=header.version,
         terms=header.terms,
         metadata=header.metadata,
-        findings=(*header.findings(), *(counted.findings if counted else ())),
+        findings=header.findings(),
         writers=writers(store),
-        files=counted.files if counted else None,
-        size=counted.size if counted else None,
-        uncounted=uncounted,
     )
+    try:
+        snapshot = Snapshot.load(store, version=header.version)
+    except HaloclineError as error:
+        return replace(found, uncounted=f"{error.condition}: {error.message}")
+    files, size = snapshot.totals
+    wrong = checksum_finding(snapshot)
+    return replace(found, files=files, size=size, findings=(*found.findings, *((wrong,) if wrong else ())))
 
 
 def writers(store: Store) -> Writers:
@@ -201,20 +204,3 @@ def time_of(commit: LogEntry, info: CommitInfo | None) -> int:
     """When a commit was made: by its own word, or by its file."""
     told = None if info is None else (info.in_commit_timestamp or info.timestamp)
     return commit.modified_ms if told is None else told
-
-
-@dataclass(frozen=True)
-class _Counted:
-    files: int
-    size: int
-    findings: tuple[Finding, ...]
-
-
-def _counted(store: Store, header: TableHeader) -> tuple[_Counted | None, str | None]:
-    try:
-        snapshot = Snapshot.load(store, version=header.version)
-    except HaloclineError as error:
-        return None, f"{error.condition}: {error.message}"
-    files, size = snapshot.totals
-    finding = checksum_finding(snapshot)
-    return _Counted(files, size, () if finding is None else (finding,)), None

@@ -6,7 +6,6 @@ from halocline.formats.delta.actions.action import (
     CommitInfo,
     DomainMetadata,
     Metadata,
-    ProtocolAction,
     Remove,
     Txn,
     decode_commit,
@@ -67,9 +66,8 @@ def test_properties_without_a_value_are_dropped():
     assert commit.metadata.configuration == {"b": "c"}
 
 
-def test_unknown_actions_are_counted_and_kept_in_order():
+def test_unknown_actions_are_kept_in_order():
     commit = decode_commit(b'{"x":{}}\n{"txn":{"appId":"a","version":1}}\n{"x":{"y":1}}\n', "x.json")
-    assert commit.unknown == {"x": 2}
     assert [type(action).__name__ for action in commit.actions] == ["UnknownAction", "Txn", "UnknownAction"]
 
 
@@ -103,27 +101,6 @@ def test_damage_is_a_typed_error_that_says_where(data, names):
         decode_commit(data, "x.json")
     assert caught.value.condition == "MALFORMED_LOG"
     assert "x.json" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("actions", "names"),
-    [
-        ([ProtocolAction(1, 2), ProtocolAction(1, 3)], "2 protocol"),
-        ([Metadata("a"), Metadata("a")], "2 metaData"),
-        ([Txn("a", 1), Txn("a", 2)], "txn for 'a'"),
-        ([DomainMetadata("d", ""), DomainMetadata("d", "", True)], "domainMetadata for 'd'"),
-        ([Remove("a"), Remove("a")], "remove for 'a'"),
-        ([Add("a", {}, 1, 1, True), Add("a", {}, 2, 1, True)], "add for 'a'"),
-    ],
-)
-def test_check_finds_what_a_commit_may_hold_only_once(actions, names):
-    with pytest.raises(MalformedError, match=names):
-        decode_commit(encode_commit(actions), "x.json").check()
-
-
-def test_check_lets_a_file_change_its_vector():
-    commit = decode_commit(encode_commit([Remove("a"), Add("a", {}, 1, 1, True), CommitInfo({})]), "x.json")
-    assert commit.check() is commit
 
 
 @pytest.mark.parametrize("values", [{"inCommitTimestamp": "soon"}, {"inCommitTimestamp": True}, {}])

@@ -33,7 +33,7 @@ def append_with_halocline(folder: str, name: str, commits: int) -> dict:
         transaction = Transaction(Snapshot.load(store, operation="write"))
         transaction.commit([file], "WRITE")
         losses += transaction.outcome.losses
-        problems += transaction.outcome.upkeep.problems
+        problems += transaction.outcome.problems
     return {"losses": losses, "problems": problems}
 
 

@@ -121,16 +121,6 @@ def test_protocol_upgrade_is_adopted_and_known_to_later_checks():
     assert after.protocol == LISTED
 
 
-@pytest.mark.parametrize(("yields", "conflicts"), [(False, False), (True, True)], ids=["by default", "when asked"])
-def test_upgrade_with_a_loud_feature_fails_others_only_when_asked(yields, conflicts):
-    loud = winner(action_of(Protocol.delta(1, 3)))
-    if conflicts:
-        with pytest.raises(ConflictError, match="added checkConstraints"):
-            rebased(intent(add("a")), loud, ground(yields_to_upgrades=yields))
-    else:
-        assert rebased(intent(add("a")), loud, ground(yields_to_upgrades=yields)).protocol == Protocol.delta(1, 3)
-
-
 def test_feature_drop_that_loses_is_revalidated_and_moves_its_protected_version():
     dropped = Protocol.delta(1, 7, None, ["appendOnly", "checkpointProtection", "invariants"])
     asked: list[int] = []

@@ -136,7 +136,7 @@ def test_store_that_fails_after_the_commit_does_not_fail_it(scenario):
     faulty = FaultyStore(copied(start)).transient(landed + 1, times=1000)
     transaction = Transaction(Snapshot.load(faulty), clock=far_future)
     assert transaction.commit([add("new")], "WRITE") == 8
-    assert [problem.partition(":")[0] for problem in transaction.outcome.upkeep.problems] == [
+    assert [problem.partition(":")[0] for problem in transaction.outcome.problems] == [
         "its checkpoint",
         "its checksum",
     ]
@@ -160,7 +160,7 @@ def test_checkpoint_that_a_crash_prevented_can_be_written_later():
     with pytest.raises(CrashError):
         act(FaultyStore(store).crash_before(put))
     expected = state_of(store)
-    assert write_checkpoint(store, 8).tally.files == len(expected[1])
+    assert write_checkpoint(store, 8).summary.tally.files == len(expected[1])
     for version in range(9):
         store.delete(DELTA.commit_path(version))
     assert state_of(store) == expected

@@ -53,9 +53,9 @@ def log(versions: int, *checkpoints: int, protocol=None, **settings) -> DatedSto
     return store
 
 
-def clean(store, now: float, **options):
-    snapshot = Snapshot.load(store)
-    return clean_log(store, snapshot.configuration, now_ms=day(now), **options)
+def clean(store, now: float, supports=lambda protocol, operation: False, **options):
+    configuration = Snapshot.load(store).configuration
+    return clean_log(store, configuration, now_ms=day(now), supports=supports, **options)
 
 
 def names(store) -> set[str]:
@@ -201,7 +201,6 @@ def test_commit_with_a_checkpoint_shortens_the_log():
     store = log(10, 5, checkpointInterval="10")
     transaction = Transaction(Snapshot.load(store), clock=lambda: day(60))
     assert transaction.commit([add("new")], "WRITE") == 10
-    assert transaction.outcome.upkeep.problems == ()
-    assert transaction.outcome.upkeep.cleaned.boundary == 10
+    assert transaction.outcome.problems == ()
     assert versions(store) == {10}
     assert Snapshot.load(store).files().num_rows == 11

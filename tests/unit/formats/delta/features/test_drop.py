@@ -483,7 +483,7 @@ def test_deleted_rows_stay_deleted_when_vectors_are_dropped():
     assert str(dropped.after) == "(1,7|W: appendOnly,checkpointProtection,invariants)"
     assert ids(store) == VECTORS_LEFT
     assert len(paths(store) & untouched) == 1, "the file without a vector stays"
-    told = {row["path"] for row in Snapshot.load(store).tombstones().to_pylist() if row["deletionVector"] is None}
+    told = {row["path"] for row in Snapshot.load(store).tombstones().to_pylist() if row["deletion_vector"] is None}
     assert [path for path in told if path.endswith(".bin")] == [
         meta.path for meta in store.list() if meta.path.endswith(".bin")
     ]

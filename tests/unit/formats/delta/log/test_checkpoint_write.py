@@ -96,7 +96,7 @@ def test_checkpoint_holds_the_state_and_nothing_else():
     assert stored["configuration"] == {"delta.appendOnly": "false"}
     assert stored["format"] == {"provider": "parquet", "options": {}}
     assert written.actions == 7
-    assert (written.tally.files, written.tally.bytes) == (2, 200)
+    assert (written.summary.tally.files, written.summary.tally.bytes) == (2, 200)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_file_with_a_vector_is_told_from_the_file_without():
         row["path"]: row["deletion_vector"]["path_or_inline_dv"] for row in Snapshot.load(store).files().to_pylist()
     }
     assert files == {"a": "v2", "b": "v1"}
-    assert (written.tally.vectors, written.tally.deleted) == (2, 4)
+    assert (written.summary.tally.vectors, written.summary.tally.deleted) == (2, 4)
 
 
 def test_tombstones_and_transactions_leave_with_their_retention():
@@ -469,12 +469,12 @@ def test_any_history_reads_the_same_with_and_without_checkpoints(history):
         if is_checkpoint:
             written = write_checkpoint(checked, version, now_ms=1)
             without_commits(checked, version)
-            assert (written.tally.files, written.tally.bytes) == Snapshot.load(plain).totals
+            assert (written.summary.tally.files, written.summary.tally.bytes) == Snapshot.load(plain).totals
     expected, found = Snapshot.load(plain), Snapshot.load(checked)
     assert expected.totals[0] == len(live)
     assert found.files().sort_by("path").equals(expected.files().sort_by("path"))
     assert found.txns == expected.txns
-    keys = ["path", "deletionVector"]
+    keys = ["path", "deletion_vector"]
     tombstones = [sorted(map(str, each.tombstones().select(keys).to_pylist())) for each in (expected, found)]
     assert tombstones[0] == tombstones[1]
 
@@ -527,7 +527,7 @@ def test_deltalake_reads_the_table_through_our_checkpoint_alone(local, configura
         )
         transaction = Transaction(Snapshot.load(local))
         transaction.commit([file], "WRITE")
-        assert transaction.outcome.upkeep.problems == ()
+        assert transaction.outcome.problems == ()
     without_commits(local, 2)
     table = deltalake.DeltaTable(local.folder)
     assert table.version() == 3
@@ -559,5 +559,5 @@ def test_large_state_streams_through():
     written = write_checkpoint(store, 1)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert written.tally.files == files + 1
+    assert written.summary.tally.files == files + 1
     assert peak < 30_000_000, f"peak of {peak:,} bytes of Python memory for {files:,} files"

@@ -8,12 +8,12 @@ import pytest
 from tests.support.columns import field, schema
 from tests.support.commit_builders import add, metadata, remove, vector
 
-from halocline.formats.delta.actions.action import Add, Metadata, ProtocolAction, Remove, Txn, encode_commit
+from halocline.formats.delta.actions.action import Add, Commit, Metadata, ProtocolAction, Remove, Txn, encode_commit
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log import checksum
-from halocline.formats.delta.log.checksum import CommitEffect, decode_summary, path_of, read_summary
-from halocline.formats.delta.log.table_size import BOUNDARIES, Movement, Tally, bin_of
+from halocline.formats.delta.log.checksum import decode_summary, path_of, read_summary
+from halocline.formats.delta.log.table_size import BOUNDARIES, Tally, bin_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.storage.memory import MemoryStore
@@ -192,10 +192,10 @@ def test_file_falls_into_the_bin_that_begins_at_or_below_its_size(size, expected
 
 
 def test_tally_that_would_fall_below_nothing_is_refused():
-    assert Tally().after(Movement(removed=((10, None),))) is None
+    assert Tally().after(Commit("", (Remove("a", size=10),))) is None
 
 
 def test_first_version_needs_protocol_and_metadata():
-    assert checksum.first(CommitEffect.of([add("a")], None)) is None
-    both = [ProtocolAction(1, 2), metadata(columns=schema(field("id", "long"))), Add("a", {}, 7, 1, True)]
-    assert checksum.first(CommitEffect.of(both, None)).tally.bytes == 7
+    assert checksum.first(Commit("", (add("a"),))) is None
+    both = (ProtocolAction(1, 2), metadata(columns=schema(field("id", "long"))), Add("a", {}, 7, 1, True))
+    assert checksum.first(Commit("", both)).tally.bytes == 7

@@ -45,7 +45,7 @@ class TestTail:
         assert paths(opened(log)) == ["a", "b", "c"]
         assert paths(opened(log, 1)) == ["b", "c"]
         assert opened(log).tombstones().num_rows == 0
-        assert opened(log, 1).tombstones()["deletionTimestamp"].to_pylist() == [7]
+        assert opened(log, 1).tombstones()["deletion_timestamp"].to_pylist() == [7]
 
     def test_the_vector_is_part_of_the_key(self):
         log = LogBuilder().create(add("a")).commit(Remove("a"), add("a", deletion_vector=vector("v1")))
@@ -114,10 +114,9 @@ class TestTail:
         assert {name: txn.version for name, txn in replay.txns.items()} == {"a": 2, "b": 1}
         assert list(replay.domains) == ["e"]
 
-    def test_unknown_actions_are_counted_and_do_no_harm(self):
+    def test_unknown_actions_do_no_harm(self):
         log = LogBuilder().create(add("a"), UnknownAction("future", b"{}"), Cdc("_change_data/c", {}, 1))
         assert paths(opened(log)) == ["a"]
-        assert opened(log).state.unknown == {"future": 1}
 
     def test_an_empty_commit_file_is_damage(self):
         log = LogBuilder().create(add("a")).put(f"{1:020d}.json", b"")

@@ -16,7 +16,7 @@ from halocline.formats.delta.configuration.identity import identity_columns, wit
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.features.drop import drop_feature
 from halocline.formats.delta.log.live_files import vectors_in
-from halocline.formats.delta.maintain.restore import parameters, restoration
+from halocline.formats.delta.maintain.restore import restoration
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.memory import MemoryStore
 
@@ -37,12 +37,12 @@ def commit(store, *actions, operation="WRITE") -> int:
     return Transaction(Snapshot.load(store)).commit(actions, operation)
 
 
-def restore(store, version: int, **options) -> dict[str, int]:
+def restore(store, version: int) -> dict[str, int]:
     current, target = Snapshot.load(store), Snapshot.load(store, version=version)
-    back = restoration(current, target, now_ms=NOW, **options)
+    back = restoration(current, target, now_ms=NOW)
     transaction = Transaction(current)
     transaction.read_whole_table()
-    said = CommitDescription("RESTORE", parameters(version, None), back.metrics)
+    said = CommitDescription("RESTORE", {"version": version, "timestamp": None}, back.metrics)
     transaction.commit(back.actions, said, configuration=back.configuration)
     return back.metrics
 
@@ -98,8 +98,6 @@ def test_missing_files_are_named_and_nothing_is_written(vectors):
     assert caught.value.condition == "DATA_FILES_MISSING"
     assert caught.value.sides["missing"].startswith("ab/deletion_vector_" if vectors else "a")
     assert Snapshot.load(store).version == 2
-    restore(store, 1, ignore_missing=True)
-    assert paths(store) == ["a"]
 
 
 def test_only_older_versions_can_be_restored():
@@ -177,4 +175,4 @@ def test_any_change_in_between_is_a_conflict():
     transaction = Transaction(current)
     transaction.read_whole_table()
     with pytest.raises(ConflictError):
-        transaction.commit(back.actions, CommitDescription("RESTORE", parameters(1, None)))
+        transaction.commit(back.actions, CommitDescription("RESTORE", {"version": 1, "timestamp": None}))

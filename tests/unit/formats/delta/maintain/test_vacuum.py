@@ -118,13 +118,6 @@ def test_deleting_is_recorded_at_its_beginning_and_end(store):
     assert start["isolationLevel"] == "SnapshotIsolation"
 
 
-def test_deleting_without_record_leaves_the_log_alone(store):
-    store.put("old", b"1")
-    vacuum(Snapshot.load(store), dry_run=False, record=False, clock=later(24 * 8))
-    assert Snapshot.load(store).version == 0
-    assert not store.exists("old")
-
-
 def test_failure_is_recorded_and_raised(store):
     store.put("old", b"1")
     faulty = FaultyStore(store).transient(1, on=["delete"])
@@ -199,7 +192,7 @@ def test_absolute_paths_below_the_root_are_needed_and_others_are_left_alone(tmp_
     for name in ("inside", "relative", "nobody's"):
         store.put(name, b"1")
     commit(store, add(f"file://{tmp_path}/a%20table/inside"), add("relative"), add(f"file://{outside}"))
-    vacuum(Snapshot.load(store), dry_run=False, record=False, clock=later(24 * 8))
+    vacuum(Snapshot.load(store), dry_run=False, clock=later(24 * 8))
     assert sorted(name for name in os.listdir(store.folder) if not name.startswith(("_", "."))) == [
         "inside",
         "relative",
@@ -212,7 +205,7 @@ def test_absolute_paths_below_the_root_are_needed_and_others_are_left_alone(tmp_
 
 def vacuumed(store) -> list[str]:
     """What a real vacuum leaves of a local table, a week later."""
-    vacuum(Snapshot.load(store), dry_run=False, record=False, clock=later(24 * 8))
+    vacuum(Snapshot.load(store), dry_run=False, clock=later(24 * 8))
     found = sorted(meta.path for meta in store.list() if not meta.path.startswith("_delta_log/"))
     return found
 
