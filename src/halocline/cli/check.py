@@ -13,9 +13,9 @@ from rich.text import Text
 from halocline.cli.inspect import TableArgument, age_text
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.answer import Answer
-from halocline.compat.breaks import READING, WRITING, Client, Forecast, Outlook, forecast, next_step
+from halocline.compat.breaks import READING, WRITING, Client, Forecast, Outlook, forecast, newest_known, next_step
 from halocline.compat.release import Release
-from halocline.compat.verdict import Verdict
+from halocline.compat.verdict import Verdict, can
 from halocline.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,15 +45,21 @@ def show(
 ) -> int:
     """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
     # Imported here: every command loads this module, and most open no table.
+    from halocline.formats.base import TableFormat, formats_at
     from halocline.formats.delta.features.support import propose
     from halocline.formats.delta.log.header import read_sound_header
     from halocline.storage import open_store
 
     store = open_store(table)
-    proposal = propose(
-        read_sound_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history
-    )
-    found = forecast(_clients(store, table, client or (), operation), proposal.now, *proposal.ways.values())
+    if formats_at(store) == (TableFormat.HUDI,):
+        proposal = _hudi_proposal(store, table, [*(enable or ()), *(drop or ())])
+        clients = _hudi_clients(proposal, client or (), operation)
+    else:
+        proposal = propose(
+            read_sound_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history
+        )
+        clients = _clients(store, table, client or (), operation)
+    found = forecast(clients, proposal.now, *proposal.ways.values())
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
     cannot = _cannot(found)
     facts: dict[str, Any] = {
@@ -87,6 +93,36 @@ def _clients(store: Store, table: str, given: Sequence[str], operation: str | No
             next_step=f"halocline check {table} --client deltalake@1.6.6",
         )
     return [Client(each.release, asked or WRITING, each.known_from, each.last_ms) for each in seen]
+
+
+def _hudi_proposal(store: Store, table: str, change: Sequence[str]) -> FeatureProposal:
+    from halocline.formats.delta.features.support import FeatureProposal
+    from halocline.formats.hudi.properties import properties
+    from halocline.formats.hudi.terms import table_terms
+    from halocline.formats.hudi.timeline.timeline import active_writes
+
+    if change:
+        raise InputError(
+            f"{table} is a Hudi table, which has one version and no features to switch",
+            sides={"asked for": ", ".join(change), "possible": "another table version"},
+            next_step=f"halocline move {table} --to VERSION --dry-run",
+        )
+    writes = active_writes(store)
+    return FeatureProposal(int(writes[-1].time) if writes else 0, table_terms(properties(store), store.root))
+
+
+def _hudi_clients(proposal: FeatureProposal, given: Sequence[str], operation: str | None) -> list[Client]:
+    """Those given; else the newest of every product, and the first that could have written the table."""
+    asked = (operation,) if operation else READING
+    if given:
+        return [Client(Release.parse(each), asked) for each in given]
+    from halocline.compat.knowledge import Knowledge
+
+    product = Knowledge.load().product("hudi")
+    releases = (Release(product.name, bound) for bound in product.boundaries("hudi", "write"))
+    first = next((each for each in releases if can(each, proposal.now.protocol, "write").ok), None)
+    lowest = [] if first is None else [Client(first, asked, "the table version")]
+    return [*lowest, *(Client(each.release, asked, each.known_from) for each in newest_known("hudi"))]
 
 
 def _table(found: Forecast, proposal: FeatureProposal) -> Table:

@@ -13,6 +13,8 @@ from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption,
 if TYPE_CHECKING:
     from halocline.formats.delta.maintain.lint import Fixed, LintReport
     from halocline.formats.delta.maintain.lint_rules import LintFinding
+    from halocline.formats.hudi.lint import HudiLint
+    from halocline.storage.base import Store
 
 
 def show(
@@ -28,12 +30,15 @@ def show(
     # Imported here: every command loads this module, and most open no table.
     from halocline.compat.breaks import Client
     from halocline.compat.release import Release
+    from halocline.formats.base import TableFormat, formats_at
     from halocline.formats.delta.maintain.lint import fix as repair
     from halocline.formats.delta.maintain.lint import lint
     from halocline.storage import open_store
     from halocline.table.delta.opened import Opened
 
     store = open_store(table)
+    if formats_at(store) == (TableFormat.HUDI,):
+        return _show_hudi(store, table, fix, output)
     clients = [Client(Release.parse(each)) for each in client or ()]
     if not fix:
         report = lint(store, clients=clients)
@@ -45,6 +50,34 @@ def show(
         fixed = repair(store, opened.approve, clients=clients)
     emit(output, {"table": store.root, **fixed.to_dict()}, *_fixed(table, fixed))
     return FINE if not fixed.left else INCOMPATIBLE
+
+
+def _show_hudi(store: Store, table: str, fix: bool, output: OutputFormat) -> int:
+    from halocline.formats.hudi.lint import lint_hudi, repair_hudi
+    from halocline.table.hudi.opened import HudiOpened
+
+    repaired: tuple[str, ...] = ()
+    if fix:
+        with HudiOpened(store).operation("repair"):
+            repaired = repair_hudi(store)
+    found = lint_hudi(store)
+    emit(output, {"table": store.root, **found.to_dict(), "repaired": list(repaired)}, *_hudi(table, found, repaired))
+    return INCOMPATIBLE if found.findings else FINE
+
+
+def _hudi(table: str, found: HudiLint, repaired: tuple[str, ...]) -> Iterator[str]:
+    yield f"{table} · hudi · {found.terms.protocol}"
+    if repaired:
+        yield f"repaired {', '.join(repaired)}"
+    if not found.findings:
+        yield "nothing to complain about"
+    for each in found.findings:
+        yield f"{each.code}: {each.what}"
+        yield f"  hurts  {each.hurts}"
+        yield "  fix    safe with --fix" if each.safe else f"  fix    by hand: {each.by_hand}"
+    able = sum(each.safe for each in found.findings)
+    if able:
+        yield f"{able} of {len(found.findings)} can be repaired.  Next: halocline lint {table} --fix"
 
 
 def _report(table: str, report: LintReport) -> Iterator[str]:

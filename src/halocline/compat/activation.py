@@ -5,11 +5,13 @@ An *activation* is one condition over `TableMetadata`, written as one inline tab
     { property = "delta.appendOnly", is = ["true"], among = ["true", "false"] }
     { property = "delta.columnMapping.mode", is_not = ["none"], among = ["none", "name", "id"] }
     { property = "hoodie.table.metadata.partitions" }          the property is there and not empty
+    { no_property = "hoodie.table.keygenerator.type" }         the property is not there
     { properties = "delta.constraints." }                      any property whose key begins so
     { annotation = "delta.invariants" }                        any field carries that metadata key
     { column_type = "timestamp_ntz" }                          any column, or part of one, has that type
     { partitioned = true }                                     the table has partition columns
     { always = true }                                          supporting it is using it
+    { property = "hoodie.table.ordering.fields", also = [ { … } ] }      and others hold with it
 
 A feature is enabled when it is supported and one of its activations holds. Values compare without regard to case,
 as the property parsers of real engines do. `among` lists the values that a writer may set; a stored value outside it
@@ -31,11 +33,12 @@ class Activation(
     Struct,
     frozen=True,
     forbid_unknown_fields=True,
-    rename={"key": "property", "prefix": "properties", "is_": "is"},
+    rename={"key": "property", "missing": "no_property", "prefix": "properties", "is_": "is"},
 ):
     """One condition, as the records of features write it."""
 
     key: str = ""
+    missing: str = ""
     prefix: str = ""
     annotation: str = ""
     column_type: str = ""
@@ -44,14 +47,28 @@ class Activation(
     is_: frozenset[str] = _NOTHING
     is_not: frozenset[str] = _NOTHING
     among: frozenset[str] = _NOTHING
+    also: tuple[Activation, ...] = ()
 
     def __post_init__(self) -> None:
-        conditions = (self.key, self.prefix, self.annotation, self.column_type, self.partitioned, self.always)
+        conditions = (
+            self.key,
+            self.missing,
+            self.prefix,
+            self.annotation,
+            self.column_type,
+            self.partitioned,
+            self.always,
+        )
         if sum(map(bool, conditions)) != 1 or (not self.key and (self.is_ or self.is_not or self.among)):
             raise ValueError("an activation is one condition, and only that on a property has values")
 
     def holds(self, metadata: TableMetadata) -> bool:
-        """Whether the metadata meets the condition."""
+        """Whether the metadata meets the condition, and those that go with it."""
+        return self._holds(metadata) and all(each.holds(metadata) for each in self.also)
+
+    def _holds(self, metadata: TableMetadata) -> bool:
+        if self.missing:
+            return not metadata.configuration.get(self.missing, "").strip()
         if self.key:
             value = metadata.configuration.get(self.key, "").strip().lower()
             if not value or (self.among and value not in self.among):
@@ -68,6 +85,12 @@ class Activation(
         return value is not None and bool(self.among) and value.strip().lower() not in self.among
 
     def __str__(self) -> str:
+        return " and ".join([self._text, *map(str, self.also)])
+
+    @property
+    def _text(self) -> str:
+        if self.missing:
+            return f"no {self.missing}"
         if self.key and self.is_:
             return f"{self.key}={'|'.join(sorted(self.is_))}"
         if self.key:

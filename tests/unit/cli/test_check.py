@@ -4,12 +4,14 @@ import json
 
 import pytest
 from tests.support.columns import schema
+from tests.support.hudi_tables import HudiTableMaker
 
 from halocline.cli import main
 from halocline.errors import MalformedError
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.hudi.configuration import MergeMode, TableType
 from halocline.storage import open_store
 
 SPARK, TRINO = "Apache-Spark/3.5.0 Delta-Lake/3.2.0", "trino-426-coordinator"
@@ -162,3 +164,37 @@ def test_damaged_newest_commit_is_an_error_that_names_the_file(orders, capsys, c
     assert main.run([command, "orders", *(["--client", "deltalake@1.6.6"] if command == "check" else [])]) == 1
     told = capsys.readouterr()
     assert "00000000000000000001.json" in told.out + told.err
+
+
+def test_hudi_tables_are_judged_by_version_and_by_how_their_rows_are_merged(tmp_path, capsys):
+    latest = HudiTableMaker.create(
+        open_store(tmp_path / "latest"), 6, TableType.MERGE_ON_READ, merge_mode=MergeMode.COMMIT_TIME_ORDERING
+    )
+    latest.upsert(range(3), 100, "a")
+    code = main.run(["check", str(tmp_path / "latest"), "--output", "json"])
+    told = json.loads(capsys.readouterr().out)
+    answers = {each["client"]: each["now"]["answer"] for each in told["clients"]}
+    assert code == 2
+    assert (answers["hudi@0.14.0"], answers["hudi@1.2.0"], answers["hudi-rs@0.5.0"]) == ("ok", "wrong", "wrong")
+    plain = HudiTableMaker.create(open_store(tmp_path / "plain"), 8, TableType.COPY_ON_WRITE)
+    plain.upsert(range(3), 100, "a")
+    given = ["--client", "hudi@1.0.2", "--client", "hudi-rs@0.5.0"]
+    assert main.run(["check", str(tmp_path / "plain"), "--client", "hudi@1.0.2"]) == 0
+    assert main.run(["check", str(tmp_path / "plain"), *given, "--client", "hudi@0.15.0"]) == 2
+    assert main.run(["check", str(tmp_path / "plain"), "--enable", "changeDataFeed"]) != 0
+    assert "halocline move" in capsys.readouterr().err
+
+
+def test_lint_and_who_know_hudi_tables(tmp_path, capsys):
+    table = HudiTableMaker.create(open_store(tmp_path), 8, TableType.MERGE_ON_READ)
+    table.upsert(range(3), 100, "a")
+    assert main.run(["lint", str(tmp_path)]) == 0
+    assert "nothing to complain about" in capsys.readouterr().out
+    file = tmp_path / ".hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("hoodie.table.precombine.field", "hoodie.table.ordering.fields"))
+    assert main.run(["lint", str(tmp_path)]) == 2
+    assert "NEW_ORDERING_KEY" in capsys.readouterr().out
+    assert main.run(["lint", str(tmp_path), "--fix"]) == 0
+    assert "repaired NEW_ORDERING_KEY" in capsys.readouterr().out
+    assert main.run(["who", str(tmp_path), "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["users"][0]["release"] == "hudi@1.0.0"

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from halocline.compat.features import FORMATS, Feature, FeatureKind, feature, features, find_feature, rules
+from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.verdict import can
 from halocline.errors import NotFoundError
@@ -250,3 +251,16 @@ def test_importing_reads_no_record():
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert shown.split() == ["0", "False"]
+
+
+def test_a_mode_may_take_several_conditions():
+    pairs = {
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.precombine.field": "ts",
+        "hoodie.compaction.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    }
+    mode = feature("hudi", "mergeOnRead").modes["latestWrite"]
+    assert mode.holds(TableMetadata(pairs))
+    assert not mode.holds(TableMetadata(pairs | {"hoodie.table.keygenerator.type": "SIMPLE"})), "made by 1.x"
+    assert not mode.holds(TableMetadata(pairs | {"hoodie.table.precombine.field": ""}))
+    assert str(mode).endswith("and no hoodie.record.merge.strategy.id")

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from halocline.compat.metadata import TableMetadata
-from halocline.compat.protocol import Protocol
-from halocline.compat.terms import Terms
 from halocline.errors import HaloclineError
-from halocline.formats.hudi.properties import TYPE, properties, table_version
+from halocline.formats.hudi.properties import TYPE, properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.terms import table_terms
 from halocline.formats.hudi.timeline.instant import HudiInstant
 from halocline.formats.hudi.timeline.timeline import active_writes
 from halocline.storage.base import Store
@@ -72,8 +70,7 @@ def inspect_hudi(store: Store, as_of: str | None = None) -> HudiInspection:
         NotFoundError: There is no table, or its files of that instant are gone.
     """
     pairs = properties(store)
-    version = table_version(pairs, store.root)
-    terms = Terms.of(Protocol.hudi(version), TableMetadata(pairs))
+    terms = table_terms(pairs, store.root)
     files, size, uncounted = None, None, None
     pending: tuple[str, ...] = ()
     try:
@@ -86,4 +83,5 @@ def inspect_hudi(store: Store, as_of: str | None = None) -> HudiInspection:
             raise
         uncounted = f"{error.condition}: {error.message}"
     enabled = tuple(sorted(terms.features_in_use))
+    version = terms.protocol.reader
     return HudiInspection(version, pairs.get(TYPE, ""), enabled, active_writes(store), pending, files, size, uncounted)

@@ -14,7 +14,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
@@ -23,11 +22,12 @@ from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.merge.entries import BlockFilter
 from halocline.formats.hudi.merge.rules import Dialect, MergeRule, Ordering, merge_rule
 from halocline.formats.hudi.names import BaseFile
-from halocline.formats.hudi.properties import read_properties, table_version
+from halocline.formats.hudi.properties import read_properties
 from halocline.formats.hudi.record_keys import key_columns
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileGroup, FileSlice, data_files, file_groups
 from halocline.formats.hudi.table_schema import TableSchema, table_schema
+from halocline.formats.hudi.terms import table_terms
 from halocline.formats.hudi.timeline.instant import CLEAN, checked_time, instant_text, order
 from halocline.formats.hudi.timeline.metadata import CleanMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
@@ -94,7 +94,7 @@ class HudiSnapshot:
         """
         pairs = read_properties(store).pairs
         actor = own_release() if release is None else Release.parse(release)
-        terms = Terms.of(Protocol.hudi(table_version(pairs, store.root)), TableMetadata(pairs))
+        terms = table_terms(pairs, store.root)
         check_access(actor, terms, operation, store.root)
         config = HudiTableConfig.parse(pairs, store.root)
         timeline = HudiTimeline.load(store, config)

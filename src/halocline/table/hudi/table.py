@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from halocline.compat.metadata import TableMetadata
-from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
 from halocline.formats.base import TableFormat
 from halocline.formats.hudi.detail import detail_of
 from halocline.formats.hudi.history import HudiHistoryEntry, history
-from halocline.formats.hudi.properties import properties, table_version
+from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.terms import table_terms
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.json_edge import to_json
 from halocline.table.hudi import read
@@ -43,8 +42,7 @@ class HudiTable(Table, format=TableFormat.HUDI):
     @property
     def terms(self) -> Terms:
         """See `Table.terms`."""
-        pairs = properties(self.store)
-        return Terms.of(Protocol.hudi(table_version(pairs, self.url)), TableMetadata(pairs))
+        return table_terms(properties(self.store), self.url)
 
     def snapshot(
         self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None

@@ -1,0 +1,150 @@
+"""What can be wrong with the properties of a real Hudi table, and the repair where there is one.
+
+Releases of Apache Hudi have left all of these behind. A finding says what is the matter and whom it hurts. A repair
+changes the properties alone, and only in a way that every release reads as before or better. It is one
+compare-and-swap: what another writer has changed meanwhile is never undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from halocline.compat.terms import Terms
+from halocline.errors import ConflictError
+from halocline.formats.hudi import configuration as keys
+from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
+from halocline.formats.hudi.properties import CHECKSUM, FILES, FOLDER, checksum, encode, read_properties
+from halocline.formats.hudi.terms import table_terms
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.storage.base import Store
+
+HURTS: Final[Mapping[str, str]] = {
+    "NEW_ORDERING_KEY": "releases before 1.1 do not know the key, and let late rows win without a word",
+    "LATEST_WRITE": "releases from 1.0 on, and hudi-rs, keep the largest ordering value instead of the latest write",
+    "COMPLEX_ONE_KEY": "releases spell such keys in two ways, so an update of one becomes a second row of another",
+    "CHECKSUM_MISSING": "a half-written file cannot be told from a whole one",
+    "METADATA_TABLE_MISSING": "clients that list files with it find none, or fail",
+    "BACKUP_LEFT": "a client that finds the properties half-written goes back to those of the backup",
+    "PENDING_WRITES": "what they wrote takes room and counts for nobody; the next writer takes them back",
+}
+"""The codes of findings, and whom each one hurts."""
+
+_METADATA_FOLDER: Final = f"{FOLDER}/metadata"
+
+
+@dataclass(frozen=True)
+class HudiFinding:
+    """Something that is wrong.
+
+    Attributes:
+        code: Its name.
+        what: What is the matter.
+        sets: The properties that would put it right.
+        removes: Those that would have to go.
+        by_hand: What to do where there is no repair.
+    """
+
+    code: str
+    what: str
+    sets: Mapping[str, str] = field(default_factory=dict)
+    removes: frozenset[str] = frozenset()
+    by_hand: str = ""
+
+    @property
+    def hurts(self) -> str:
+        """Whom it hurts, and how."""
+        return HURTS[self.code]
+
+    @property
+    def safe(self) -> bool:
+        """Whether it can be repaired."""
+        return bool(self.sets or self.removes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs."""
+        return {"code": self.code, "what": self.what, "hurts": self.hurts, "safe": self.safe, "byHand": self.by_hand}
+
+
+@dataclass(frozen=True)
+class HudiLint:
+    """What was found.
+
+    Attributes:
+        terms: What the table asks of whoever uses it.
+        findings: What is wrong with it.
+    """
+
+    terms: Terms
+    findings: tuple[HudiFinding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs."""
+        return {"protocol": str(self.terms.protocol), "findings": [each.to_dict() for each in self.findings]}
+
+
+def lint_hudi(store: Store) -> HudiLint:
+    """Looks for what is wrong with a table's properties.
+
+    Raises:
+        MalformedError: They cannot be read at all.
+        NotFoundError: There is no table.
+    """
+    pairs = read_properties(store).pairs
+    config = HudiTableConfig.parse(pairs, store.root)
+    return HudiLint(table_terms(pairs, store.root), tuple(_findings(store, config)))
+
+
+def repair_hudi(store: Store) -> tuple[str, ...]:
+    """Repairs what can be repaired, and returns the codes of it.
+
+    Raises:
+        ConflictError: Another writer has changed the properties meanwhile; nothing was changed here.
+    """
+    stored = read_properties(store)
+    config = HudiTableConfig.parse(stored.pairs, store.root)
+    found = [each for each in _findings(store, config) if each.safe]
+    if not found or stored.etag is None:
+        return ()
+    if stored.path != f"{FOLDER}/{FILES[0]}":
+        raise ConflictError(
+            f"the properties of {store.root} are being replaced by another writer",
+            sides={"found": stored.path, "expected": f"{FOLDER}/{FILES[0]}"},
+            next_step="Run it again when that writer has finished, or restore the file from its backup.",
+        )
+    pairs = dict(stored.pairs)
+    for each in found:
+        pairs |= each.sets
+        for key in each.removes:
+            pairs.pop(key, None)
+    store.put_if_match(stored.path, encode(pairs, datetime.now(UTC)), stored.etag)
+    return tuple(each.code for each in found)
+
+
+def _findings(store: Store, config: HudiTableConfig) -> Iterator[HudiFinding]:
+    pairs = config.pairs
+    modes = table_terms(pairs, store.root).in_use or frozenset()
+    if "mergeOnRead:newOrderingKey" in modes and config.version <= 8 and len(config.ordering_fields) == 1:
+        what = f"{keys.ORDERING_FIELDS} at table version {config.version}, without {keys.PRECOMBINE_FIELD}"
+        yield HudiFinding("NEW_ORDERING_KEY", what, {keys.PRECOMBINE_FIELD: config.ordering_fields[0]})
+    if "mergeOnRead:latestWrite" in modes:
+        what = f"{config.payload_class} with an ordering field, made by a release before 1.0"
+        hand = "let one kind of release read it, or read it here with halocline.hudi.mergeRules"
+        yield HudiFinding("LATEST_WRITE", what, by_hand=hand)
+    if config.key_generator is KeyGeneratorType.COMPLEX and len(config.record_keys) == 1:
+        what = f"a complex key generator with the one key {config.record_keys[0]}"
+        yield HudiFinding("COMPLEX_ONE_KEY", what, by_hand="write with one kind of release; look at stored keys first")
+    if CHECKSUM not in pairs and config.version >= 4:
+        yield HudiFinding("CHECKSUM_MISSING", f"no {CHECKSUM}", {CHECKSUM: checksum(pairs)})
+    if config.metadata_partitions and next(iter(store.list(_METADATA_FOLDER)), None) is None:
+        what = f"{keys.METADATA_PARTITIONS} names partitions, and {_METADATA_FOLDER} is empty"
+        yield HudiFinding("METADATA_TABLE_MISSING", what, removes=frozenset({keys.METADATA_PARTITIONS}))
+    if store.exists(f"{FOLDER}/{FILES[1]}"):
+        hand = "delete it if no writer is at work"
+        yield HudiFinding("BACKUP_LEFT", f"{FOLDER}/{FILES[1]} lies beside the properties", by_hand=hand)
+    pending = [each for each in HudiTimeline.load(store, config).instants if not each.is_completed and each.is_write]
+    if pending:
+        hand = "write to the table, or run the table service that is pending"
+        yield HudiFinding("PENDING_WRITES", f"{len(pending)} not completed, the first {pending[0]}", by_hand=hand)
