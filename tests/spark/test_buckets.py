@@ -52,7 +52,7 @@ def test_rows_written_to_a_bucket_come_back(spark, store, types):
     schema = types.struct(id="long", p="string", s=types.struct(x="double"))
     df = spark.range(0, 1000, 1, 3).selectExpr("id", "string(id % 3) AS p", "named_struct('x', id / 2D) AS s")
 
-    files = write_files(df, table_url=store.root, schema=schema, partition_columns=["p"], store=store)
+    files = write_files(df, store, FileLayout(schema, ["p"]))
 
     assert sum(file.num_records for file in files) == 1000
     assert sorted(meta.path for meta in store.list()) == [file.path for file in files]
@@ -66,7 +66,7 @@ def test_rows_written_to_a_bucket_come_back(spark, store, types):
 def test_deleted_rows_in_a_bucket_are_gone_and_columns_left_out_are_not_read(spark, store, types):
     schema = types.struct(id="long", wide="string")
     df = spark.range(0, 500, 1, 1).selectExpr("id", "repeat(string(id), 100) AS wide")
-    files = write_files(df, table_url=store.root, schema=schema, store=store)
+    files = write_files(df, store, FileLayout(schema))
 
     back = scan(
         spark,
@@ -86,6 +86,6 @@ def test_failed_write_leaves_nothing_in_the_bucket(spark, store, types):
     df = spark.range(0, 100, 1, 4).selectExpr("IF(id = 77, CAST(raise_error('broken row') AS bigint), id) AS id")
 
     with pytest.raises(Exception, match="broken row"):
-        write_files(df, table_url=store.root, schema=types.struct(id="long"), store=store)
+        write_files(df, store, FileLayout(types.struct(id="long")))
 
     assert list(store.list()) == []

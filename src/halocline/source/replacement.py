@@ -26,8 +26,8 @@ from halocline.formats.delta.stats.row_filter import RowFilter
 from halocline.schema.arrow import arrow_type
 from halocline.schema.types import Struct
 from halocline.spark.scan.file_rows import FileRows, shown_schema
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
-from halocline.table.delta.matches import partition_columns
 from halocline.table.delta.row_changes import feeds_changes, removed
 from halocline.table.delta.row_counts import all_live_rows
 
@@ -84,7 +84,7 @@ def replaced(
 
 
 def _by_partition(snapshot: Snapshot, files: pa.Table, condition: RowFilter, zone: str) -> pa.Array:
-    columns = partition_columns(snapshot)
+    columns = FileLayout.of(snapshot.configuration).partition_keys
     values = PartitionValues(files, columns, zone)
     met = []
     for group in range(len(values.values)):

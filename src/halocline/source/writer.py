@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -38,8 +37,7 @@ from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Action, Metadata, Remove
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration import identity, properties
-from halocline.formats.delta.configuration.column_mapping import MODE
+from halocline.formats.delta.configuration import identity
 from halocline.formats.delta.configuration.commit_rules import check_appendable
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features.approval import approve_change
@@ -51,12 +49,11 @@ from halocline.schema.visitor import nullable
 from halocline.source.options import PartitionOverwrite, SourceOptions
 from halocline.source.replacement import Replaced, check_rows, replaced
 from halocline.spark.scan.file_rows import shown_schema
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import holds
 from halocline.spark.write.arrow_fit import ArrowFit
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
-from halocline.spark.write.file_stats import Wanted
-from halocline.spark.write.physical import Physical
 from halocline.spark.write.rules import rules_of
 from halocline.table.delta.new_table import spelt
 from halocline.table.delta.opened import Opened
@@ -69,7 +66,6 @@ from halocline.table.delta.write_request import Replacement, WriteRequest, same_
 Written = WrittenFile
 OPERATION: Final = "write"
 _BUFFER: Final = 64 * 1024 * 1024
-_CODEC: Final = "delta.parquet.compression.codec"
 
 
 @dataclass(frozen=True)
@@ -99,27 +95,17 @@ class RowSink:
         """Finds the table, or decides what it is going to be, and checks that rows with these columns fit."""
         request = _request(asked, overwrite)
         opened = asked.opened()
-        store, table = opened.store, opened.url
         snapshot = _snapshot(opened)
         state = _state(asked, request, opened, snapshot, schema)
-        _check_writable(state, table)
-        metadata = state.metadata
+        _check_writable(state, opened.url)
         if overwrite and snapshot is not None:
-            check_appendable([Remove("all of them")], state, table)
+            check_appendable([Remove("all of them")], state, opened.url)
         condition = None
         if asked.replace_where is not None:
             condition = RowFilter.parse(asked.replace_where, state.columns, asked.zone)
-        mode = properties.choice(metadata.configuration, MODE)
-        physical = Physical(state.schema, metadata.partition_columns, mode)
-        writer = ArrowWriter(
-            store=store,
-            folder=uuid.uuid4().hex,
-            physical=physical,
-            wanted=Wanted.of(state.schema, mode, metadata.partition_columns, metadata.configuration),
-            codec=metadata.configuration.get(_CODEC, "snappy").lower(),
-            max_records=asked.max_records,
-        )
-        fit = ArrowFit(schema, state.schema, physical, mode, table)
+        layout, configuration = FileLayout.of(state), state.metadata.configuration
+        writer = ArrowWriter.of(opened.store, layout, configuration, max_records=asked.max_records)
+        fit = ArrowFit(schema, writer.physical, opened.url)
         before = None if snapshot is None else snapshot.metadata
         return RowSink(asked, state, before, writer, fit, request, condition)
 
@@ -202,9 +188,7 @@ class RowSink:
 
     def _rewritten(self, before: Snapshot, gone: Replaced) -> list[WrittenFile]:
         """Writes rows of the table again that stay."""
-        fit = ArrowFit(
-            shown_schema(before), self.state.schema, self.writer.physical, self.state.mapping_mode, before.store.root
-        )
+        fit = ArrowFit(shown_schema(before), self.writer.physical, before.store.root)
         return [file for part in self._sorted(fit, gone.staying) for file in self.writer.write(part)]
 
     @property

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import InputError, SchemaError
+from halocline.spark.scan.scan import FileLayout, scan
 from halocline.spark.write.file_stats import upper_bound
 from halocline.spark.write.writer import WrittenFile, write_files
 from halocline.storage import open_store
@@ -30,8 +31,11 @@ def route(request, monkeypatch) -> str:
     return request.param
 
 
-def written(df, root: Path, schema, **arguments) -> list[WrittenFile]:
-    return write_files(df, table_url=str(root), schema=schema, **arguments)
+def written(
+    df, root: Path, schema, *, partition_columns=(), mapping_mode="none", configuration=None, **arguments
+) -> list[WrittenFile]:
+    layout = FileLayout(schema, partition_columns, mapping_mode)
+    return write_files(df, open_store(str(root)), layout, configuration, **arguments)
 
 
 def stats_of(files: list[WrittenFile]) -> dict:
@@ -205,8 +209,6 @@ def test_partition_value_is_text_that_reads_back(spark, tmp_path, types, conf, r
         "nullCount": {"id": 0},
     }
     assert pq.read_schema(tmp_path / file.path).names == ["id"]
-    from halocline.spark.scan.scan import FileLayout, scan
-
     values = pa.array([list(file.partition_values.items())], pa.map_(pa.string(), pa.string()))
     listed = pa.table({"path": [file.path], "size": [file.size], "partition_values": values})
     back = scan(spark, open_store(str(tmp_path)), listed, FileLayout(schema, ["p", "q"]))
@@ -415,6 +417,6 @@ def test_files_hold_no_more_rows_than_asked_for(spark, tmp_path, types):
 def test_table_in_memory_is_written_by_the_driver(spark, types):
     store = open_store("memory://write-test/t")
 
-    files = write_files(spark.range(5), table_url=store.root, schema=types.struct(id="long"), store=store)
+    files = write_files(spark.range(5), store, FileLayout(types.struct(id="long")))
 
     assert pq.read_table(pa.BufferReader(store.get(files[0].path)))["id"].to_pylist() == [0, 1, 2, 3, 4]

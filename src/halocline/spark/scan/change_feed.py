@@ -67,9 +67,8 @@ def _frame(spark: SparkSession, shown: Snapshot, files: Sequence[ChangeFile]) ->
     sized = at_once(lambda file: with_size(shown.store, file), files)
     layout = FileLayout.of(shown.configuration)
     if itself:
-        layout = FileLayout(
-            with_change_type(shown.schema), layout.partition_columns, mapping_mode(layout.mapping_mode, itself)
-        )
+        mode = mapping_mode(layout.mapping_mode, itself)
+        layout = replace(layout, schema=with_change_type(shown.schema), mapping_mode=mode)
     df = scan(
         spark,
         shown.store,

@@ -27,17 +27,7 @@ _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
 
 
 def open_file(store: Store, path: str, size: int | None = None) -> pq.ParquetFile:
-    """A data file of a table, opened for reading.
-
-    Args:
-        store: The table's store.
-        path: The file's decoded path: a name below the root, or a URL.
-        size: Its length, if the log has told it; looked up otherwise.
-
-    Raises:
-        MalformedError: It is not a Parquet file.
-        NotFoundError: It does not exist.
-    """
+    """A data file of a table, by its decoded path, opened for reading; its size is looked up if it is not given."""
     holder, inner = locate(store, path)
     address = holder.address(inner)
     local = address.startswith("/")
@@ -56,12 +46,7 @@ def open_file(store: Store, path: str, size: int | None = None) -> pq.ParquetFil
 
 
 def footers(store: Store, files: Sequence[tuple[str, int | None]]) -> list[Any]:
-    """The footers of files, in order.
-
-    Args:
-        store: The table's store.
-        files: Decoded path and, where known, size of each.
-    """
+    """The footers of files, in order, given the decoded path and, where known, the size of each."""
     return at_once(lambda file: _footer(store, *file), files)
 
 
@@ -84,8 +69,22 @@ def leaves(footer: Any) -> dict[tuple[str, ...], int]:
     Names may hold dots, so the dotted paths of the footer itself cannot be told apart; its order can.
     """
     found: dict[tuple[str, ...], int] = {}
-    _number(footer.schema.to_arrow_schema(), (), 0, found)
+    number = 0
+    for path, type in leaf_types(footer.schema.to_arrow_schema()):
+        if not pa.types.is_nested(type):
+            found[path] = number
+        number += _width(type)
     return found
+
+
+def leaf_types(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    """The path and the type of everything in a schema that is no struct, lists and maps among it."""
+    for field in fields:
+        path, type = (*above, field.name), plain(field.type)
+        if pa.types.is_struct(type):
+            yield from leaf_types(type, path)
+        else:
+            yield path, type
 
 
 def plain(type: pa.DataType) -> pa.DataType:
@@ -123,20 +122,6 @@ def _inner_ids(type: pa.DataType, path: tuple[str, ...]) -> Iterator[tuple[int, 
 def _field_id(metadata: Mapping[bytes, bytes] | None) -> int | None:
     text = (metadata or {}).get(_ID)
     return None if text is None or int(text) < 0 else int(text)
-
-
-def _number(fields: Any, above: tuple[str, ...], start: int, found: dict[tuple[str, ...], int]) -> int:
-    """Counts leaves depth first, as Parquet lays them out, and returns the next number."""
-    for field in fields:
-        path, type = (*above, field.name), plain(field.type)
-        if pa.types.is_struct(type):
-            start = _number(type, path, start, found)
-        elif pa.types.is_nested(type):
-            start += _width(type)
-        else:
-            found[path] = start
-            start += 1
-    return start
 
 
 def _width(type: pa.DataType) -> int:

@@ -60,13 +60,7 @@ _LONG: Final = Primitive("long")
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """How files hold the columns of a table.
-
-    Attributes:
-        schema: The columns.
-        partition_columns: Logical names of the partition columns.
-        mapping_mode: By what columns are found in files: `none`, `name` or `id`.
-    """
+    """How files hold the columns of a table, which are found by `none`, `name` or `id`."""
 
     schema: Struct
     partition_columns: Sequence[str] = ()
@@ -76,6 +70,22 @@ class FileLayout:
     def of(configuration: TableConfiguration) -> FileLayout:
         """The layout of a table's own files."""
         return FileLayout(configuration.schema, configuration.partition_columns, configuration.mapping_mode)
+
+    @property
+    def partitions(self) -> list[Field]:
+        """The columns that the log knows."""
+        return [self.schema.find([name])[1] for name in self.partition_columns]
+
+    @property
+    def data(self) -> list[Field]:
+        """The columns that files hold."""
+        names = {field.name for field in self.partitions}
+        return [field for field in self.schema.fields if field.name not in names]
+
+    @property
+    def partition_keys(self) -> list[PartitionColumn]:
+        """The columns that the log knows, by the names that it has for them."""
+        return [PartitionColumn.of(field, self.mapping_mode) for field in self.partitions]
 
 
 def scan(
@@ -142,13 +152,11 @@ class _Scan:
         self._spark = spark
         self._store = store
         self._files = files
-        self._mode = mode = layout.mapping_mode
+        self._mode = layout.mapping_mode
         self._schema = layout.schema
         self._fields = layout.schema.fields
-        self._partitions = [layout.schema.find([name])[1] for name in layout.partition_columns]
-        names = {field.name for field in self._partitions}
-        self._data = [field for field in self._fields if field.name not in names]
-        self._values = PartitionValues(files, [PartitionColumn.of(field, mode) for field in self._partitions], zone)
+        self._partitions, self._data = layout.partitions, layout.data
+        self._values = PartitionValues(files, layout.partition_keys, zone)
         self._deleted = {number: bitmap for number, bitmap in deleted.items() if bitmap}
         self._rows = rows
         self._with_metadata: set[str] = set()

@@ -34,25 +34,13 @@ _GROWS: Final[Mapping[str, Sequence[str]]] = {
 
 
 class ArrowFit:
-    """Turns batches of a DataFrame into batches of physical rows.
+    """Turns batches with the columns of a DataFrame into batches of rows as a table lays them out."""
 
-    Args:
-        offered: The columns of the rows.
-        schema: The columns of the table.
-        physical: How the table lays out rows.
-        mode: The table's column mapping.
-        table: The table's name, for messages.
-
-    Raises:
-        SchemaError: The columns do not fit.
-    """
-
-    def __init__(self, offered: Struct, schema: Struct, physical: Physical, mode: str, table: str) -> None:
+    def __init__(self, columns: Struct, physical: Physical, table: str) -> None:
         self._physical = physical
-        self._schema = schema
-        self._fitted = _Fitted(mode)
+        self._fitted = _Fitted(physical.mode)
         self._table = table
-        given = {each.name.lower(): (number, each) for number, each in enumerate(offered.fields)}
+        given = {each.name.lower(): (number, each) for number, each in enumerate(columns.fields)}
         wanted = [*physical.data, *physical.partitions]
         self._sources: list[tuple[Field, int | None]] = []
         for field in wanted:
@@ -66,15 +54,11 @@ class ArrowFit:
             raise self._misfit(
                 f"the table has no column {extra[0]}",
                 ", ".join(field.name for field in wanted),
-                ", ".join(offered.names),
+                ", ".join(columns.names),
             )
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows as files want them.
-
-        Raises:
-            ConstraintError: A value is null and must not be.
-        """
+        """The rows as files want them."""
         columns = []
         for field, number in self._sources:
             if number is None:
@@ -95,7 +79,7 @@ class ArrowFit:
     def _check_nulls(self, array: pa.Array, field: Field) -> None:
         if not field.nullable and array.null_count:
             raise self._null(field.name)
-        if not _COMPLETE.visit(self._schema.find([field.name])[1].type, array):
+        if not _COMPLETE.visit(self._physical.schema.find([field.name])[1].type, array):
             raise self._null(f"inside {field.name}")
 
     def _null(self, where: str) -> ConstraintError:

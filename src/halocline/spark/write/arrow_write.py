@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,13 +21,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from halocline.errors import UnsupportedError
+from halocline.errors import InputError, UnsupportedError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.configuration.column_mapping import parquet_id
 from halocline.schema.arrow import ArrowTypes
 from halocline.schema.types import Field, Path
 from halocline.spark.scan.folders import folder_name
+from halocline.spark.scan.footers import leaf_types
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types.columns import holds, quoted
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.spark.write.physical import Physical
@@ -39,7 +41,9 @@ if TYPE_CHECKING:
 
 _FILE_BYTES: Final = 128 * 1024 * 1024
 _GROUP_ROWS: Final = 1_000_000
-_CODECS: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
+CODEC: Final = "delta.parquet.compression.codec"
+_CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
+_NAMES: Final = {"uncompressed": "none", "lz4_raw": "lz4"}
 _REPORT: Final = pa.schema({"file": pa.string()})
 
 
@@ -70,23 +74,28 @@ class WrittenFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ArrowWriter:
-    """Writes rows with physical columns, those for folders last, into new files.
-
-    Attributes:
-        store: The table's store.
-        folder: Where the files go.
-        physical: How rows are laid out.
-        wanted: Which statistics to keep.
-        codec: How to compress.
-        max_records: The most rows of one file.
-    """
+    """Writes rows with physical columns, those for folders last, into new files of one folder of a table."""
 
     store: Store
     folder: str
     physical: Physical
     wanted: Wanted
-    codec: str
+    codec: str | None
     max_records: int | None = None
+
+    @staticmethod
+    def of(
+        store: Store,
+        layout: FileLayout,
+        configuration: Mapping[str, str],
+        *,
+        under: str = "",
+        max_records: int | None = None,
+    ) -> ArrowWriter:
+        """A writer into a fresh folder, by a table's properties."""
+        folder = "/".join(filter(None, (under, uuid.uuid4().hex)))
+        codec, wanted = codec_of(configuration), Wanted.of(layout, configuration)
+        return ArrowWriter(store, folder, Physical(layout), wanted, codec, max_records)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the rows of one task, which come sorted by partition; this is what a worker runs."""
@@ -130,12 +139,12 @@ class _OpenFile:
             path: _Floats() for path, type in writer.wanted.bounds.items() if type.name in ("float", "double")
         }
         self._sink = pa.BufferOutputStream()
-        codec = _CODECS.get(writer.codec, writer.codec)
+        self._codec = writer.codec or "snappy"
         self._file = pq.ParquetWriter(
             self._sink,
             self._schema,
-            compression=codec,
-            write_statistics=list(_leaves_with_bounds(self._schema, ())),
+            compression=_NAMES.get(self._codec, self._codec),
+            write_statistics=[".".join(path) for path, type in leaf_types(self._schema) if _has_bounds(type)],
             store_schema=False,
             store_decimal_as_integer=True,
         )
@@ -161,7 +170,7 @@ class _OpenFile:
         writer = self._writer
         keys = writer.physical.keys
         folders = [folder_name(key, text) for key, text in zip(keys, self.texts, strict=True)]
-        name = f"part-{self._number:05}-{uuid.uuid4()}.c000.{writer.codec}.parquet"
+        name = f"part-{self._number:05}-{uuid.uuid4()}.c000.{self._codec}.parquet"
         path = "/".join([writer.folder, *folders, name])
         writer.store.put_if_absent(path, data.to_pybytes())
         meta = writer.store.head(path)
@@ -199,12 +208,21 @@ class _Floats:
         return self._low, None if self._nan else self._high, self._nulls
 
 
-def write_through_workers(rows: DataFrame, writer: ArrowWriter) -> list[WrittenFile]:
-    """Writes rows in Python workers, or here if nobody else reaches the store.
+def codec_of(configuration: Mapping[str, str]) -> str | None:
+    """How a table's files are to be compressed; None if it does not say."""
+    codec = configuration.get(CODEC)
+    if codec is not None and codec.lower() not in _CODECS:
+        raise InputError(
+            f"{CODEC} is {codec!r}",
+            condition="PROPERTY_INVALID",
+            sides={"set": codec, "allowed": ", ".join(_CODECS)},
+            next_step=f"Set {CODEC} to one of these.",
+        )
+    return codec and codec.lower()
 
-    Raises:
-        UnsupportedError: A column has a type that Spark does not hand over.
-    """
+
+def write_through_workers(rows: DataFrame, writer: ArrowWriter) -> list[WrittenFile]:
+    """Writes rows in Python workers, or here if nobody else reaches the store."""
     for field in writer.physical.data:
         if holds(field.type, ("variant",)):
             raise UnsupportedError(
@@ -266,14 +284,9 @@ class _WithIds(ArrowTypes):
         return pa.field(field.name, self.visit(field.type, None), metadata=metadata)
 
 
-def _leaves_with_bounds(fields: Any, above: Path) -> Iterator[str]:
-    """The columns whose bounds a footer may hold, as Parquet spells their paths."""
-    for field in fields:
-        path = (*above, field.name)
-        if pa.types.is_struct(field.type):
-            yield from _leaves_with_bounds(field.type, path)
-        elif not pa.types.is_nested(field.type) and not pa.types.is_floating(field.type):
-            yield ".".join(path)
+def _has_bounds(type: pa.DataType) -> bool:
+    """Whether a footer may hold the bounds of a column."""
+    return not pa.types.is_nested(type) and not pa.types.is_floating(type)
 
 
 def _at(batch: pa.RecordBatch, path: Path) -> pa.Array:

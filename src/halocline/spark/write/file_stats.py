@@ -14,20 +14,20 @@ Names are physical. Arrays, maps and variants have no bounds and no counts: a fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
 
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.stats.typed_columns import stats_type
-from halocline.schema.types import DataType, Path, Struct, decimal_of
-from halocline.spark.scan.footers import leaves
+from halocline.schema.types import DataType, Path, decimal_of
+from halocline.spark.scan.footers import leaf_types, leaves
+from halocline.spark.scan.scan import FileLayout
 
 _WHOLE: Final = ("byte", "short", "integer", "long")
 _EPOCH_DAY: Final = date(1970, 1, 1)
@@ -38,40 +38,30 @@ _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which statistics a table keeps.
-
-    Attributes:
-        bounds: The columns with bounds, and their types.
-        counts: The columns whose nulls are counted.
-        prefix: The number of characters kept of text.
-    """
+    """Which statistics a table keeps: columns with bounds, columns whose nulls are counted, how much of a text."""
 
     bounds: Mapping[Path, DataType]
     counts: Sequence[Path]
     prefix: int
 
     @staticmethod
-    def of(schema: Struct, mode: str, partitions: Sequence[str], configuration: Mapping[str, str]) -> Wanted:
-        """What a table's schema and properties ask for."""
-        columns = Schema.of(schema, mode)
+    def of(layout: FileLayout, configuration: Mapping[str, str]) -> Wanted:
+        """What a table's columns and properties ask for."""
+        columns = Schema.of(layout.schema, layout.mapping_mode)
         types = {column.physical: column.type for column in columns.walk()}
         properties = TableProperties(configuration)
-        asked = stats_type(columns, properties, partitions, vectors=False)
+        asked = stats_type(columns, properties, layout.partition_columns, vectors=False)
         return Wanted(
-            bounds={path: types[path] for path in _paths(asked, "minValues")},
-            counts=list(_paths(asked, "nullCount")),
+            bounds={path[1:]: types[path[1:]] for path, _ in leaf_types(asked) if path[0] == "minValues"},
+            counts=[path[1:] for path, _ in leaf_types(asked) if path[0] == "nullCount"],
             prefix=properties.string_prefix_length,
         )
 
 
 def stats_text(footer: Any, wanted: Wanted, known: Mapping[Path, tuple[Any, Any, int]] | None = None) -> str:
-    """The statistics of a file as JSON.
+    """The statistics of a file as JSON, out of its footer.
 
-    Args:
-        footer: Its footer.
-        wanted: What to put in.
-        known: Least value, greatest value and nulls of columns for which the footer does not count; None for a bound
-            that is not known.
+    For columns that are known, the footer does not count; they come with least value, greatest value and nulls.
     """
     columns = leaves(footer)
     low: dict[str, Any] = {}
@@ -106,21 +96,6 @@ def upper_bound(text: str, length: int) -> str:
     if length == len(text):
         return text
     return text[:length] + ("\x7f" if text[length] < "\x7f" else _HIGHEST)
-
-
-def _paths(stats: Any, section: str) -> Iterator[Path]:
-    index = stats.get_field_index(section)
-    if index >= 0:
-        yield from _leaf_paths(stats.field(index).type, ())
-
-
-def _leaf_paths(struct: Any, above: Path) -> Iterator[Path]:
-    for field in struct:
-        path = (*above, field.name)
-        if pa.types.is_struct(field.type):
-            yield from _leaf_paths(field.type, path)
-        else:
-            yield path
 
 
 def _summary(footer: Any, column: int, type: DataType | None) -> tuple[Any, Any, int | None]:

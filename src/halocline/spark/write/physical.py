@@ -15,6 +15,7 @@ from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.configuration.column_mapping import physical_field, physical_name
 from halocline.schema.types import Array, Field, Map, Primitive, Struct
 from halocline.schema.visitor import Visitor, map_fields
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types.columns import holds, quoted, spark_schema, without_void
 from halocline.spark.types.partition_values import NULL_FOLDER
 
@@ -33,46 +34,33 @@ _FOLDER_TEXT: Final[Mapping[str, str]] = {
 
 
 class Physical:
-    """How rows of a table are laid out in files.
+    """How rows of a table are laid out in files."""
 
-    Args:
-        schema: The table's schema.
-        partition_columns: Logical names of the partition columns.
-        mode: The table's column mapping.
-
-    Raises:
-        SchemaError: There would be no column left to write.
-    """
-
-    def __init__(self, schema: Struct, partition_columns: Sequence[str], mode: str) -> None:
-        self._mode = mode
-        self.partitions: Final = [schema.find([name])[1] for name in partition_columns]
-        taken = {field.name for field in self.partitions}
-        self.data: Final = without_void([field for field in schema.fields if field.name not in taken])
-        self._with_void = {field.name for field in schema.fields if holds(field.type, ("void", "null"))}
+    def __init__(self, layout: FileLayout) -> None:
+        self.schema: Final = layout.schema
+        self.mode: Final = layout.mapping_mode
+        self.partitions: Final = layout.partitions
+        self.data: Final = without_void(layout.data)
+        self._with_void = {field.name for field in layout.schema.fields if holds(field.type, ("void", "null"))}
         if not self.data:
             raise SchemaError(
                 "there is no column to write",
-                sides={"columns": ", ".join(map(str, schema.fields)) or "none"},
+                sides={"columns": ", ".join(map(str, layout.schema.fields)) or "none"},
                 next_step="Add a column that is neither void nor a partition column.",
             )
 
     @property
     def keys(self) -> list[str]:
         """The names of the partition columns in the log and in folders."""
-        return [physical_name(field, self._mode) for field in self.partitions]
+        return [physical_name(field, self.mode) for field in self.partitions]
 
     @property
     def fields(self) -> Sequence[Field]:
         """The columns in files, with their field ids."""
-        return map_fields(Struct(self.data), lambda _, each: physical_field(each, self._mode)).fields
+        return map_fields(Struct(self.data), lambda _, each: physical_field(each, self.mode)).fields
 
     def frame(self, df: DataFrame) -> DataFrame:
-        """The rows with physical columns, those for folders last.
-
-        Raises:
-            SchemaError: The columns are not the table's.
-        """
+        """The rows with physical columns, those for folders last."""
         found = {name.lower(): name for name in df.columns}
         wanted = [*self.data, *self.partitions]
         lacking = [field.name for field in wanted if field.name.lower() not in found]
@@ -90,7 +78,7 @@ class Physical:
             *(self._cleaned(field, quoted(found[field.name.lower()])) for field in self.data),
             *(_folder_item(field, key) for field, key in zip(self.partitions, self.keys, strict=True)),
         )
-        plain = self._mode == "none" and all(isinstance(field.type, Primitive) for field in self.data)
+        plain = self.mode == "none" and all(isinstance(field.type, Primitive) for field in self.data)
         if plain and not any(field.metadata for field in cleaned.schema):
             return cleaned
         items = []
@@ -102,11 +90,7 @@ class Physical:
         return cleaned.select(*items, *(cleaned[quoted(key)] for key in self.keys))
 
     def values(self, texts: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Partition values as the log has them, out of the texts of folders.
-
-        Raises:
-            InputError: Bytes that are no text, which the log cannot hold.
-        """
+        """Partition values as the log has them, out of the texts of folders."""
         types = dict(zip(self.keys, (field.type.name for field in self.partitions), strict=True))
         return {key: text and _logged(text, types[key], key) for key, text in texts.items()}
 

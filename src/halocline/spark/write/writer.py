@@ -17,21 +17,19 @@ import contextlib
 import re
 import shutil
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from halocline.errors import HaloclineError, InputError, StorageFullError
-from halocline.schema.types import Struct
+from halocline.errors import HaloclineError, StorageFullError
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import at_once, footers
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.session.file_system import spark_address
 from halocline.spark.session.session import session, settings, tagged, unabridged
 from halocline.spark.types.columns import holds
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile, write_through_workers
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.spark.write.physical import Physical
-from halocline.storage import open_store
 from halocline.storage.base import ObjectMeta, Store
 from halocline.storage.memory import MemoryStore
 
@@ -43,8 +41,6 @@ __all__ = ["WrittenFile", "write_files"]
 TAG: Final = "halocline-write"
 """The tag of Spark jobs that write."""
 
-CODEC: Final = "delta.parquet.compression.codec"
-_CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
 # Not every release takes these as options of a write, so they are set on the session while it lasts.
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -66,59 +62,32 @@ _OPTIONS: Final[Mapping[str, str]] = {"mapreduce.fileoutputcommitter.marksuccess
 
 def write_files(
     df: DataFrame,
-    *,
-    table_url: str,
-    schema: Struct,
-    partition_columns: Sequence[str] = (),
-    mapping_mode: str = "none",
+    store: Store,
+    layout: FileLayout,
     configuration: Mapping[str, str] | None = None,
+    *,
     under: str = "",
     max_records: int | None = None,
-    store: Store | None = None,
 ) -> list[WrittenFile]:
-    """Writes rows into new files below a table.
+    """Writes rows with a table's logical columns into new files, in the order of their paths; none without rows.
 
-    Args:
-        df: The rows, with the table's logical columns.
-        table_url: The table's root: a URL or a local path.
-        schema: The table's schema.
-        partition_columns: Logical names of the partition columns.
-        mapping_mode: The table's column mapping: `none`, `name` or `id`.
-        configuration: The table's properties, which say what statistics to keep and how to compress.
-        under: A folder below the root to write into, such as `_change_data`.
-        max_records: The most rows of one file.
-        store: The table's store, if it is open already.
-
-    Returns:
-        The files that hold the rows, in the order of their paths; none if there are no rows.
-
-    Raises:
-        SchemaError: The columns are not the table's, or none would be left to write.
-        InputError: A partition value or a property cannot be used.
-
-    Example:
-        >>> write_files(df, table_url="lake/orders", schema=snapshot.schema)  # doctest: +SKIP
-        [WrittenFile(path='4f0c…/part-00000-….snappy.parquet', ...)]
+    The table's properties say what statistics to keep and how to compress. Files go into a folder of their own, below
+    the root or below another folder, such as `_change_data`.
     """
-    configuration = configuration or {}
     spark = session(df.sparkSession)
-    store = store or open_store(table_url)
-    physical = Physical(schema, partition_columns, mapping_mode)
-    wanted = Wanted.of(schema, mapping_mode, partition_columns, configuration)
-    codec = _codec(configuration)
-    folder = "/".join(part for part in (under.strip("/"), uuid.uuid4().hex) if part)
+    writer = ArrowWriter.of(store, layout, configuration or {}, under=under, max_records=max_records)
+    physical, folder = writer.physical, writer.folder
     rows = physical.frame(df)
     address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))
-    writer = ArrowWriter(store, folder, physical, wanted, codec or "snappy", max_records)
     variant = any(holds(field.type, ("variant",)) for field in physical.data)
     with _all_or_nothing(store, folder), tagged(spark, TAG), unabridged(rows):
         if address is None:
             return write_through_workers(rows, writer)
         with settings(spark, {**_SETTINGS, **(_VARIANT_SETTINGS if variant else {})}):
             saving = rows.write.options(**_OPTIONS).option("maxRecordsPerFile", max_records or 0)
-            saving = saving.option("compression", codec) if codec else saving
+            saving = saving.option("compression", writer.codec) if writer.codec else saving
             (saving.partitionBy(*physical.keys) if physical.keys else saving).parquet(address)
-        return _adopted(store, folder, physical, wanted)
+        return _adopted(store, folder, physical, writer.wanted)
 
 
 def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> list[WrittenFile]:
@@ -185,15 +154,3 @@ def _remove_local(store: Store, folder: str) -> None:
     local = store.address(folder)
     if local.startswith("/"):
         shutil.rmtree(local, ignore_errors=True)
-
-
-def _codec(configuration: Mapping[str, str]) -> str | None:
-    codec = configuration.get(CODEC)
-    if codec is not None and codec.lower() not in _CODECS:
-        raise InputError(
-            f"{CODEC} is {codec!r}",
-            condition="PROPERTY_INVALID",
-            sides={"set": codec, "allowed": ", ".join(_CODECS)},
-            next_step=f"Set {CODEC} to one of these.",
-        )
-    return codec and codec.lower()

@@ -34,7 +34,8 @@ from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.schema.types import Field, Struct
 from halocline.spark.scan.folders import parse_folder
-from halocline.spark.scan.footers import footers
+from halocline.spark.scan.footers import footers, leaf_types
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types import input_schema
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.file_stats import Wanted, stats_text
@@ -115,7 +116,7 @@ def _converted(
     data = [field for field in inside.fields if field.name.lower() not in names]
     schema = with_names_as_physical(Struct([*data, *partitions]), asked)
     keys = [field.name for field in partitions]
-    wanted = Wanted.of(schema, mode_of(asked), keys, asked)
+    wanted = Wanted.of(FileLayout(schema, keys, mode_of(asked)), asked)
     if not collect_stats:
         wanted = Wanted({}, [], wanted.prefix)
     adds = [
@@ -138,7 +139,7 @@ def _trusted(wanted: Wanted, footer: Any) -> Wanted:
     Writers other than Spark's leave not-a-number out of the bounds of floating-point columns; unsigned numbers and
     timestamps of other units are stored otherwise than they read.
     """
-    types = dict(_leaf_types(footer.schema.to_arrow_schema(), ()))
+    types = dict(leaf_types(footer.schema.to_arrow_schema()))
     by_spark = "parquet-mr" in (footer.created_by or "")
     kept = {
         path: type
@@ -152,15 +153,6 @@ def _is_same(type: pa.DataType, by_spark: bool) -> bool:
     if pa.types.is_timestamp(type):
         return bool(type.unit == "us")
     return pa.types.is_decimal(type) or (by_spark and pa.types.is_floating(type))
-
-
-def _leaf_types(fields: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
-    for field in fields:
-        path = (*above, field.name)
-        if pa.types.is_struct(field.type):
-            yield from _leaf_types(field.type, path)
-        else:
-            yield path, field.type
 
 
 def _check_free(store: Store) -> None:

@@ -22,9 +22,10 @@ from halocline.formats.delta.stats.predicate import Predicate
 from halocline.schema import Struct
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types.char_types import known_to_spark, padded
 from halocline.spark.types.columns import quoted
-from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+from halocline.spark.types.partition_values import PartitionValues
 from halocline.table.delta.row_counts import all_live_rows, live_rows
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _counted(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: st
 
 def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> pa.Array:
     """For each file, whether its partition meets the condition."""
-    columns = partition_columns(snapshot)
+    columns = FileLayout.of(snapshot.configuration).partition_keys
     if not len(files):
         return pa.array([], pa.bool_())
     values = PartitionValues(files, columns, session_zone(spark))
@@ -106,11 +107,3 @@ def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, wher
     for row in df.where(where).select(quoted(_GROUP)).collect():
         met[row[0]] = True
     return pa.array(met[values.group_of])
-
-
-def partition_columns(snapshot: Snapshot) -> list[PartitionColumn]:
-    """The columns by which a table is partitioned, in order."""
-    return [
-        PartitionColumn(column.path[0], column.physical[0], column.type)
-        for column in snapshot.columns.partition_columns(snapshot.partition_columns)
-    ]

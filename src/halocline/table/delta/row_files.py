@@ -45,6 +45,7 @@ from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.scan.frames import deleted_rows
 from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import missing, quoted, written_fields
 from halocline.spark.write.guard import watched
@@ -206,17 +207,9 @@ class RowFiles:
     def _save(
         self, rows: DataFrame, schema: Struct, under: str = "", max_records: int | None = None
     ) -> list[WrittenFile]:
-        files = write_files(
-            rows,
-            table_url=self._store.root,
-            schema=schema,
-            partition_columns=self.state.metadata.partition_columns,
-            mapping_mode=self._mode,
-            configuration=self.state.metadata.configuration,
-            under=under,
-            max_records=max_records,
-            store=self._store,
-        )
+        layout = FileLayout(schema, self.state.partition_columns, self._mode)
+        configuration = self.state.metadata.configuration
+        files = write_files(rows, self._store, layout, configuration, under=under, max_records=max_records)
         self._written += files
         return files
 

@@ -20,12 +20,12 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import session_zone
+from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types.assignment import Casting
 from halocline.spark.types.columns import blank_frame, quoted
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.expressions import checked_condition
 from halocline.spark.write.rules import RowRule
-from halocline.table.delta.matches import partition_columns
 from halocline.table.delta.row_changes import Changed, remove_rows, removed
 from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import Layout, RowFiles
@@ -173,7 +173,7 @@ def same_partitions(zone: str, snapshot: Snapshot, transaction: Transaction, add
             sides={"asked for": "partitions='dynamic'", "table": "no partition columns"},
             next_step="Overwrite it whole, or by a condition.",
         )
-    columns = partition_columns(snapshot)
+    columns = FileLayout.of(snapshot.configuration).partition_keys
     new = PartitionValues(pa.Table.from_batches([from_adds([(add.path, add) for add in adds])]), columns, zone)
     written = set(new.values)
     if not written:
