@@ -6,9 +6,10 @@ the columns that delta-spark gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.merge_builder import MergeBuilder
@@ -17,21 +18,28 @@ from halocline.table.delta.optimize import OptimizeBuilder
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from halocline.spark.session.analysis import Expression
+P = ParamSpec("P")
 
 
 @checks_arguments
 @dataclass(frozen=True)
 class IdentityGenerator:
-    """A sequence that gives a column its values, under the name of delta-spark.
-
-    Args:
-        start: The first value.
-        step: The distance between values.
-    """
+    """A sequence that gives a column its values, under the name of delta-spark."""
 
     start: int = 1
     step: int = 1
+
+
+def _renamed(
+    step: Callable[Concatenate[MergeBuilder, P], MergeBuilder],
+) -> Callable[Concatenate[DeltaMergeBuilder, P], DeltaMergeBuilder]:
+    """A step of a merge that is put together, for the builder with the other names."""
+
+    @wraps(step)
+    def method(self: DeltaMergeBuilder, /, *given: P.args, **named: P.kwargs) -> DeltaMergeBuilder:
+        return DeltaMergeBuilder(step(self.builder, *given, **named))
+
+    return method
 
 
 @dataclass(frozen=True)
@@ -40,43 +48,14 @@ class DeltaMergeBuilder:
 
     builder: MergeBuilder
 
-    def whenMatchedUpdate(
-        self, condition: Expression | None = None, set: Mapping[str, Any] | None = None
-    ) -> DeltaMergeBuilder:
-        """See `MergeBuilder.when_matched_update`."""
-        return DeltaMergeBuilder(self.builder.when_matched_update(condition, set))
-
-    def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """See `MergeBuilder.when_matched_update_all`."""
-        return DeltaMergeBuilder(self.builder.when_matched_update_all(condition))
-
-    def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """See `MergeBuilder.when_matched_delete`."""
-        return DeltaMergeBuilder(self.builder.when_matched_delete(condition))
-
-    def whenNotMatchedInsert(
-        self, condition: Expression | None = None, values: Mapping[str, Any] | None = None
-    ) -> DeltaMergeBuilder:
-        """See `MergeBuilder.when_not_matched_insert`."""
-        return DeltaMergeBuilder(self.builder.when_not_matched_insert(condition, values))
-
-    def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """See `MergeBuilder.when_not_matched_insert_all`."""
-        return DeltaMergeBuilder(self.builder.when_not_matched_insert_all(condition))
-
-    def whenNotMatchedBySourceUpdate(
-        self, condition: Expression | None = None, set: Mapping[str, Any] | None = None
-    ) -> DeltaMergeBuilder:
-        """See `MergeBuilder.when_not_matched_by_source_update`."""
-        return DeltaMergeBuilder(self.builder.when_not_matched_by_source_update(condition, set))
-
-    def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """See `MergeBuilder.when_not_matched_by_source_delete`."""
-        return DeltaMergeBuilder(self.builder.when_not_matched_by_source_delete(condition))
-
-    def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """See `MergeBuilder.with_schema_evolution`."""
-        return DeltaMergeBuilder(self.builder.with_schema_evolution())
+    whenMatchedUpdate = _renamed(MergeBuilder.when_matched_update)
+    whenMatchedUpdateAll = _renamed(MergeBuilder.when_matched_update_all)
+    whenMatchedDelete = _renamed(MergeBuilder.when_matched_delete)
+    whenNotMatchedInsert = _renamed(MergeBuilder.when_not_matched_insert)
+    whenNotMatchedInsertAll = _renamed(MergeBuilder.when_not_matched_insert_all)
+    whenNotMatchedBySourceUpdate = _renamed(MergeBuilder.when_not_matched_by_source_update)
+    whenNotMatchedBySourceDelete = _renamed(MergeBuilder.when_not_matched_by_source_delete)
+    withSchemaEvolution = _renamed(MergeBuilder.with_schema_evolution)
 
     def execute(self) -> DataFrame:
         """Does the merge; the numbers of rows come back."""

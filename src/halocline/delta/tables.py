@@ -12,9 +12,10 @@ The limits: tables are found by path, not by name, since there is no catalog; `g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -97,11 +98,7 @@ class DeltaTable:
 
     @staticmethod
     def forName(sparkSession: SparkSession, tableOrViewName: str) -> NoReturn:
-        """Refused: there is no catalog to look names up in.
-
-        Raises:
-            UnsupportedError: Always.
-        """
+        """Refused: there is no catalog to look names up in."""
         raise UnsupportedError(
             f"tables are opened by path, and {tableOrViewName!r} is a name",
             sides={"given": tableOrViewName, "needed": "a path or URL"},
@@ -114,11 +111,7 @@ class DeltaTable:
         return DeltaLakeTable.is_table(_path(identifier))
 
     @staticmethod
-    def convertToDelta(
-        sparkSession: SparkSession,
-        identifier: str,
-        partitionSchema: Any = None,
-    ) -> DeltaTable:
+    def convertToDelta(sparkSession: SparkSession, identifier: str, partitionSchema: Any = None) -> DeltaTable:
         """Makes a table of a folder of Parquet files, given as its path or as parquet.`path`."""
         partitions = () if partitionSchema is None else _columns(partitionSchema)
         return DeltaTable(DeltaLakeTable.convert_to_delta(_path(identifier), sparkSession, partition_by=partitions))
@@ -126,22 +119,22 @@ class DeltaTable:
     @staticmethod
     def create(sparkSession: SparkSession) -> DeltaTableBuilder:
         """Begins a table that must not be there yet."""
-        return DeltaTableBuilder(sparkSession, "create")
+        return DeltaTableBuilder(sparkSession, DeltaLakeTable.create)
 
     @staticmethod
     def createIfNotExists(sparkSession: SparkSession) -> DeltaTableBuilder:
         """Begins a table, or opens the one that is there."""
-        return DeltaTableBuilder(sparkSession, "create if not exists")
+        return DeltaTableBuilder(sparkSession, partial(DeltaLakeTable.create, exist_ok=True))
 
     @staticmethod
     def replace(sparkSession: SparkSession) -> DeltaTableBuilder:
         """Begins a table in place of one that must be there."""
-        return DeltaTableBuilder(sparkSession, "replace")
+        return DeltaTableBuilder(sparkSession, DeltaLakeTable.replace)
 
     @staticmethod
     def createOrReplace(sparkSession: SparkSession) -> DeltaTableBuilder:
         """Begins a table, in place of another if there is one."""
-        return DeltaTableBuilder(sparkSession, "create or replace")
+        return DeltaTableBuilder(sparkSession, partial(DeltaLakeTable.replace, or_create=True))
 
     # ------------------------------------------------------------------ reading
 
@@ -174,11 +167,7 @@ class DeltaTable:
         return self.table.spark.createDataFrame(rows, schema)
 
     def generate(self, mode: str) -> NoReturn:
-        """Refused: manifests for other engines are not written.
-
-        Raises:
-            UnsupportedError: Always.
-        """
+        """Refused: manifests for other engines are not written."""
         raise UnsupportedError(
             f"manifests of kind {mode!r} are not written here",
             sides={"asked for": mode, "possible": "reading the table itself"},
@@ -234,11 +223,7 @@ class DeltaTable:
         return self._frame([tuple(figures.values())], dict.fromkeys(figures, "BIGINT"))
 
     def clone(
-        self,
-        target: str,
-        isShallow: bool,
-        replace: bool = False,
-        properties: Mapping[str, str] | None = None,
+        self, target: str, isShallow: bool, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
         """Makes a shallow clone; see `Table.shallow_clone`."""
         return self._cloned(target, isShallow, replace, properties)
@@ -297,7 +282,7 @@ class DeltaTableBuilder:
     """A table to be created, under the names of delta-spark; see `Table.create`."""
 
     spark: SparkSession
-    how: str
+    make: Callable[..., DeltaLakeTable]
     place: str | None = None
     columns: tuple[Field, ...] = ()
     partitions: tuple[str, ...] = ()
@@ -328,14 +313,9 @@ class DeltaTableBuilder:
         generatedByDefaultAs: Any = None,
         comment: str | None = None,
     ) -> DeltaTableBuilder:
-        """Adds a column. What generates it is SQL, or an `IdentityGenerator`.
-
-        Raises:
-            InputError: It is neither.
-        """
+        """Adds a column. What generates it is SQL, or an `IdentityGenerator`."""
         by_table = generatedAlwaysAs if generatedAlwaysAs is not None else generatedByDefaultAs
-        expression = by_table if isinstance(by_table, str) else None
-        sequence = None
+        expression, sequence = by_table if isinstance(by_table, str) else None, None
         if by_table is not None and expression is None:
             if not (hasattr(by_table, "start") and hasattr(by_table, "step")):
                 raise InputError(
@@ -363,11 +343,7 @@ class DeltaTableBuilder:
         return replace(self, properties=(*self.properties, (key, value)))
 
     def execute(self) -> DeltaTable:
-        """Creates the table.
-
-        Raises:
-            UnsupportedError: No place was given.
-        """
+        """Creates the table."""
         if self.place is None:
             DeltaTable.forName(self.spark, "")
         declared: dict[str, Any] = {
@@ -376,12 +352,7 @@ class DeltaTableBuilder:
             "properties": dict(self.properties),
             "comment": self.description,
         }
-        columns = list(self.columns)
-        if self.how.startswith("create") and "replace" not in self.how:
-            exists = self.how.endswith("exists")
-            return DeltaTable(DeltaLakeTable.create(self.place, columns, self.spark, exist_ok=exists, **declared))
-        either = self.how.startswith("create")
-        return DeltaTable(DeltaLakeTable.replace(self.place, columns, self.spark, or_create=either, **declared))
+        return DeltaTable(self.make(self.place, list(self.columns), self.spark, **declared))
 
 
 def _path(identifier: str) -> str:

@@ -135,14 +135,9 @@ class Table(ABC):
         format: str = TableFormat.DELTA,
         **declared: Any,
     ) -> Self:
-        """Gives a table other columns, properties and rows, as its next version; see `create` for the arguments.
+        """Gives a table other columns, properties and rows, as its next version.
 
-        Args:
-            path: Where the table is.
-            what: A DataFrame, or columns.
-            spark: The session for rows.
-            format: The format of the table.
-            declared: What `create` takes; and `or_create`, to create the table if there is none.
+        The arguments are those of `create`; and `or_create`, to create the table if there is none.
 
         Raises:
             NotFoundError: There is no table, unless `or_create`.
@@ -163,11 +158,7 @@ class Table(ABC):
 
     @classmethod
     def _class_of(cls, format: str, table: str) -> type[Self]:
-        """The class for tables of a format.
-
-        Raises:
-            UnsupportedError: There is none, or another was asked for.
-        """
+        """The class for tables of a format, if there is one and it is of the kind asked for."""
         found = Table._classes.get(TableFormat(format)) if format in set(TableFormat) else None
         if found is None or not issubclass(found, cls):
             known = [each for each, kind in Table._classes.items() if issubclass(kind, cls)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
-from halocline.formats.delta.actions.action import Action, DomainMetadata, Remove
+from halocline.formats.delta.actions.action import Action, DomainMetadata
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import clustering, column_mapping
@@ -27,7 +27,6 @@ from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.spark.types import char_types, input_schema
 from halocline.spark.write.row_plan import plan_rows
-from halocline.storage.base import Store
 from halocline.table.delta.new_table import TableDeclaration
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import removed
@@ -79,23 +78,17 @@ def create_table(
         >>> Table.create("lake/orders", df, partition_by="day").version  # doctest: +SKIP
         0
     """
-    session = _session(what, spark)
-    table = Opened.at(path, session, options)
-    store = table.store
-    if found := formats_at(store):
-        if exist_ok and found == (TableFormat.DELTA,):
+    table = Opened.at(path, _session(what, spark), options)
+    declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
+    if taken := formats_at(table.store):
+        if exist_ok and taken == (TableFormat.DELTA,):
             return table.found()
         raise AlreadyExistsError(
-            f"there is a {found[0]} table at {store.root}",
+            f"there is a {taken[0]} table at {table.url}",
             sides={"asked for": "a new table there"},
             next_step="Append to it, replace it, or choose another place.",
         )
-    declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
-    with table.operation("create"):
-        state = declaration.state(session, store.root)
-        approve_change(None, state, table.approve)
-        _commit(store, what, state, declaration, table.transaction(), "CREATE TABLE", ())
-    return table
+    return _created(table, what, declaration)
 
 
 def replace_table(
@@ -111,62 +104,43 @@ def replace_table(
     or_create: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Opened:
-    """Gives a table other columns, properties and rows, as its next version; see `create` for the arguments.
+    """Gives a table other columns, properties and rows, as its next version.
 
-    Args:
-        path: Where the table is.
-        what: A DataFrame, or columns.
-        spark: The session for rows.
-        partition_by: Names of the partition columns, in order.
-        cluster_by: Names of the clustering columns.
-        properties: Its properties from now on; those it had are gone.
-        comment: A description for people.
-        name: A name for people.
-        or_create: Create the table if there is none.
-        options: Settings, and options of the store.
+    The arguments are those of `create_table`; and `or_create`, to create the table if there is none. The properties
+    that it had are gone.
 
     Raises:
         NotFoundError: There is no table, unless `or_create`.
         InputError: The table only takes new rows, or properties cannot be used.
-
-    Example:
-        >>> Table.replace("lake/orders", "id BIGINT, day DATE", spark).version  # doctest: +SKIP
-        7
     """
-    session = _session(what, spark)
-    table = Opened.at(path, session, options)
-    store = table.store
-    found = formats_at(store)
-    if not found and or_create:
-        return create_table(
-            path,
-            what,
-            spark,
-            partition_by=partition_by,
-            cluster_by=cluster_by,
-            properties=properties,
-            comment=comment,
-            name=name,
-            options=options,
-        )
-    if not found:
+    table = Opened.at(path, _session(what, spark), options)
+    declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
+    taken = formats_at(table.store)
+    if not taken and or_create:
+        return _created(table, what, declaration)
+    if not taken:
         raise NotFoundError(
-            f"no table at {store.root}",
+            f"no table at {table.url}",
             condition="TABLE_NOT_FOUND",
             sides={"asked for": "to replace it"},
             next_step="Create it, or pass or_create=True.",
         )
-    if found != (TableFormat.DELTA,):
-        raise UnsupportedError(f"{store.root} is a {found[0]} table, which cannot be replaced")
-    declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
+    if taken != (TableFormat.DELTA,):
+        raise UnsupportedError(f"{table.url} is a {taken[0]} table, which cannot be replaced")
     with table.operation("replace"):
         before = table.snapshot("write")
-        state = _replacing(before, declaration.state(session, store.root))
+        state = _replacing(before, declaration.state(table.session, table.url))
         approve_change(before.configuration, state, table.approve, asked=None)
-        transaction = table.transaction(before)
-        gone = removed(transaction.files())
         operation = "CREATE OR REPLACE TABLE" if or_create else "REPLACE TABLE"
-        _commit(store, what, state, declaration, transaction, operation, gone)
+        _commit(table.transaction(before), what, state, declaration, operation)
+    return table
+
+
+def _created(table: Opened, what: Any, declaration: TableDeclaration) -> Opened:
+    with table.operation("create"):
+        state = declaration.state(table.session, table.url)
+        approve_change(None, state, table.approve)
+        _commit(table.transaction(), what, state, declaration, "CREATE TABLE")
     return table
 
 
@@ -181,27 +155,23 @@ def _columns(what: Any) -> Struct:
 
 
 def _commit(
-    store: Store,
-    what: Any,
-    state: TableConfiguration,
-    declaration: TableDeclaration,
-    transaction: Transaction,
-    operation: str,
-    gone: Sequence[Remove],
+    transaction: Transaction, what: Any, state: TableConfiguration, declaration: TableDeclaration, operation: str
 ) -> None:
     """The commit of a new or replaced table, with rows if there are any."""
-    domains = _domains(declaration, state, transaction.snapshot)
-    parameters = declaration.parameters(state)
-    with RowFiles(store, state) as files:
+    before, parameters = transaction.snapshot, declaration.parameters(state)
+    gone = [] if before is None else removed(transaction.files())
+    actions: list[Action] = [*_domains(declaration, state, before), *gone]
+    with RowFiles(transaction.store, state) as files:
         if not input_schema.is_frame(what):
-            files.commit(transaction, [*domains, *gone], CommitDescription(operation, parameters, {}))
+            files.commit(transaction, actions, CommitDescription(operation, parameters, {}))
             return
-        adds = files.write(plan_rows(what, input_schema.columns_of(what), state, table=store.root))
+        rows = plan_rows(what, input_schema.columns_of(what), state, table=transaction.store.root)
+        adds = files.write(rows)
         metrics = figures(adds)
-        if transaction.snapshot is not None:
+        if before is not None:
             metrics |= {"numRemovedFiles": len(gone), "numRemovedBytes": sum(each.size or 0 for each in gone)}
-        actions: list[Action] = [*domains, *gone, *adds]
-        files.commit(transaction, actions, CommitDescription(f"{operation} AS SELECT", parameters, metrics))
+        said = CommitDescription(f"{operation} AS SELECT", parameters, metrics)
+        files.commit(transaction, [*actions, *adds], said)
 
 
 def _domains(declaration: TableDeclaration, state: TableConfiguration, before: Snapshot | None) -> list[DomainMetadata]:
@@ -214,8 +184,7 @@ def _domains(declaration: TableDeclaration, state: TableConfiguration, before: S
 def _replacing(before: Snapshot, new: TableConfiguration) -> TableConfiguration:
     """The new state as the next one of the table: same id, ids of columns never given out twice."""
     configuration = dict(new.metadata.configuration)
-    kept = {key: value for key, value in before.properties.items() if key.startswith(_KEPT_ON_REPLACE)}
-    configuration |= kept
+    configuration |= {key: value for key, value in before.properties.items() if key.startswith(_KEPT_ON_REPLACE)}
     if row_ids.ENABLED in new.metadata.configuration and "delta.rowTrackingSuspended" in configuration:
         del configuration["delta.rowTrackingSuspended"]
     schema = new.metadata.schema
@@ -223,5 +192,4 @@ def _replacing(before: Snapshot, new: TableConfiguration) -> TableConfiguration:
         bare = input_schema.declared(new.schema)
         schema, configuration = column_mapping.mapped(bare, configuration, column_mapping.random_name)
     metadata = replace(new.metadata.with_schema(schema), id=before.metadata.id, configuration=configuration)
-    protocol = before.protocol.merged(new.protocol)
-    return TableConfiguration(protocol, metadata, new.reasons)
+    return TableConfiguration(before.protocol.merged(new.protocol), metadata, new.reasons)

@@ -105,16 +105,7 @@ def column(
 
 @dataclass(frozen=True)
 class TableDeclaration:
-    """A table as somebody wants it.
-
-    Attributes:
-        schema: Its columns.
-        partition_by: The names of its partition columns.
-        cluster_by: The names of its clustering columns.
-        properties: Its properties.
-        comment: A description for people.
-        name: A name for people.
-    """
+    """A table as somebody wants it."""
 
     schema: Struct
     partition_by: Sequence[str] = ()
@@ -124,16 +115,7 @@ class TableDeclaration:
     name: str | None = None
 
     def state(self, spark: SparkSession | None, table: str) -> TableConfiguration:
-        """The state that creates it.
-
-        Args:
-            spark: The session, for tables that hold expressions.
-            table: The table's name, for messages.
-
-        Raises:
-            InputError: Properties or expressions do not fit.
-            SchemaError: Columns or partitions do not fit.
-        """
+        """The state that creates it; a session is needed for tables that hold expressions."""
         partitions = spelt(self.schema, self.partition_by, "partition")
         asked = {key: str(value) for key, value in (self.properties or {}).items()}
         if properties.flag(asked, row_ids.ENABLED):
@@ -144,25 +126,19 @@ class TableDeclaration:
         check_expressions(spark, self.schema, asked, table)
         check_reserved(self.schema, asked)
         _check_roles(self.schema, partitions)
-        state = new_table(
-            self.schema,
-            partitions,
-            asked,
-            name=self.name,
-            description=self.comment,
-            created_ms=system_clock(),
-            named=named,
-        )
         if self.cluster_by:
-            _check_clustering(self.schema, spelt(self.schema, self.cluster_by, "clustering"))
-        return state
+            _check_clustering(self.schema, self._clustering)
+        texts = {"name": self.name, "description": self.comment}
+        return new_table(self.schema, partitions, asked, **texts, created_ms=system_clock(), named=named)
+
+    @property
+    def _clustering(self) -> tuple[str, ...]:
+        return spelt(self.schema, self.cluster_by, "clustering")
 
     def domains(self, state: TableConfiguration) -> tuple[DomainMetadata, ...]:
         """The domains that come with it, given the state that it became."""
-        if not self.cluster_by:
-            return ()
-        names = spelt(self.schema, self.cluster_by, "clustering")
-        return (clustering.clustered_by([state.schema.find([name])[1] for name in names]),)
+        fields = [state.schema.find([name])[1] for name in self._clustering]
+        return (clustering.clustered_by(fields),) if fields else ()
 
     def parameters(self, state: TableConfiguration) -> dict[str, Any]:
         """The details that its first commit records."""
@@ -170,7 +146,7 @@ class TableDeclaration:
             "isManaged": "false",
             "description": self.comment,
             "partitionBy": list(state.metadata.partition_columns),
-            "clusterBy": list(spelt(self.schema, self.cluster_by, "clustering")),
+            "clusterBy": list(self._clustering),
             "properties": dict(state.metadata.configuration),
         }
 
@@ -195,33 +171,19 @@ def _type(type: Any) -> DataType:
 
 
 def spelt(schema: Struct, names: str | Sequence[str], what: str) -> tuple[str, ...]:
-    """Names of columns as the schema spells them.
-
-    Raises:
-        SchemaError: There is no such column.
-
-    Example:
-        >>> spelt(Struct([Field("Day", Primitive("date"))]), ["day"], "partition")
-        ('Day',)
-    """
-    if isinstance(names, str):
-        names = (names,)
-    found = [schema.get(name) for name in names]
-    for name, field in zip(names, found, strict=True):
-        if field is None:
+    """Names of columns as the schema spells them."""
+    names = (names,) if isinstance(names, str) else tuple(names)
+    for name in names:
+        if schema.get(name) is None:
             raise SchemaError(
                 f"{what} column {name!r} is not a column",
                 sides={"asked for": ", ".join(names), "columns": ", ".join(schema.names)},
             )
-    return tuple(field.name for field in found if field is not None)
+    return tuple(field.name for name in names if (field := schema.get(name)) is not None)
 
 
 def check_reserved(schema: Struct, configuration: Mapping[str, str]) -> None:
-    """Makes sure that no column has a name that the change feed needs for itself.
-
-    Raises:
-        SchemaError: One has, and the table keeps a change feed.
-    """
+    """Makes sure that no column of a table with a change feed has a name that the feed needs for itself."""
     if not any(properties.flag(configuration, key) for key in _FEEDS):
         return
     for name in schema.names:
