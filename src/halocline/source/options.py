@@ -211,14 +211,7 @@ class SourceOptions:
 
     @staticmethod
     def read(options: Mapping[str, str]) -> SourceOptions:
-        """Reads the options of a data source.
-
-        Args:
-            options: The options, with their names in lower case or not.
-
-        Raises:
-            InputError: A name is no option, a value does not fit, or the path is missing.
-        """
+        """Reads the options of a data source, whose names may be in lower case."""
         folded = {key.lower(): value for key, value in options.items()}
         own = folded.keys() & _DECLARED.keys()
         for key in folded.keys() - own - _FROM_SPARK:
@@ -238,11 +231,7 @@ class SourceOptions:
         return found
 
     def through(self, *doors: Door) -> SourceOptions:
-        """The same, once it is known that every option belongs to one of these doors.
-
-        Raises:
-            InputError: One belongs to others only.
-        """
+        """The same, once it is known that every option belongs to one of these doors."""
         for name in sorted(self.given):
             told = _DECLARED[name.lower()][0]
             if not told.doors.intersection(doors):
@@ -254,11 +243,7 @@ class SourceOptions:
         return self
 
     def of_rows_or_changes(self) -> SourceOptions:
-        """The same, once it is known that a batch is asked for rows of one version, or for a range of changes.
-
-        Raises:
-            InputError: An option speaks of the other.
-        """
+        """The same, once it is known that a batch is asked for rows of one version, or for a range of changes."""
         strange = _OF_ONE_VERSION if self.change_feed else _OF_CHANGES
         for name in sorted(self.given & strange):
             raise InputError(
@@ -279,12 +264,7 @@ class SourceOptions:
         return Opened(place, settings=self.settings, zone=self.zone, short_lived=True)
 
     def snapshot(self, operation: str, *, version: int | None = None, timestamp: str | None = None) -> Snapshot:
-        """The table at a version or time, the newest if neither is given, behind the gate.
-
-        Raises:
-            IncompatibleError: The release that acts lacks a feature that the table requires.
-            NotFoundError: There is no table, or no such version.
-        """
+        """The table at a version or time, the newest if neither is given, behind the gate."""
         return self.opened().snapshot(operation, version=version, timestamp=timestamp)
 
 

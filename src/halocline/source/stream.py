@@ -141,11 +141,7 @@ class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
 
     @staticmethod
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> TableStreamWriter:
-        """Finds the table and checks that the rows fit.
-
-        Raises:
-            UnsupportedError: The query is not in append mode.
-        """
+        """Finds the table and checks that the rows fit."""
         if overwrite:
             raise UnsupportedError(
                 "a stream only adds rows to a table",

@@ -66,11 +66,7 @@ class Position:
 
     @staticmethod
     def parse(offset: Mapping[str, Any]) -> Position:
-        """Reads what a checkpoint holds.
-
-        Raises:
-            InputError: It is no position of such a stream.
-        """
+        """Reads what a checkpoint holds."""
         values = [offset.get(key) for key in ("version", "index", "isStartingVersion", "tableId")]
         version, index, starting, table = values
         if type(version) is int and type(index) is int and type(starting) is bool and isinstance(table, str):
@@ -98,12 +94,7 @@ class Position:
 
 @dataclass
 class StreamLog:
-    """Walks a table.
-
-    Args:
-        columns: The version whose columns the stream delivers.
-        asked: The options of the stream.
-    """
+    """Walks a table, and delivers the columns of one version."""
 
     columns: Snapshot
     asked: SourceOptions
@@ -121,11 +112,7 @@ class StreamLog:
         return max((file.version for file in files if file.kind is FileKind.COMMIT), default=known)
 
     def at_version(self, version: int) -> Position:
-        """Where a stream begins that delivers what is added from a version on.
-
-        Raises:
-            NotFoundError: The table has no such version yet.
-        """
+        """Where a stream begins that delivers what is added from a version on."""
         newest = self.newest()
         if version > newest + 1:
             raise NotFoundError(
@@ -141,17 +128,7 @@ class StreamLog:
         return Position(self.newest(), -1, True, self.table)
 
     def advanced(self, start: Position, last: int, most_files: int | None, most_bytes: int | None) -> Position:
-        """The furthest position that may be reached from another.
-
-        Args:
-            start: Where the stream is.
-            last: The last version to look at.
-            most_files: How many files at most.
-            most_bytes: How many bytes at most; one file is always allowed.
-
-        Raises:
-            HaloclineError: The stream cannot go on, and nothing is left to deliver before that.
-        """
+        """The furthest position within limits, one file at least; an error only where nothing comes before it."""
         self._check_table(start)
         here, count, size = start, 0, 0
         steps = self._walk(start, last)

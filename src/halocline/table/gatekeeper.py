@@ -43,12 +43,7 @@ class Gatekeeper(ABC):
 
     @abstractmethod
     def approve_change(self, change: ProtocolChange) -> str:
-        """Agrees to a change and says who was checked.
-
-        Raises:
-            IncompatibleError: Somebody known would break; the error lists who, and what each must upgrade to.
-            UnavailableError: Nobody can be asked right now, so nothing new is switched on.
-        """
+        """Agrees to a change and says who was checked; raises if somebody known would break, or none can be asked."""
 
     @abstractmethod
     def operation(self, name: str) -> AbstractContextManager[Operation]:
@@ -65,13 +60,8 @@ class Gatekeeper(ABC):
     def opened(self, snapshot: TableVersion, operation: str, *, newest: bool) -> int | None:
         """Learns that this process has opened a table, and says at which level the table may be used.
 
-        Args:
-            snapshot: The version that was opened.
-            operation: What for.
-            newest: Whether it is the newest version, which alone tells what the table requires now.
-
-        Returns:
-            The level that goes with the snapshot for as long as it is used; None if there is no fleet.
+        The level goes with the snapshot for as long as it is used; None if there is no fleet. The newest version alone
+        tells what the table requires now.
         """
         self.note_use(snapshot.store.root, operation)
         return None

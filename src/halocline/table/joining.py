@@ -23,10 +23,8 @@ _join: Join | None = None
 def register_fleet(join: Join) -> None:
     """Notes what makes this process a member.
 
-    Args:
-        join: Called with the settings that name the fleet, the release that acts, the session if there is one, and
-            whether the process lives only for as long as a data source needs it. Returns who stands in front of the
-            table that is opened, if it is not who stands in front of all.
+    It is called with the settings that name the fleet, the release that acts, the session if there is one, and whether
+    the process lives only for as long as a data source needs it.
     """
     global _join
     _join = join
@@ -37,11 +35,6 @@ def join(
 ) -> Gatekeeper | None:
     """Makes this process a member of the fleet that the settings name, unless it is one already.
 
-    Returns:
-        Who stands in front of the table that is opened; None if it is who stands in front of all.
-
-    Raises:
-        IncompatibleError: The fleet does not admit this release.
-        MissingExtraError: The part that speaks to fleets is not installed.
+    Returns who stands in front of the table that is opened; None if it is who stands in front of all.
     """
     return None if _join is None else _join(settings, release, spark, short_lived)

@@ -55,13 +55,8 @@ _running: Final[ContextVar[tuple[Gatekeeper, Operation] | None]] = ContextVar("h
 class Opening(ABC, Generic[V]):
     """A table that has been found, or a place where one is to be.
 
-    Args:
-        store: Where the table lies.
-        spark: The session for rows; None if there is none.
-        settings: What the user has set.
-        clock: Tells the present.
-        zone: The zone of times without one; the session's, or UTC, if not given.
-        short_lived: Whether this process lives only for as long as a data source needs it.
+    Times without a zone are in the one given, else in the session's, or in UTC. A short-lived process is there only for
+    as long as a data source needs it.
 
     Attributes:
         url: The place as text.
@@ -96,11 +91,7 @@ class Opening(ABC, Generic[V]):
     def at(
         cls, path: str | os.PathLike[str], spark: SparkSession | None = None, options: Mapping[str, str] | None = None
     ) -> Self:
-        """The place that a path or URL names, with the settings and the options of the store that come with it.
-
-        Raises:
-            InputError: The place cannot be one, or an option cannot be used.
-        """
+        """The place that a path or URL names, with the settings and the options of the store that come with it."""
         store, settings = placed(path, spark, options)
         return cls(store, spark, settings)
 
@@ -116,25 +107,12 @@ class Opening(ABC, Generic[V]):
         return self._keeper or gatekeeper.current()
 
     def approve(self, before: Terms | None, after: Terms) -> str:
-        """Asks whether the terms of the table may change, and says who was checked.
-
-        Args:
-            before: The terms so far; None for a table that is being created.
-            after: The terms that it would have.
-
-        Raises:
-            IncompatibleError: Somebody known would break.
-            UnavailableError: Nobody can be asked right now.
-        """
+        """Asks whether the terms of the table may change, and says who was checked."""
         return self.gatekeeper.approve_change(ProtocolChange(self.url, before, after))
 
     @property
     def spark(self) -> SparkSession:
-        """The session that does the work on rows.
-
-        Raises:
-            InputError: The table was opened without one.
-        """
+        """The session that does the work on rows."""
         if self.session is None:
             raise InputError(
                 f"{self.url} was opened without a Spark session, and rows need one",
@@ -143,12 +121,7 @@ class Opening(ABC, Generic[V]):
         return self.session
 
     def snapshot(self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None) -> V:
-        """The table at a version or time, the newest if neither is given, behind the gate.
-
-        Raises:
-            IncompatibleError: The release that acts lacks a feature that the table requires.
-            NotFoundError: There is no table here, or no such version.
-        """
+        """The table at a version or time, the newest if neither is given, behind the gate."""
         newest = version is None and timestamp is None
         opened = self._opened_before(operation) if newest else None
         if opened is None:
@@ -161,12 +134,7 @@ class Opening(ABC, Generic[V]):
         return opened.at_level(min(level, held))
 
     def found(self) -> Self:
-        """The same, once it is known that the newest version may be read; the first verb starts from that version.
-
-        Raises:
-            IncompatibleError: The release that acts lacks a feature that the table requires.
-            NotFoundError: There is no table here.
-        """
+        """The same, once it is known that the newest version may be read; the first verb starts from that version."""
         self._fresh = self.snapshot()
         return self
 
@@ -174,12 +142,7 @@ class Opening(ABC, Generic[V]):
     def operation(self, name: str) -> Iterator[Operation]:
         """Runs a write as an operation of the fleet, so that a downgrade waits for it; within another, as part of it.
 
-        Args:
-            name: The word for it.
-
-        Raises:
-            NotFoundError: A data file that Spark was to read does not exist (`DATA_FILES_MISSING`).
-            MalformedError: A data file that Spark was to read is damaged.
+        A data file that Spark cannot read there is an error that names it.
         """
         running = self._running()
         if running is not None:
@@ -200,11 +163,7 @@ class Opening(ABC, Generic[V]):
                 _running.reset(token)
 
     def milliseconds(self, moment: Moment) -> int:
-        """A time in milliseconds since the epoch; one without a zone is in the session's, or in UTC.
-
-        Raises:
-            InputError: It is no time.
-        """
+        """A time in milliseconds since the epoch; one without a zone is in the session's, or in UTC."""
         if isinstance(moment, bool) or not isinstance(moment, str | int | datetime):
             raise InputError(f"{moment!r} is not a time", next_step="Give '2026-11-01 12:00:00' or a datetime.")
         if isinstance(moment, int):
@@ -218,11 +177,7 @@ class Opening(ABC, Generic[V]):
         return int(point.timestamp() * 1000)
 
     def check_lease(self) -> None:
-        """What makes use of a level may become visible only while the operation's lease runs.
-
-        Raises:
-            ConflictError: It has run out.
-        """
+        """What makes use of a level may become visible only while the operation's lease runs."""
         running = self._running()
         if running is not None and not running.may_commit():
             raise ConflictError(
@@ -258,11 +213,7 @@ class Opening(ABC, Generic[V]):
 def placed(
     path: str | os.PathLike[str], spark: SparkSession | None, options: Mapping[str, str] | None
 ) -> tuple[Store, Settings]:
-    """The place that a path or URL names, and the settings, from options for both.
-
-    Raises:
-        InputError: The place cannot be one, or an option cannot be used.
-    """
+    """The place that a path or URL names, and the settings, from options for both."""
     given = dict(options or {})
     store = open_store(path, {key: value for key, value in given.items() if not key.startswith(PREFIX)})
     return store, Settings.read(given, spark)

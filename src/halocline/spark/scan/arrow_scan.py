@@ -151,11 +151,7 @@ class ArrowReader:
 
 
 def arrow_frame(spark: SparkSession, reader: ArrowReader, files: Sequence[ArrowFile]) -> DataFrame:
-    """The rows of the files as a DataFrame.
-
-    Raises:
-        UnsupportedError: A column has a type that cannot be handed over.
-    """
+    """The rows of the files as a DataFrame."""
     for field in reader.columns:
         if holds(field.type, ("variant",)):
             raise UnsupportedError(

@@ -58,16 +58,7 @@ class Branch:
 
 
 class Branches:
-    """The files of one scan, divided.
-
-    Args:
-        spark: The session.
-        store: The table's store.
-        files: The file list.
-        data: The table's columns that are in files.
-        mode: The table's column mapping.
-        values: The partition values.
-    """
+    """The files of one scan, divided."""
 
     def __init__(
         self,
@@ -87,11 +78,9 @@ class Branches:
         self._values = values
 
     def routed(self, base: str | None, too_large: Collection[int]) -> tuple[list[SourceFile], list[int]]:
-        """The files that Spark reads, and the numbers of the strange ones.
+        """The files that Spark reads below the root as it names it, and the numbers of the strange ones.
 
-        Args:
-            base: The table's root as Spark names it; None if Spark has no file system for it.
-            too_large: Files whose deletion vectors are too large to broadcast.
+        Vectors that are too large to broadcast make their files strange; so does a root without a file system.
         """
         numbers = range(len(self._paths))
         # A column of such a name would hide the one by which Spark tells files and rows apart.
@@ -109,13 +98,7 @@ class Branches:
         return native, strange
 
     def divided(self, files: Sequence[SourceFile], dirty: Collection[int], *, folders: bool) -> Iterator[Branch]:
-        """The branches of native files.
-
-        Args:
-            files: The files.
-            dirty: The numbers of those with deletion vectors.
-            folders: Whether folders may give partition columns.
-        """
+        """The branches of native files, of which those by some numbers have deletion vectors."""
         for names, alike in self._named(files):
             for is_dirty in (False, True):
                 part = {file.number: file for file in alike if (file.number in dirty) is is_dirty}

@@ -39,13 +39,7 @@ _NUMBER: Final = "__halocline_change"
 
 
 def change_frame(spark: SparkSession, shown: Snapshot, files: Sequence[ChangeFile]) -> DataFrame:
-    """The rows of change files.
-
-    Args:
-        spark: The session.
-        shown: The version whose columns are shown.
-        files: The change files.
-    """
+    """The rows of change files."""
     frames = [_frame(spark, shown, part) for part in _parts(files)] or [_frame(spark, shown, [])]
     return reduce(lambda above, below: above.unionByName(below), frames)
 

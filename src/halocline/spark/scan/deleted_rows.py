@@ -76,12 +76,7 @@ def words_column(deleted: Mapping[int, BitMap64], numbers: Iterable[int]) -> pa.
 
 
 def living(df: DataFrame, row: str) -> DataFrame:
-    """The rows whose bit is not set.
-
-    Args:
-        df: Rows with the column `WORDS`.
-        row: The column with the position of each row in its file.
-    """
+    """The rows with the column `WORDS` whose bit is not set, given the column of their position."""
     f = functions(df.sparkSession)
     return df.where(_lives(f, f.expr(f"get({WORDS}, CAST(shiftright({row}, 6) AS int))"), row))
 
@@ -89,11 +84,7 @@ def living(df: DataFrame, row: str) -> DataFrame:
 def living_by_constant(df: DataFrame, file: str, row: str, bitmaps: Sequence[BitMap64]) -> DataFrame:
     """The rows whose bit is not set, with bitmaps that are part of the plan.
 
-    Args:
-        df: The rows.
-        file: SQL for the index of a row's file among the bitmaps.
-        row: SQL for the position of a row in its file.
-        bitmaps: The bitmaps.
+    A row is given by SQL for the index of its file among the bitmaps, and for its position.
     """
     spark = df.sparkSession
     f = functions(spark)

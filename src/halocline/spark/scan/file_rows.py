@@ -109,18 +109,7 @@ class FileRows:
 
     @staticmethod
     def of(snapshot: Snapshot, schema: Struct, *, zone: str = "UTC", changes: bool = False) -> FileRows:
-        """Rows of a version's columns in the shape of a schema that Spark has.
-
-        Args:
-            snapshot: The version whose columns are meant.
-            schema: Spark's schema: all columns of the table or some of them.
-            zone: The zone of partition values without one.
-            changes: Whether the columns of the change feed exist.
-
-        Raises:
-            SchemaError: The table has no such column, or it has another type.
-            UnsupportedError: A column has a type that cannot be handed over.
-        """
+        """Rows of a version's columns in the shape of a schema that Spark has."""
         extra = {each.name: each for each in _CHANGE_FIELDS} if changes else {}
         read = []
         for each in schema.fields:

@@ -48,10 +48,7 @@ def layouts(
 ) -> tuple[list[FolderLayout], list[int]]:
     """The layouts among some files, and the files that are in none.
 
-    Args:
-        addresses: The number and the unescaped address of each file.
-        values: What the log says.
-        reserved: Names, in lower case, of columns that are in the files.
+    Files are given by number and unescaped address; reserved are the names, in lower case, of columns that they hold.
     """
     rest = [number for number, _ in addresses]
     if not values.columns or any(column.type.name not in _TYPES for column in values.columns):

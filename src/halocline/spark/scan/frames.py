@@ -44,16 +44,7 @@ def frame_of(
     files: pa.Table | None = None,
     rows: RowColumns | None = None,
 ) -> DataFrame:
-    """The rows of a snapshot.
-
-    Args:
-        spark: The session.
-        snapshot: The version to read.
-        where: A condition. As SQL text it also leaves files out; a Column only leaves rows out.
-        columns: The columns wanted; all if not given.
-        files: Read these files of the snapshot instead of all that may match.
-        rows: Columns to add that identify rows.
-    """
+    """The rows of a snapshot, or of some of its files. A condition also leaves files out if it is SQL text."""
     zone = session_zone(spark)
     if files is None:
         files = snapshot.files(where if isinstance(where, str) else None, _NEEDED, timezone=zone)

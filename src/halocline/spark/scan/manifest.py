@@ -58,10 +58,7 @@ _GLOB: Final = re.compile(r"[\[\]{}*?\\]")
 
 
 def content(entries: Iterable[tuple[str, int, int]]) -> bytes:
-    """The file in a manifest.
-
-    Args:
-        entries: URL, size and key of each data file.
+    """The file in a manifest, of the URL, size and key of each data file.
 
     Example:
         >>> content([("file:///a%20b.parquet", 10, 0)]).splitlines()[0]
@@ -95,13 +92,7 @@ def literal(address: str) -> str:
 
 
 class Manifests:
-    """The manifests of one scan; a context manager that deletes them.
-
-    Args:
-        spark: The session.
-        store: The table's store.
-        base: The table's root as Spark names it.
-    """
+    """The manifests of one scan; a context manager that deletes them."""
 
     def __init__(self, spark: SparkSession, store: Store, base: str) -> None:
         self._spark = spark
@@ -120,13 +111,7 @@ class Manifests:
         return self._place() is not None
 
     def read(self, schema: Any, entries: Sequence[tuple[str, int, int]], *, folders: bool = False) -> DataFrame:
-        """A native scan of the files; only where manifests are usable.
-
-        Args:
-            schema: The read schema.
-            entries: URL, size and key of each file.
-            folders: Whether Spark shall take partition columns from the names of folders.
-        """
+        """A native scan of files, given by URL, size and key; only where manifests are usable."""
         place = self._place() or _here
         address = self._made.enter_context(place(content(entries)))
         return _load(self._spark, schema, address, folders=folders)

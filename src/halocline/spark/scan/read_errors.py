@@ -17,14 +17,12 @@ _FAILED: Final = re.compile(r"\[FAILED_READ_FILE\.(?P<kind>\w+)\][^\n]*? reading
 def read_failure(error: BaseException) -> HaloclineError | None:
     """The error for a data file that Spark could not read; None if the error is about something else.
 
-    Args:
-        error: What Spark raised; its class differs between classic sessions and Connect, its text does not.
-
     Example:
         >>> text = "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///t/a.parquet. File"
         >>> type(read_failure(RuntimeError(text))).__name__
         'NotFoundError'
     """
+    # The class of what Spark raised differs between classic sessions and Connect, its text does not.
     found = _FAILED.search(str(error))
     if found is None:
         return None

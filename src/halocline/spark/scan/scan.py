@@ -100,28 +100,10 @@ def scan(
     rows: RowColumns | None = None,
     zone: str = "UTC",
 ) -> DataFrame:
-    """A DataFrame over exactly these files.
+    """A DataFrame over exactly these files, which are numbered by their rows in the list.
 
-    Args:
-        spark: The session; the active one if None.
-        store: Where the table lies.
-        files: The file list of a snapshot. Files are numbered by their rows in it.
-        layout: How they hold the table's columns.
-        deleted: The positions of deleted rows, by the number of the file.
-        columns: Logical names of the columns wanted; all if None.
-        where: A condition on the table's columns that rows must meet. It is for Spark; files are pruned before.
-        rows: Columns to add that identify rows.
-        zone: The time zone in which partition values of type timestamp without a zone are meant.
-
-    Raises:
-        InputError: There is no such column, or the session's settings cannot be used.
-        MalformedError: A partition value or a file breaks the specification.
-        UnsupportedError: Spark does not know a type, or cannot read a file in any way.
-
-    Example:
-        >>> layout = FileLayout.of(snapshot.configuration)  # doctest: +SKIP
-        >>> scan(spark, snapshot.store, snapshot.files(), layout)  # doctest: +SKIP
-        DataFrame[id: bigint, amount: decimal(10,2)]
+    Deleted rows are given by the number of the file. The condition is for Spark; files are pruned before. Rows may get
+    columns that identify them. The zone is that of partition values of type timestamp without one.
     """
     spark = session(spark)
     wanted = columns_asked_for(layout.schema, columns)
@@ -292,11 +274,7 @@ class _Scan:
 
 
 def columns_asked_for(schema: Struct, columns: Sequence[str] | None) -> list[str]:
-    """The columns wanted, in the table's spelling; all if none are named.
-
-    Raises:
-        InputError: There is no such column.
-    """
+    """The columns wanted, in the table's spelling; all if none are named."""
     if columns is None:
         return list(schema.names)
     if not columns:

@@ -112,14 +112,7 @@ class Sources:
     @staticmethod
     @contextlib.contextmanager
     def opened(spark: SparkSession, store: Store, base: str, mode: ScanMode) -> Iterator[Sources]:
-        """Chooses between manifest and paths, and cleans up afterwards.
-
-        Args:
-            spark: The session.
-            store: The table's store.
-            base: The table's root as Spark names it.
-            mode: The mode asked for.
-        """
+        """Chooses between manifest and paths, and cleans up afterwards."""
         with Manifests(spark, store, base) as manifests, settings(spark, _reader_of(spark)):
             if mode is not ScanMode.PATHS and manifests.usable():
                 yield Sources(spark, manifests, by_manifest=True)
@@ -145,16 +138,10 @@ class Sources:
         paired: bool = False,
         folders: bool = False,
     ) -> Source:
-        """Opens a native scan.
+        """Opens a native scan of files, each with a mark.
 
-        Args:
-            files: What to read.
-            schema: The read schema.
-            marks: The mark of each file.
-            key: Whether the keys of files are going to be used.
-            row: Whether the positions of rows are going to be used.
-            paired: Whether positions are used where keys are, and nowhere else.
-            folders: Whether Spark shall take partition columns from folders; only with a manifest.
+        It is told whether the keys of files and the positions of rows are going to be used, and whether positions only
+        where keys are. With a manifest alone, Spark can take partition columns from folders.
         """
         bits = max(*marks, 1).bit_length()
         keys = [file.group << bits | mark for file, mark in zip(files, marks, strict=True)]

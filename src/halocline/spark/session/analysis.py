@@ -43,17 +43,7 @@ def column_of(value: Any) -> Column:
 
 
 def type_of(df: DataFrame, expression: Any, name: str, hint: str) -> DataType:
-    """The type of an expression over the columns of a DataFrame.
-
-    Args:
-        df: Where its columns come from.
-        expression: SQL text, a column, or a constant.
-        name: What the expression is, for messages.
-        hint: What to do if Spark does not understand it.
-
-    Raises:
-        InputError: Spark does not (`PREDICATE_INVALID`).
-    """
+    """The type of an expression over the columns of a DataFrame."""
     error, found = _analysed(lambda: df.select(column_of(expression).alias("value")).schema[0].dataType.jsonValue())
     if error is not None:
         raise unusable(name, expression, first_line(error), hint)
@@ -65,15 +55,6 @@ def check_condition(df: DataFrame, condition: Expression, name: str, hint: str) 
 
     A condition such as `rand() < 0.5` may hold for a row now and not when it is asked again. The present time is the
     same throughout a query, and is taken.
-
-    Args:
-        df: Where its columns come from.
-        condition: SQL text, or a column.
-        name: What the condition is, for messages.
-        hint: What to do if Spark does not understand it.
-
-    Raises:
-        InputError: It is not (`PREDICATE_INVALID`).
     """
     type = type_of(df, condition, name, hint)
     if type.name != "boolean":

@@ -95,16 +95,7 @@ def declarations(kind: type[Any]) -> dict[str, tuple[Declaration, Field[Any]]]:
 
 
 def parsed(kind: type[Any], given: Mapping[str, str], what: str = "") -> dict[str, Any]:
-    """The values of a dataclass's fields, of what was given by name.
-
-    Args:
-        kind: The dataclass.
-        given: Values, by name in lower case; names that are not declared are left alone.
-        what: What a name is called in messages.
-
-    Raises:
-        InputError: A value does not fit.
-    """
+    """The values of a dataclass's fields, of what was given by name in lower case; other names are left alone."""
     values = {}
     for name, (told, each) in declarations(kind).items():
         if name in given:

@@ -21,12 +21,7 @@ _PROBE: Final = ".halocline-probe/absent"
 
 
 def spark_address(spark: SparkSession, address: str) -> str | None:
-    """The address by which Spark reaches what a store calls by this one; None if Spark has no file system for it.
-
-    Args:
-        spark: The session.
-        address: An absolute local path or an unescaped URL.
-    """
+    """The address by which Spark reaches what a store calls by this one; None if Spark has no file system for it."""
     if address.startswith("/"):
         return f"file://{address}"
     scheme, _, rest = address.partition("://")

@@ -22,10 +22,6 @@ def pinned(df: DataFrame, name: str) -> DataFrame:
 
     A Connect server analyses a plan each time it runs, and would look again for files that were only there to build
     it. A temporary view keeps the analysed plan.
-
-    Args:
-        df: The rows.
-        name: What to call the view.
     """
     spark = df.sparkSession
     if not is_connect(spark):

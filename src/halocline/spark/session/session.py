@@ -37,11 +37,6 @@ _lock = threading.RLock()
 def session(spark: SparkSession | None = None) -> SparkSession:
     """The session to use: the one given, or the active one.
 
-    Raises:
-        MissingExtraError: PySpark is not installed.
-        InputError: There is no session, or what was given is none.
-        UnsupportedError: The session's Spark is older than 4.0.
-
     Example:
         >>> session("yarn")  # doctest: +ELLIPSIS
         Traceback (most recent call last):

@@ -95,15 +95,7 @@ class Settings:
 
     @staticmethod
     def read(options: Mapping[str, str] | None = None, spark: SparkSession | None = None) -> Settings:
-        """Looks every setting up.
-
-        Args:
-            options: Options; those that do not begin with `halocline.` are left alone.
-            spark: The session.
-
-        Raises:
-            InputError: A name is not a setting, or a value does not fit it.
-        """
+        """Looks every setting up; options that do not begin with `halocline.` are left alone."""
         given = {key: value for key, value in (options or {}).items() if key.startswith(PREFIX)}
         found = {**_of_session(spark), **{_known(key, ""): value for key, value in given.items()}}
         return Settings(**declarations.parsed(Settings, found))

@@ -129,10 +129,6 @@ def is_assignable(source: DataType, target: DataType, casting: Casting) -> bool:
 class Assignment:
     """Writes the SQL that turns values into values of the table, and notes what does not fit.
 
-    Args:
-        casting: What may become of a value.
-        lacking: What becomes of fields that a struct lacks.
-
     Attributes:
         problems: What does not fit by its type: the column, what the table has, and what was given.
         fits: What values must meet.
@@ -160,12 +156,7 @@ class Assignment:
     ) -> str:
         """SQL for a value of the target type; the same SQL where nothing has to be done.
 
-        Args:
-            sql: SQL for the value.
-            source: Its type.
-            target: The type of the column.
-            path: The column's name, for messages.
-            old: SQL for the value that the column has now, and its type; fields that are kept come from there.
+        Fields that are kept come from the value that the column has now.
         """
         match source, target:
             case Primitive(), _ if is_void(source):
@@ -182,11 +173,7 @@ class Assignment:
         return missing(target)
 
     def check(self, table: str) -> None:
-        """Raises for everything noted so far that types can tell.
-
-        Raises:
-            SchemaError: Something does not fit.
-        """
+        """Raises for everything noted so far that types can tell."""
         if not self.problems:
             return
         first = self.problems[:_MOST_SHOWN]

@@ -41,11 +41,7 @@ _SQL_TYPES: Final[Mapping[str, str]] = {
 
 
 class Names:
-    """How the files of one scan name the columns of a table.
-
-    Args:
-        mode: The table's column mapping: `none`, `name` or `id`.
-        by_id: For mode `id`, the names that the files give each field id.
+    """How the files of one scan name the columns of a table; for mode `id`, by the field ids that they have.
 
     Example:
         >>> Names("none").of(Field("a", Primitive("long")))
@@ -169,11 +165,7 @@ def holds(type: DataType, wanted: Collection[str]) -> bool:
 
 
 def spark_schema(fields: Sequence[Field]) -> Any:
-    """A schema for Spark's reader or writer.
-
-    Raises:
-        UnsupportedError: The session's PySpark does not know a type.
-    """
+    """A schema for Spark's reader or writer."""
     from pyspark.sql.types import StructType
 
     try:

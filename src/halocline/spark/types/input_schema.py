@@ -36,11 +36,7 @@ def is_frame(what: Any) -> bool:
 
 
 def checked_frame(df: DataFrame) -> DataFrame:
-    """The DataFrame, if it is one.
-
-    Raises:
-        InputError: It is not.
-    """
+    """The DataFrame, if it is one."""
     if not is_frame(df):
         raise InputError(
             f"a {type(df).__name__} is no DataFrame",
@@ -57,26 +53,16 @@ def checked_frame(df: DataFrame) -> DataFrame:
 
 
 def columns_of(df: DataFrame) -> Struct:
-    """The columns of a DataFrame, with comments and declared lengths, and nothing that belongs to a table.
-
-    Raises:
-        SchemaError: Two columns have the same name, or a column has a type that no table can hold.
-    """
+    """The columns of a DataFrame, with comments and declared lengths, and nothing that belongs to a table."""
     schema = in_delta_order(parse(df.schema.json()))
     _check(schema)
     return map_fields(schema, lambda _, field: field.without(filter(_is_of_tables, field.metadata)))
 
 
 def declared(schema: Any, *, keep_lengths: bool = False) -> Struct:
-    """The columns that a user declares for a new table.
+    """The columns that a user declares: as a schema or columns of ours, their JSON, a Spark schema, or Spark DDL.
 
-    Args:
-        schema: A schema or columns of `halocline.schema`, their JSON, a Spark schema, or Spark DDL.
-        keep_lengths: Leave char and varchar as they are, rather than as a table stores them.
-
-    Raises:
-        InputError: It is nothing of the kind.
-        SchemaError: A name is given twice, or a type is none.
+    Lengths of char and varchar are kept as a table stores them, unless they are to stay.
 
     Example:
         >>> from halocline.schema import Primitive

@@ -107,13 +107,7 @@ class PartitionValues:
         return any(len({self.values[group][n] for group in groups}) > 1 for n in range(len(self.columns)))
 
     def sql(self, number: int, groups: Sequence[int], group_sql: str) -> str:
-        """SQL for the value of one column.
-
-        Args:
-            number: Which column.
-            groups: The groups that occur among the rows.
-            group_sql: SQL for the group of a row, used only where they differ.
-        """
+        """SQL for the value of one column, given SQL for the group of a row, which is used only where groups differ."""
         type = self.columns[number].type
         distinct = {self.values[group][number] for group in groups}
         if len(distinct) <= 1:

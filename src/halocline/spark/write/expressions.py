@@ -34,18 +34,7 @@ _PRESENT: Final = re.compile(
 
 
 def check_expressions(spark: SparkSession | None, schema: Struct, configuration: Mapping[str, str], table: str) -> None:
-    """Makes sure that every expression of a table can be evaluated.
-
-    Args:
-        spark: The session; without one, a table with expressions is refused.
-        schema: The table's schema.
-        configuration: Its properties, which hold its constraints.
-        table: Its name, for messages.
-
-    Raises:
-        InputError: An expression cannot be evaluated (`PREDICATE_INVALID`), or there is no session to ask.
-        SchemaError: A generated column's type does not fit its expression.
-    """
+    """Makes sure that every expression of a table can be evaluated."""
     fields = written_fields(schema)
     generated = [(field, sql) for field in fields if (sql := generation_of(field)) is not None]
     defaults = [(field, sql) for field in fields if (sql := default_of(field)) is not None]
@@ -78,11 +67,7 @@ def check_expressions(spark: SparkSession | None, schema: Struct, configuration:
 
 
 def checked_condition(df: DataFrame, where: str, table: str) -> str:
-    """The condition, if it is one over the columns of a DataFrame that always says the same of a row.
-
-    Raises:
-        InputError: It is not.
-    """
+    """The condition, if it is one over the columns of a DataFrame that always says the same of a row."""
     if not isinstance(where, str) or not where.strip():
         raise InputError("a condition is SQL text", sides={"given": repr(where)[:80]})
     name = f"the condition for {table}"

@@ -61,13 +61,7 @@ def unfit_item(fits: Sequence[Fit]) -> list[str]:
 
 
 def judged(df: DataFrame, rules: Sequence[RowRule], *, first: int = 0) -> DataFrame:
-    """The rows with the column `BROKEN` in place of `UNFIT`.
-
-    Args:
-        df: The rows; with `UNFIT` if that is what rules before these speak of.
-        rules: What they must obey, over their own columns.
-        first: The number of the first of these.
-    """
+    """The rows with the column `BROKEN` in place of `UNFIT`."""
     from pyspark.sql import functions as F
 
     names = [name for name in df.columns if name != UNFIT]
@@ -98,11 +92,7 @@ class Watched:
     observation: Observation | None = None
 
     def check(self, table: str) -> None:
-        """Makes sure that all rows that were written obey the rules.
-
-        Raises:
-            ConstraintError: One does not.
-        """
+        """Makes sure that all rows that were written obey the rules."""
         if self.observation is not None:
             _refuse(_reported(self.observation), self.rules, table)
 
@@ -119,11 +109,7 @@ def watched(df: DataFrame, rules: Sequence[RowRule]) -> Watched:
 
 
 def checked(df: DataFrame, rules: Sequence[RowRule], table: str) -> DataFrame:
-    """Judged rows that are computed already, without their verdicts.
-
-    Raises:
-        ConstraintError: One of them breaks a rule.
-    """
+    """Judged rows that are computed already, without their verdicts."""
     from pyspark.sql import functions as F
 
     if rules:

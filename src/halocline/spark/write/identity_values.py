@@ -40,12 +40,7 @@ _NOT_THROUGH_ARROW: Final = ("variant", "void", "null")
 
 
 def numbered(df: DataFrame, types: Sequence[DataType]) -> DataFrame:
-    """The rows with a column `NUMBER`, different for each of them.
-
-    Args:
-        df: The rows.
-        types: The types of their columns.
-    """
+    """The rows with a column `NUMBER`, different for each of them."""
     few = None if any(holds(type, _NOT_THROUGH_ARROW) for type in types) else _fetched(df)
     if few is not None:
         again = df.sparkSession.createDataFrame(few, schema=df.schema).coalesce(1)
@@ -83,13 +78,7 @@ def values_left(column: IdentityColumn) -> RowRule:
 
 
 def marks_in(store: Store, files: Sequence[tuple[str, int]], columns: Mapping[str, IdentityColumn]) -> dict[str, int]:
-    """The values furthest from the start that some files hold, by the name of the identity column.
-
-    Args:
-        store: The table's store.
-        files: Path and size of each file.
-        columns: The identity columns, by their names in the files.
-    """
+    """The values furthest from the start that some files hold, by identity column; columns are by physical name."""
     found: dict[str, int] = {}
     for footer in footers(store, files):
         numbers = leaves(footer)

@@ -62,21 +62,7 @@ def plan_rows(
     casting: Casting = Casting.WIDENING,
     lacking: Lacking = Lacking.NULL,
 ) -> RowPlan:
-    """The rows of a DataFrame as rows of a table.
-
-    Args:
-        df: The DataFrame.
-        columns: Its columns, as `halocline.spark.types.input_schema.columns_of` reads them.
-        state: What the table is, or is going to be.
-        table: The table's name, for messages.
-        further: Rules for these rows besides the table's.
-        casting: What may become of a value that has another type than its column.
-        lacking: What becomes of fields that a struct lacks.
-
-    Raises:
-        SchemaError: Columns are missing, are too many, or have types that do not fit.
-        InputError: An expression of the table, or one given, cannot be evaluated.
-    """
+    """The rows of a DataFrame as rows of a table."""
     metadata = state.metadata
     schema = metadata.schema
     plan = _Plan(columns, schema, metadata.partition_columns, table, Assignment(casting, lacking))

@@ -58,10 +58,6 @@ class RowRule:
 def rules_of(schema: Struct, configuration: Mapping[str, str]) -> tuple[RowRule, ...]:
     """The rules of a table, those of the schema first.
 
-    Args:
-        schema: The schema.
-        configuration: The table's properties.
-
     Example:
         >>> from halocline.schema import Field
         >>> schema = Struct([Field("id", Primitive("long"), nullable=False)])

@@ -24,12 +24,7 @@ DELETED_SHARE: Final = 0.05
 
 
 def bins_of(files: pa.Table, smallest: int, largest: int) -> list[list[int]]:
-    """The numbers of the files of each bin.
-
-    Args:
-        files: A file list.
-        smallest: Files shorter than this are packed.
-        largest: A bin is no longer than this.
+    """The numbers of the files of each bin: files shorter than the smallest, in bins no longer than the largest.
 
     Example:
         >>> columns = {"size": [4, 50, 3, 9], "partition_values": pa.array([[]] * 4, pa.map_(pa.string(), pa.string()))}

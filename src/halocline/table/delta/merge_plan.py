@@ -55,9 +55,6 @@ class Parts:
 def qualifiers(expressions: Iterable[Any]) -> set[str]:
     """The names, in lower case, that expressions put before others: aliases, and columns with fields inside.
 
-    Args:
-        expressions: SQL text or Spark columns; constants have none.
-
     Example:
         >>> sorted(qualifiers(["t.id = S.id AND exists(t.tags, x -> x.k = 's.k')", None]))
         ['s', 't']
@@ -92,13 +89,7 @@ def _qualifiers(tokens: Sequence[Any]) -> set[str]:
 
 
 def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Parts:
-    """Takes a condition apart.
-
-    Args:
-        condition: SQL text; anything else is not understood.
-        target: The table's schema.
-        source: The source's schema.
-        alias: The table's alias.
+    """Takes a condition apart; one that is no SQL text is not understood.
 
     Example:
         >>> from halocline.schema import Field
@@ -126,14 +117,7 @@ def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Part
 
 
 def pruning(parts: Parts, rows: DataFrame, target: Struct, source: Struct) -> tuple[str | None, int]:
-    """A condition that every row of the table meets which may match, if one is known, and the number of source rows.
-
-    Args:
-        parts: What is understood of the merge's condition.
-        rows: The rows of the source, kept already.
-        target: The table's schema.
-        source: The source's schema.
-    """
+    """A condition that every row of the table meets which may match, if one is known, and the number of source rows."""
     from pyspark.sql import functions as F
 
     keys = [

@@ -28,12 +28,7 @@ class Opened(Opening[Snapshot]):
         )
 
     def transaction(self, snapshot: Snapshot | None = None, spark: SparkSession | None = None) -> Transaction:
-        """A transaction on a version, or one that creates the table.
-
-        Args:
-            snapshot: The version to start from; None if there is no table yet.
-            spark: The session that works on rows; the table's own if not given.
-        """
+        """A transaction on a version, or one that creates the table."""
         session = spark or self.session
         engine = engine_info(None if session is None else session.version)
         if snapshot is None:

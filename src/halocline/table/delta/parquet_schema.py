@@ -45,15 +45,7 @@ _TYPES: Final[Mapping[pa.DataType, str]] = {
 
 
 def columns_in(footer: Any, file: str) -> Struct:
-    """The columns of one file.
-
-    Args:
-        footer: Its footer.
-        file: Its name, for messages.
-
-    Raises:
-        UnsupportedError: A column has a type that no table can hold.
-    """
+    """The columns of one file."""
     written = (footer.metadata or {}).get(_SPARK_SCHEMA)
     if written is not None:
         return nullable(input_schema.declared(struct_from_json(json.loads(written))))
@@ -64,12 +56,6 @@ def columns_in(footer: Any, file: str) -> Struct:
 
 def merged(schemas: Iterable[tuple[str, Struct]]) -> Struct:
     """One schema for many files.
-
-    Args:
-        schemas: The name of each file and its columns.
-
-    Raises:
-        SchemaError: Two files disagree about the type of a column.
 
     Example:
         >>> one = Struct([Field("a", Primitive("long"))])

@@ -25,19 +25,7 @@ from halocline.schema.visitor import nullable, paired, with_parts, with_type
 def grown(
     state: TableConfiguration, rows: Struct, *, version: int, auto_upgrade: bool, table: str
 ) -> TableConfiguration:
-    """The state with a schema that takes the rows.
-
-    Args:
-        state: The table so far.
-        rows: The columns offered.
-        version: The version of the commit, which some tables note with a change of type.
-        auto_upgrade: Whether a write may raise the protocol if a new column needs a feature.
-        table: The table's name, for messages.
-
-    Raises:
-        InputError: A new column needs a feature that the table lacks.
-        SchemaError: The new columns do not fit the table.
-    """
+    """The state with a schema that takes the rows."""
     if properties.flag(state.metadata.configuration, type_widening.ENABLED):
         for path, type in _wider(state.schema, rows, ()):
             state = _widened(state, path, type, version)
@@ -47,11 +35,7 @@ def grown(
 
 
 def changed(state: TableConfiguration, schema: Struct, *, auto_upgrade: bool, table: str) -> TableConfiguration:
-    """The state with this schema; new columns get ids where the table maps columns.
-
-    Raises:
-        InputError: A column needs a feature that the table lacks.
-    """
+    """The state with this schema; new columns get ids where the table maps columns."""
     state = support.prepared_for(state, schema, auto_upgrade=auto_upgrade, table=table)
     mapped, configuration = column_mapping.mapped(schema, state.metadata.configuration, column_mapping.random_name)
     return state.evolved(schema=mapped, configuration=configuration, operation="WRITE")

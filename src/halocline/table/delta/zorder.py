@@ -28,13 +28,7 @@ _MOST_BITS: Final = 8
 
 
 def with_z_value(df: DataFrame, columns: Sequence[str], rows: int) -> DataFrame:
-    """The rows with a column to sort by.
-
-    Args:
-        df: The rows.
-        columns: Names of the columns, all of types with an order.
-        rows: About how many rows there are.
-    """
+    """The rows with a column to sort by."""
     from pyspark.sql import functions as F
 
     bits = max(1, min(_MOST_BITS, 62 // len(columns)))
@@ -50,12 +44,7 @@ def with_z_value(df: DataFrame, columns: Sequence[str], rows: int) -> DataFrame:
 
 
 def interleaved(numbers: Sequence[Column], bits: int) -> Column:
-    """One number out of the bits of several, the highest of each first.
-
-    Args:
-        numbers: Numbers from 0 to below 2 to the power of `bits`.
-        bits: How many bits of each count.
-    """
+    """One number out of so many bits of several, the highest of each first."""
     from pyspark.sql import functions as F
 
     found = F.lit(0).cast("long")
