@@ -13,6 +13,7 @@ What is decoded here has the right types and number ranges. Rules that span acti
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -249,6 +250,11 @@ class Commit:
     def commit_info(self) -> CommitInfo | None:
         """Provenance, if recorded."""
         return next(iter(self.of(CommitInfo)), None)
+
+
+def repeated(values: Iterable[_T]) -> _T | None:
+    """The first value that occurs more than once; None if none does."""
+    return next((value for value, times in Counter(values).items() if times > 1), None)
 
 
 def decode_lines(data: bytes, name: str) -> list[Line]:

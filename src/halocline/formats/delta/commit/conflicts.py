@@ -133,14 +133,14 @@ def _after_protocol(intent: Intent, winner: WinningCommit, ground: Ground) -> In
         theirs, metadata = protocol_of(action), winner.commit.metadata or intent.metadata
         ground.check_access(terms_of(theirs, metadata))
         sides = {"table": str(theirs), "you started from": str(ground.read.protocol)}
-        if intent.protocol_action is not None:
+        if intent.commit.protocol is not None:
             raise _conflict("CONCURRENT_PROTOCOL_CHANGE", "both change the protocol", intent, winner, ground, sides)
         if dropped := ground.read.protocol.features - theirs.features:
             what = f"it dropped {', '.join(sorted(dropped))}"
             raise _conflict("CONCURRENT_PROTOCOL_CHANGE", what, intent, winner, ground, sides)
         # Their metadata is looked at next; until then ours goes with their protocol, which may only have grown.
         intent = replace(intent, configuration=replace(intent.configuration, protocol=theirs))
-    if intent.protocol_action is not None and ground.read.protocol.features - intent.protocol.features:
+    if intent.commit.protocol is not None and ground.read.protocol.features - intent.protocol.features:
         if ground.revalidate is not None:
             ground.revalidate(winner.version)
         intent = _with_protection_moved(intent, winner.version)
@@ -149,7 +149,7 @@ def _after_protocol(intent: Intent, winner: WinningCommit, ground: Ground) -> In
 
 def _with_protection_moved(intent: Intent, old_version: int) -> Intent:
     """History is protected up to the commit that drops the feature, which is now one version later."""
-    metadata = intent.metadata_action
+    metadata = intent.commit.metadata
     if metadata is None or metadata.configuration.get(PROTECTED_BEFORE) != str(old_version):
         return intent
     moved = {**metadata.configuration, PROTECTED_BEFORE: str(old_version + 1)}
@@ -163,7 +163,7 @@ def _after_metadata(intent: Intent, winner: WinningCommit, ground: Ground) -> In
     theirs = winner.commit.metadata
     if theirs is None:
         return intent
-    if intent.metadata_action is not None:
+    if intent.commit.metadata is not None:
         raise _conflict("CONCURRENT_METADATA_CHANGE", "both change the metadata", intent, winner, ground)
     after = metadata_rebase.rebased(intent.metadata, theirs, intent.protocol)
     if after is None:
@@ -180,7 +180,7 @@ def _after_metadata(intent: Intent, winner: WinningCommit, ground: Ground) -> In
 
 def _check_domains(intent: Intent, winner: WinningCommit, ground: Ground) -> None:
     theirs = {each.domain for each in winner.commit.domains} - {row_tracking.DOMAIN}
-    if both := sorted(theirs & {each.domain for each in Commit("", intent.actions).domains}):
+    if both := sorted(theirs & {each.domain for each in intent.commit.domains}):
         what = f"both change domain {both[0]}"
         raise _conflict("CONCURRENT_DOMAIN_CHANGE", what, intent, winner, ground)
 
@@ -202,7 +202,7 @@ def _reads_beside_backfill(intent: Intent, winner: WinningCommit, ground: Ground
 
 
 def _after_type_changes(intent: Intent, winner: WinningCommit) -> Intent:
-    metadata = intent.metadata_action
+    metadata = intent.commit.metadata
     if metadata is None:
         return intent
     later = type_widening.with_later_version(metadata.schema, winner.version, winner.version + 1)
@@ -226,7 +226,7 @@ def _candidates(intent: Intent, winner: WinningCommit) -> list[Add]:
         return []
     info = winner.commit.commit_info
     blind = info is not None and info.is_blind_append is True
-    if intent.isolation is Isolation.WRITE_SERIALIZABLE and blind and intent.metadata_action is None:
+    if intent.isolation is Isolation.WRITE_SERIALIZABLE and blind and intent.commit.metadata is None:
         return []
     return winner.commit.adds
 
@@ -258,7 +258,7 @@ def _check_deleted_twice(intent: Intent, winner: WinningCommit, ground: Ground) 
     removed = _decoded(winner.commit.removes, ground)
     if not removed:
         return
-    ours = _decoded(intent.of(Remove), ground)
+    ours = _decoded(intent.commit.removes, ground)
     gone = next((path for path in removed if path in ours), None)
     if gone is not None:
         what = f"both remove {gone}{_partition(removed[gone])}"
@@ -279,7 +279,7 @@ def _after_timestamp(intent: Intent, winner: WinningCommit, ground: Ground) -> I
     ours = intent.info.get("inCommitTimestamp", intent.info["timestamp"])
     timestamp = in_commit_timestamps.next_timestamp(ours, winner.timestamp_ms)
     intent = intent.with_info(inCommitTimestamp=timestamp)
-    metadata = intent.metadata_action
+    metadata = intent.commit.metadata
     if metadata is None:
         return intent
     # The winner cannot have changed metadata if we do, so the table's properties before us are those we read.

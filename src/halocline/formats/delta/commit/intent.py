@@ -22,10 +22,10 @@ from halocline.formats.delta.actions.action import (
     Action,
     Add,
     Cdc,
+    Commit,
     CommitInfo,
     DomainMetadata,
     Metadata,
-    ProtocolAction,
     Remove,
     encode_commit,
 )
@@ -107,19 +107,10 @@ class Intent:
         """Whether it depends on nothing and takes nothing away."""
         return is_blind_append(self.actions, self.reads)
 
-    @property
-    def protocol_action(self) -> ProtocolAction | None:
-        """The protocol it sets, if it does."""
-        return next((each for each in self.actions if isinstance(each, ProtocolAction)), None)
-
-    @property
-    def metadata_action(self) -> Metadata | None:
-        """The metadata it sets, if it does."""
-        return next((each for each in self.actions if isinstance(each, Metadata)), None)
-
-    def of(self, kind: type) -> list[Any]:
-        """The actions of one kind."""
-        return [each for each in self.actions if isinstance(each, kind)]
+    @cached_property
+    def commit(self) -> Commit:
+        """The actions, by their kinds."""
+        return Commit("", self.actions)
 
     def with_metadata(self, metadata: Metadata) -> Intent:
         """The same intent on, or setting, other metadata."""

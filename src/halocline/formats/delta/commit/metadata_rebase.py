@@ -2,8 +2,7 @@
 
 Most changes of metadata contradict a commit that was prepared without them: its rows were checked against other
 columns and other rules. A few do not, because what was prepared stays right: high-water marks of identity columns
-that moved, and features that were switched on and ask nothing of rows already written. `rebased` knows those; the
-list of properties is data.
+that moved, and features that were switched on and ask nothing of rows already written. `rebased` knows those.
 
 Only the enabling direction is safe, and only where the protocol supports the feature. A removed property, a changed
 partitioning or a changed column never is.
@@ -11,8 +10,8 @@ partitioning or a changed column never is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from halocline.formats.delta.actions.action import Metadata
@@ -24,56 +23,36 @@ if TYPE_CHECKING:
 ROW_TRACKING: Final = "delta.enableRowTracking"
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """One property that the winner set: its key, the new value, whether it is new, and both metadata."""
-
-    key: str
-    value: str
-    is_new: bool
-    before: Mapping[str, str]
-    after: Mapping[str, str]
-
-    @property
-    def switched_on(self) -> bool:
-        return self.value.lower() == "true"
-
-
-def _on_with(feature: str) -> Callable[[_Change, Protocol], bool]:
-    return lambda change, protocol: change.switched_on and protocol.supports(feature)
-
-
-def _with_row_tracking(change: _Change, protocol: Protocol) -> bool:
-    return change.after.get(ROW_TRACKING, "").lower() == "true"
-
-
-def _mapping_by_name(change: _Change, protocol: Protocol) -> bool:
-    was = change.before.get(column_mapping.MODE, "none").lower()
-    return was == "none" and change.value.lower() == "name" and protocol.supports(column_mapping.FEATURE)
-
-
-def _always(change: _Change, protocol: Protocol) -> bool:
-    return True
-
-
-def _if_new(change: _Change, protocol: Protocol) -> bool:
-    return change.is_new
-
-
-HARMLESS: Final[Mapping[str, Callable[[_Change, Protocol], bool]]] = {
-    ROW_TRACKING: _on_with("rowTracking"),
-    "delta.rowTracking.materializedRowIdColumnName": _with_row_tracking,
-    "delta.rowTracking.materializedRowCommitVersionColumnName": _with_row_tracking,
-    column_mapping.MODE: _mapping_by_name,
-    column_mapping.MAX_ID: _always,
-    "delta.enableDeletionVectors": _on_with("deletionVectors"),
-    "delta.checkpointPolicy": lambda change, protocol: change.value == "v2" and protocol.supports("v2Checkpoint"),
-    in_commit_timestamps.ENABLED: _on_with("inCommitTimestamp"),
-    in_commit_timestamps.SINCE_VERSION: _if_new,
-    in_commit_timestamps.SINCE_TIMESTAMP: _if_new,
-    "io.unitycatalog.tableId": lambda change, protocol: change.is_new and protocol.supports("catalogManaged"),
+_SWITCHES: Final[Mapping[str, str]] = {
+    ROW_TRACKING: "rowTracking",
+    "delta.enableDeletionVectors": "deletionVectors",
+    in_commit_timestamps.ENABLED: "inCommitTimestamp",
 }
-"""The properties that may change under a commit, and when."""
+"""Properties that may be switched on under a commit, each with the feature that must be supported."""
+
+
+def _is_harmless(key: str, before: Mapping[str, str], after: Mapping[str, str], protocol: Protocol) -> bool:
+    """Whether a property may change that way under a commit."""
+    value, is_new = after[key], key not in before
+    if key in _SWITCHES:
+        return value.lower() == "true" and protocol.supports(_SWITCHES[key])
+    match key:
+        case (
+            "delta.rowTracking.materializedRowIdColumnName" | "delta.rowTracking.materializedRowCommitVersionColumnName"
+        ):
+            return after.get(ROW_TRACKING, "").lower() == "true"
+        case column_mapping.MODE:
+            by_name = (before.get(key, "none").lower(), value.lower()) == ("none", "name")
+            return by_name and protocol.supports(column_mapping.FEATURE)
+        case column_mapping.MAX_ID:
+            return True
+        case "delta.checkpointPolicy":
+            return value == "v2" and protocol.supports("v2Checkpoint")
+        case in_commit_timestamps.SINCE_VERSION | in_commit_timestamps.SINCE_TIMESTAMP:
+            return is_new
+        case "io.unitycatalog.tableId":
+            return is_new and protocol.supports("catalogManaged")
+    return False
 
 
 def rebased(ours: Metadata, winners: Metadata, protocol: Protocol) -> Metadata | None:
@@ -84,14 +63,9 @@ def rebased(ours: Metadata, winners: Metadata, protocol: Protocol) -> Metadata |
     if same_but != winners:
         return None
     before, after = ours.configuration, winners.configuration
-    if before.keys() - after.keys():
+    changed = [key for key, value in after.items() if before.get(key) != value]
+    if before.keys() - after.keys() or not all(_is_harmless(key, before, after, protocol) for key in changed):
         return None
-    for key, value in after.items():
-        if before.get(key) == value:
-            continue
-        rule = HARMLESS.get(key)
-        if rule is None or not rule(_Change(key, value, key not in before, before, after), protocol):
-            return None
     if ours.schema_string != winners.schema_string and not _only_mapping_added(ours, winners):
         return None
     return winners

@@ -11,13 +11,12 @@ Every key of column mapping stands here and nowhere else.
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from halocline.errors import InputError, SchemaError
-from halocline.formats.delta.actions.action import Metadata
+from halocline.formats.delta.actions.action import Metadata, repeated
 from halocline.formats.delta.configuration import properties
 from halocline.schema.json_edge import malformed
 from halocline.schema.types import Field, Path, Struct
@@ -186,7 +185,7 @@ def check_column_mapping(metadata: Metadata, before: Metadata | None) -> None:
             )
     ids = [field_id(field) or 0 for _, field in walk(metadata.schema)]
     highest = properties.count(metadata.configuration, MAX_ID) or 0
-    if doubled := _doubled(ids):
+    if doubled := repeated(ids):
         raise SchemaError(f"column mapping id {doubled} is given to two columns", sides={"id": str(doubled)})
     if ids and max(ids) > highest:
         raise SchemaError(
@@ -195,7 +194,7 @@ def check_column_mapping(metadata: Metadata, before: Metadata | None) -> None:
         )
     for _, struct in types(metadata.schema):
         names = [str(stored_name(each)).lower() for each in struct.fields] if isinstance(struct, Struct) else []
-        if twice := _doubled(names):
+        if twice := repeated(names):
             raise SchemaError(f"physical name {twice!r} is given to two columns", sides={"name": str(twice)})
 
 
@@ -208,7 +207,3 @@ def _check_mode_change(was: str, now: str) -> None:
         sides={"before": was, "after": now, "allowed": "none to name"},
         next_step=f"To remove column mapping, drop the feature {FEATURE}; it rewrites the files.",
     )
-
-
-def _doubled(values: Iterable[Any]) -> Any:
-    return next((value for value, times in Counter(values).items() if times > 1), None)

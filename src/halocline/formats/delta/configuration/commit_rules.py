@@ -10,8 +10,7 @@ Breaking one is the caller's mistake, so the error names the action. Nothing has
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from halocline.errors import InputError
@@ -20,11 +19,13 @@ from halocline.formats.delta.actions.action import (
     Add,
     Cdc,
     CommitInfo,
+    DeletionVector,
     DomainMetadata,
     Metadata,
     ProtocolAction,
     Remove,
     Txn,
+    repeated,
 )
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.statistics import num_records
@@ -59,8 +60,7 @@ def check_no_duplicates(actions: Iterable[Action], locations: Locations) -> None
     for kind, key in ((ProtocolAction, "protocol"), (Metadata, "metaData")):
         if sum(isinstance(each, kind) for each in actions) > 1:
             raise _invalid(f"a commit holds at most one {key} action")
-    domains = [each.domain for each in actions if isinstance(each, DomainMetadata)]
-    if twice := _twice(domains):
+    if twice := repeated(each.domain for each in actions if isinstance(each, DomainMetadata)):
         raise _invalid(f"domain {twice!r} is set twice")
     added = _vectors((each for each in actions if isinstance(each, Add)), "added", locations)
     removed = _vectors((each for each in actions if isinstance(each, Remove)), "removed", locations)
@@ -93,7 +93,7 @@ def check_actions(actions: Iterable[Action], protocol: Protocol, metadata: Metad
         if isinstance(each, Cdc) and each.data_change:
             raise _invalid(f"change data file {each.path} must have dataChange false")
         if isinstance(each, Add) and each.deletion_vector is not None:
-            _check_vector(each, protocol)
+            _check_vector(each, each.deletion_vector, protocol)
 
 
 def check_appendable(actions: Iterable[Action], before: TableConfiguration, table: str) -> None:
@@ -110,9 +110,7 @@ def check_appendable(actions: Iterable[Action], before: TableConfiguration, tabl
             )
 
 
-def _check_vector(add: Add, protocol: Protocol) -> None:
-    vector = add.deletion_vector
-    assert vector is not None
+def _check_vector(add: Add, vector: DeletionVector, protocol: Protocol) -> None:
     if not protocol.supports("deletionVectors"):
         raise InputError(
             f"{add.path} has a deletion vector, which the table does not support",
@@ -141,10 +139,6 @@ def _vectors(files: Iterable[Add | Remove], word: str, locations: Locations) -> 
             raise _invalid(f"{path} is {word} twice")
         found[path] = None if vector is None else locations.vector_id(vector)
     return found
-
-
-def _twice(names: Sequence[str]) -> str | None:
-    return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def _names(names: Iterable[str] | Mapping[str, object]) -> str:

@@ -11,9 +11,8 @@ A table that is damaged already can still be written to: only a commit that chan
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from halocline.compat.agreement import disagreements
 from halocline.compat.metadata import TableMetadata
@@ -21,20 +20,17 @@ from halocline.compat.request import is_request
 from halocline.compat.terms import Terms
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.actions import operations
-from halocline.formats.delta.actions.action import Metadata
+from halocline.formats.delta.actions.action import Metadata, repeated
 from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.column_mapping import MODE, check_column_mapping, mode_of
 from halocline.formats.delta.configuration.properties import KNOWN, TableProperties
+from halocline.formats.delta.configuration.schema import PRIMITIVES
 from halocline.schema.types import DataType, Opaque, Path, Primitive, Struct, decimal_of, is_void
 from halocline.schema.visitor import types
 
 if TYPE_CHECKING:
     from halocline.compat.protocol import Protocol
 
-_NUMBERS: Final = ("byte", "short", "integer", "long", "float", "double")
-_TIMES: Final = ("date", "timestamp", "timestamp_ntz")
-PRIMITIVES: Final = frozenset((*_NUMBERS, *_TIMES, "binary", "boolean", "string", "variant", "void"))
-"""The types without parameters."""
 _OTHER_TYPES: Final = re.compile(r"(?:char|varchar)\(\d+\)$|string collate \w+$|interval ")
 _MOST_DIGITS: Final = 38
 _UNWRITABLE: Final = re.compile(r"[ ,;{}()\n\t=]")
@@ -185,7 +181,7 @@ def _check_struct(struct: Struct, path: Path, mapped: bool) -> None:
                 sides={"column": ".".join((*path, field.name)), "not allowed": repr(" ,;{}()\\n\\t=")},
                 next_step=f"Rename the column, or set {MODE}=name on the table.",
             )
-    if twice := _doubled([name.lower() for name in struct.names]):
+    if twice := repeated(name.lower() for name in struct.names):
         inside = f" in {where}" if path else ""
         raise SchemaError(
             f"column name {twice!r} is ambiguous{inside}: case does not tell names apart", sides={"name": twice}
@@ -199,7 +195,7 @@ def _check_struct(struct: Struct, path: Path, mapped: bool) -> None:
 
 def _check_partitioning(metadata: Metadata, before: Metadata | None, operation: str) -> None:
     columns = metadata.partition_columns
-    if twice := _doubled([name.lower() for name in columns]):
+    if twice := repeated(name.lower() for name in columns):
         raise SchemaError(
             f"the table cannot be partitioned by {twice!r} twice", sides={"partitions": ", ".join(columns)}
         )
@@ -225,7 +221,3 @@ def _check_partitioning(metadata: Metadata, before: Metadata | None, operation: 
             sides={"before": ", ".join(before.partition_columns) or "none", "after": ", ".join(columns) or "none"},
             next_step="Overwrite the table with the new partitioning.",
         )
-
-
-def _doubled(values: Iterable[Any]) -> Any:
-    return next((value for value, times in Counter(values).items() if times > 1), None)

@@ -11,13 +11,13 @@ must understand.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from halocline.errors import UnsupportedError
+from halocline.formats.delta.actions.action import repeated
 from halocline.formats.delta.configuration.column_mapping import mode_of, physical_name
 from halocline.formats.delta.configuration.type_widening import check_type_changes
 from halocline.schema.char_types import declared_at
@@ -27,7 +27,8 @@ from halocline.schema.visitor import types, walk
 
 _NUMBERS: Final = ("byte", "short", "integer", "long", "float", "double")
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
-_PRIMITIVES: Final = frozenset({*_NUMBERS, *_TIMES, "string", "binary", "boolean", "variant", "void", "null"})
+PRIMITIVES: Final = frozenset({*_NUMBERS, *_TIMES, "binary", "boolean", "string", "variant", "void"})
+"""The types without parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +123,10 @@ class Schema:
 def _check_readable(struct: Struct) -> None:
     for path, type in types(struct):
         if isinstance(type, Struct):
-            twice = [name for name, times in Counter(map(str.lower, type.names)).items() if times > 1]
-            if twice:
-                raise malformed(f"the schema has two columns {twice[0]!r}", ".".join((*path, twice[0])))
+            if twice := repeated(map(str.lower, type.names)):
+                raise malformed(f"the schema has two columns {twice!r}", ".".join((*path, twice)))
         elif isinstance(type, Opaque) or (
-            isinstance(type, Primitive) and type.name not in _PRIMITIVES and decimal_of(type) is None
+            isinstance(type, Primitive) and type.name not in {*PRIMITIVES, "null"} and decimal_of(type) is None
         ):
             name = ".".join(path)
             raise UnsupportedError(

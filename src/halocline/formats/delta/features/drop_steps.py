@@ -25,7 +25,7 @@ from halocline.formats.delta.actions.action import Action, Add, DomainMetadata, 
 from halocline.formats.delta.actions.domains import SYSTEM_PREFIX
 from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
-from halocline.formats.delta.configuration import properties
+from halocline.formats.delta.configuration import properties, type_widening
 from halocline.formats.delta.configuration.metadata_rules import check_metadata
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.drop_work import DropWork
@@ -38,6 +38,7 @@ from halocline.formats.delta.features.older_types import holds_older_types
 from halocline.formats.delta.features.vector_files import untold_vector_files
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema import Field, Path
 from halocline.schema.visitor import map_fields
 
 EDITS: Final = frozenset({"set", "unset", "strip-annotations"})
@@ -57,8 +58,8 @@ def run_steps(work: DropWork) -> None:
             _commit_edits(work, group)
         elif len(group) > 1:
             _rewrite(work, group)
-        elif HANDLERS[group[0].name].pending(work, work.snapshot(), group[0]):
-            HANDLERS[group[0].name].run(work, group[0])
+        elif HANDLERS[group[0].name].pending(work, work.snapshot()):
+            HANDLERS[group[0].name].run(work)
 
 
 def pending_steps(work: DropWork, snapshot: Snapshot) -> tuple[DropStep, ...]:
@@ -70,7 +71,7 @@ def is_pending(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
     """Whether a version still needs a step."""
     if step.name in EDITS:
         return edited(snapshot.metadata, [step]) != snapshot.metadata
-    return HANDLERS[step.name].pending(work, snapshot, step)
+    return HANDLERS[step.name].pending(work, snapshot)
 
 
 def grouped(steps: Sequence[DropStep]) -> list[tuple[DropStep, ...]]:
@@ -114,18 +115,18 @@ def edited(metadata: Metadata, steps: Iterable[DropStep]) -> Metadata:
             left = {key: value for key, value in metadata.configuration.items() if key not in step.detail}
             metadata = metadata.with_configuration(left)
         elif step.name == "strip-annotations":
-            metadata = _stripped(metadata, frozenset(step.detail))
+            metadata = metadata.with_schema(map_fields(metadata.schema, _stripping(step.detail)))
     return metadata
+
+
+def _stripping(keys: Iterable[str]) -> Callable[[Path, Field], Field]:
+    return lambda _, field: field.without(keys)
 
 
 def _effective(metadata: Metadata, key: str) -> str:
     known = properties.KNOWN.get(key)
     default = "false" if known is None or known.default is None else known.default
     return metadata.configuration.get(key, default).strip().lower()
-
-
-def _stripped(metadata: Metadata, keys: frozenset[str]) -> Metadata:
-    return metadata.with_schema(map_fields(metadata.schema, lambda _, field: field.without(keys)))
 
 
 def _commit_edits(work: DropWork, steps: Sequence[DropStep]) -> None:
@@ -149,45 +150,26 @@ def _commit_edits(work: DropWork, steps: Sequence[DropStep]) -> None:
 
 
 def _files_to_rewrite(work: DropWork, snapshot: Snapshot) -> pa.Table:
+    """The live files that hold traces of the feature."""
     files = snapshot.files()
-    return _CHOICES[work.record.name](work, snapshot, files)
-
-
-def _all_files(work: DropWork, snapshot: Snapshot, files: pa.Table) -> pa.Table:
-    return files
-
-
-def _with_vectors(work: DropWork, snapshot: Snapshot, files: pa.Table) -> pa.Table:
-    return files.filter(pc.is_valid(files["deletion_vector"]))
-
-
-def _with_older_types(work: DropWork, snapshot: Snapshot, files: pa.Table) -> pa.Table:
+    if work.record.name == "columnMapping":
+        return files
+    if work.record.name == "deletionVectors":
+        return files.filter(pc.is_valid(files["deletion_vector"]))
     older = [holds_older_types(work.store, snapshot.columns, path) for path in files["path"].to_pylist()]
     return files.filter(pa.array(older, pa.bool_()))
 
 
-_CHOICES: Final[Mapping[str, Callable[[DropWork, Snapshot, pa.Table], pa.Table]]] = {
-    "columnMapping": _all_files,
-    "deletionVectors": _with_vectors,
-    "typeWidening": _with_older_types,
-    "typeWidening-preview": _with_older_types,
-}
-"""Which files each feature's traces are in."""
+def _needs_rewrite(work: DropWork, snapshot: Snapshot) -> bool:
+    def changes(*names: str) -> bool:
+        return edited(snapshot.metadata, [step for step in work.steps if step.name in names]) != snapshot.metadata
 
-
-def _needs_rewrite(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    edits = [each for each in work.steps if each.name in EDITS]
     if grouped(work.steps) == [work.steps]:
         # Files and metadata change at once, so the metadata tells whether the files have been done.
-        return edited(snapshot.metadata, edits) != snapshot.metadata
-    if work.record.name in ("typeWidening", "typeWidening-preview") and not _has_annotations(work, snapshot):
+        return changes(*EDITS)
+    if work.record.name in type_widening.FEATURES and not changes("strip-annotations"):
         return False
     return bool(_files_to_rewrite(work, snapshot).num_rows)
-
-
-def _has_annotations(work: DropWork, snapshot: Snapshot) -> bool:
-    strip = [step for step in work.steps if step.name == "strip-annotations"]
-    return edited(snapshot.metadata, strip) != snapshot.metadata
 
 
 def _rewrite(work: DropWork, steps: Sequence[DropStep]) -> None:
@@ -235,37 +217,16 @@ def _rewritten(work: DropWork, snapshot: Snapshot, files: pa.Table, metadata: Me
     return work.rewriter(snapshot, files, metadata)
 
 
-def _rewrite_step(work: DropWork, step: DropStep) -> None:
-    _rewrite(work, [step])
-
-
 # ---------------------------------------------------------------------- everything else
 
 
-def _untold_vectors(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    return bool(untold_vector_files(snapshot, work.clock()))
-
-
-def _tell_vectors(work: DropWork, step: DropStep) -> None:
-    snapshot = work.snapshot()
-    now_ms = work.clock()
+def _tell_vectors(work: DropWork) -> None:
+    snapshot, now_ms = work.snapshot(), work.clock()
     told = [Remove(encoded_path(path), now_ms, False) for path in untold_vector_files(snapshot, now_ms)]
     work.begin(snapshot).commit(told, "Deletion Vector Tombstones")
 
 
-def _has_row_ids(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    return bool(row_ids.with_ids(snapshot).num_rows)
-
-
-def _clear_row_ids(work: DropWork, step: DropStep) -> None:
-    row_ids.clear(work.snapshot, work.begin)
-
-
-def _has_domains(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    return bool(snapshot.domains)
-
-
-def _remove_domains(work: DropWork, step: DropStep) -> None:
+def _remove_domains(work: DropWork) -> None:
     """What other features left behind goes; what a user put there is not ours to take."""
     snapshot = work.snapshot()
     own = sorted(name for name in snapshot.domains if not name.startswith(SYSTEM_PREFIX))
@@ -286,11 +247,7 @@ def domain_tombstones(snapshot: Snapshot, names: Iterable[str]) -> list[DomainMe
     return [DomainMetadata(name, present[name].configuration, removed=True) for name in names if name in present]
 
 
-def _is_enabled(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    return any(rule.holds(snapshot.configuration.facts) for rule in work.record.enabled_by)
-
-
-def _refuse(work: DropWork, step: DropStep) -> None:
+def _refuse(work: DropWork) -> None:
     clause = enabling_clause(work.record, work.snapshot().configuration.facts)
     raise InputError(
         f"feature {work.record.name} is in use, and dropping it would change what the table means",
@@ -300,52 +257,52 @@ def _refuse(work: DropWork, step: DropStep) -> None:
     )
 
 
-def _unsupported(work: DropWork, step: DropStep) -> None:
+def _unsupported(work: DropWork) -> None:
     raise UnsupportedError(
-        f"this release cannot {step.name} for feature {work.record.name}",
-        sides={"needed": str(step), "table": work.store.root},
+        f"this release cannot backfill commits for feature {work.record.name}",
+        sides={"needed": "backfill-commits", "table": work.store.root},
         next_step="Drop the feature with the engine that added it.",
     )
 
 
-def _always(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    return True
+def _on_v2_checkpoint(work: DropWork, snapshot: Snapshot) -> bool:
+    checkpoint = snapshot.replay.checkpoint
+    return checkpoint is not None and checkpoint.others.is_v2
+
+
+def _has_protected_history(work: DropWork, snapshot: Snapshot) -> bool:
+    version = snapshot.properties.protected_before
+    return version > 0 and not is_truncated_before(work, version)
 
 
 @dataclass(frozen=True)
 class Handler:
     """How a step that is no edit is recognised as pending, and done."""
 
-    pending: Callable[[DropWork, Snapshot, DropStep], bool]
-    run: Callable[[DropWork, DropStep], None]
-
-
-def _on_v2_checkpoint(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    found = snapshot.replay.checkpoint
-    return found is not None and found.others.is_v2
-
-
-def _leave_v2_checkpoint(work: DropWork, step: DropStep) -> None:
-    checkpointed_commit(work)
-
-
-def _has_protected_history(work: DropWork, snapshot: Snapshot, step: DropStep) -> bool:
-    version = snapshot.properties.protected_before
-    return version > 0 and not is_truncated_before(work, version)
-
-
-def _truncate_history(work: DropWork, step: DropStep) -> None:
-    truncate_before(work, work.snapshot().properties.protected_before)
+    pending: Callable[[DropWork, Snapshot], bool]
+    run: Callable[[DropWork], object]
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {
-    "backfill-commits": Handler(_always, _unsupported),
-    "checkpoint": Handler(_on_v2_checkpoint, _leave_v2_checkpoint),
-    "clear-row-ids": Handler(_has_row_ids, _clear_row_ids),
-    "refuse-while-enabled": Handler(_is_enabled, _refuse),
-    "remove-domains": Handler(_has_domains, _remove_domains),
-    "rewrite-files": Handler(_needs_rewrite, _rewrite_step),
-    "tombstone-vectors": Handler(_untold_vectors, _tell_vectors),
-    "truncate-history": Handler(_has_protected_history, _truncate_history),
+    "backfill-commits": Handler(lambda work, snapshot: True, _unsupported),
+    "checkpoint": Handler(_on_v2_checkpoint, checkpointed_commit),
+    "clear-row-ids": Handler(
+        lambda work, snapshot: bool(row_ids.with_ids(snapshot).num_rows),
+        lambda work: row_ids.clear(work.snapshot, work.begin),
+    ),
+    "refuse-while-enabled": Handler(
+        lambda work, snapshot: any(rule.holds(snapshot.configuration.facts) for rule in work.record.enabled_by),
+        _refuse,
+    ),
+    "remove-domains": Handler(lambda work, snapshot: bool(snapshot.domains), _remove_domains),
+    "rewrite-files": Handler(
+        _needs_rewrite, lambda work: _rewrite(work, [step for step in work.steps if step.name == "rewrite-files"])
+    ),
+    "tombstone-vectors": Handler(
+        lambda work, snapshot: bool(untold_vector_files(snapshot, work.clock())), _tell_vectors
+    ),
+    "truncate-history": Handler(
+        _has_protected_history, lambda work: truncate_before(work, work.snapshot().properties.protected_before)
+    ),
 }
 """Every step that is no edit, by the name that records give it."""

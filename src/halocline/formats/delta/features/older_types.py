@@ -7,7 +7,6 @@ since readers fill it with nulls whatever its type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -16,18 +15,12 @@ from halocline.formats.delta.actions.locations import locate
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.log.parquet_object import ParquetObject
+from halocline.schema.arrow import PRIMITIVES
 from halocline.schema.types import Array, Map, Primitive, Struct, decimal_of
 from halocline.schema.visitor import Visitor
 from halocline.storage.base import Store
 
-_EXACT: Final[Mapping[str, pa.DataType]] = {
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-}
+_WIDENED: Final = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
 
 def holds_older_types(store: Store, schema: Schema, path: str) -> bool:
@@ -44,8 +37,8 @@ class _Differs(Visitor[pa.DataType, bool]):
         self._mode = mode
 
     def primitive(self, type: Primitive, context: pa.DataType) -> bool:
-        if type.name in _EXACT:
-            return bool(context != _EXACT[type.name])
+        if type.name in _WIDENED:
+            return bool(context != PRIMITIVES[type.name])
         if type.name == "timestamp_ntz":
             return bool(pa.types.is_date(context))
         decimal = decimal_of(type)

@@ -20,6 +20,7 @@ from halocline.compat.features import Feature
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import Action, Add, DomainMetadata, Metadata, Remove, decode_commit
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
+from halocline.formats.delta.configuration.row_tracking import bare
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
 from halocline.formats.delta.snapshot.inspection import commit_bytes
 from halocline.formats.log.names import DELTA, FileKind
@@ -83,22 +84,10 @@ def in_action(record: Feature, action: Action) -> bool:
     return test is not None and test(action)
 
 
-def _has_vector(action: Action) -> bool:
-    return isinstance(action, Add | Remove) and action.deletion_vector is not None
-
-
-def _has_row_ids(action: Action) -> bool:
-    return isinstance(action, Add) and (action.base_row_id is not None or action.default_row_commit_version is not None)
-
-
-def _is_domain(action: Action) -> bool:
-    return isinstance(action, DomainMetadata)
-
-
 _IN_ACTIONS: Final[Mapping[str, Callable[[Action], bool]]] = {
-    "deletionVectors": _has_vector,
-    "rowTracking": _has_row_ids,
-    "domainMetadata": _is_domain,
+    "deletionVectors": lambda action: isinstance(action, Add | Remove) and action.deletion_vector is not None,
+    "rowTracking": lambda action: isinstance(action, Add) and bare(action) is not action,
+    "domainMetadata": lambda action: isinstance(action, DomainMetadata),
 }
 """How features show in actions other than metadata."""
 

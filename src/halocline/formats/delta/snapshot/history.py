@@ -6,7 +6,6 @@ time is always there. Versions whose commit has been cleaned up have no entry, e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from halocline.errors import InputError
 from halocline.formats.delta.actions.action import CommitInfo
 from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in, increasing, text_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.formats.log.names import DELTA, FileKind, LogEntry
+from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import list_files
 
 
@@ -58,18 +57,10 @@ def history(snapshot: Snapshot, limit: int | None = None) -> list[HistoryEntry]:
     commits = [file for file in files if file.kind is FileKind.COMMIT]
     by_file = increasing(commits)
     since = CommitClock(snapshot.store, snapshot.metadata, files).in_commit_since
-    newest = list(reversed(commits))[:limit]
-    return [
-        HistoryEntry(commit.version, _time(commit, info, by_file, since), info)
-        for commit, info in zip(newest, _infos(snapshot, newest), strict=True)
-    ]
-
-
-def _infos(snapshot: Snapshot, commits: Sequence[LogEntry]) -> list[CommitInfo | None]:
-    contents = snapshot.store.get_many(commit.path for commit in commits)
-    return [commit_info_in(data, commit.name) for commit, data in zip(commits, contents, strict=True)]
-
-
-def _time(commit: LogEntry, info: CommitInfo | None, by_file: dict[int, int], since: tuple[int, int] | None) -> int:
-    own = None if info is None else info.in_commit_timestamp
-    return own if own is not None and since is not None and commit.version >= since[0] else by_file[commit.version]
+    entries = []
+    newest = commits[::-1][:limit]
+    for commit, data in zip(newest, snapshot.store.get_many(commit.path for commit in newest), strict=True):
+        info = commit_info_in(data, commit.name)
+        own = info.in_commit_timestamp if info and since is not None and commit.version >= since[0] else None
+        entries.append(HistoryEntry(commit.version, by_file[commit.version] if own is None else own, info))
+    return entries

@@ -236,7 +236,7 @@ class _Translator:
         if isinstance(node, exp.Not):
             return self.test(node.this, not negated)
         if isinstance(node, exp.And | exp.Or):
-            parts = [self.test(part, negated) for part in _flattened(node)]
+            parts = [self.test(part, negated) for part in node.flatten(unnest=False)]
             return _all(parts) if isinstance(node, exp.And) != negated else _any(parts)
         if type(node) in self._operators:
             return self._comparison(node.this, self._operators[type(node)], node.expression, negated)
@@ -311,18 +311,6 @@ class _Translator:
 def _is_plain(node: exp.Expr) -> bool:
     """Whether a node says nothing beyond what is read of it; an unknown modifier may change everything."""
     return all(name in _UNDERSTOOD or not value for name, value in node.args.items())
-
-
-def _flattened(node: exp.Expr) -> list[exp.Expr]:
-    """The operands of a long chain of one connective, without recursion."""
-    kind, operands, pending = type(node), [], [node]
-    while pending:
-        each = pending.pop()
-        if type(each) is kind:
-            pending += [each.expression, each.this]
-        else:
-            operands.append(each)
-    return operands
 
 
 def _all(parts: list[Test]) -> Test:

@@ -129,7 +129,7 @@ def test_feature_drop_that_loses_is_revalidated_and_moves_its_protected_version(
     after = rebased(current, winner(add("w")), ground(protocol=LISTED, revalidate=asked.append))
     assert asked == [6]
     assert after.metadata.configuration["delta.requireCheckpointProtectionBeforeVersion"] == "7"
-    assert after.metadata_action == after.metadata
+    assert after.commit.metadata == after.metadata
 
 
 def test_feature_drop_whose_ground_is_gone_fails():
@@ -158,7 +158,7 @@ def test_switched_on_feature_lets_the_commit_go_on(features, changed):
     protocol = Protocol.delta(1, 2).upgraded(*features)
     after = rebased(intent(add("a"), protocol=protocol), winner(metadata(**changed)), ground(protocol=protocol))
     assert after.metadata == metadata(**changed)
-    assert after.metadata_action is None
+    assert after.commit.metadata is None
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_backfill_leaves_alone_what_the_winner_touched():
         reads=Reads(paths=frozenset({"a", "b"})),
     )
     after = rebased(current, winner(remove("a"), add("c")), ground(protocol=TRACKED))
-    assert [each.path for each in after.of(Add)] == ["b"]
+    assert [each.path for each in after.commit.of(Add)] == ["b"]
 
 
 def test_winning_backfill_gives_its_ids_to_what_we_rewrite():
@@ -315,7 +315,7 @@ def test_versions_noted_with_type_changes_follow_the_commit():
         return metadata(columns=schema(field("id", "long", metadata={"delta.typeChanges": notes})))
 
     after = rebased(intent(table(6)), winner(add("w"), blind=True), ground())
-    assert after.metadata_action == after.metadata == table(7)
+    assert after.commit.metadata == after.metadata == table(7)
 
 
 # ---------------------------------------------------------------------- 7, 8, 9: files
