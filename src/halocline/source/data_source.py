@@ -15,6 +15,7 @@ session had when the source was registered, and no SQL can be evaluated. Tables 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pyspark.errors import AnalysisException
@@ -30,9 +31,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from halocline.errors import UnsupportedError
+from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.source import hudi
 from halocline.source.options import LATEST, Door, SourceOptions
 from halocline.source.writer import RowSink, Written
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
@@ -94,6 +97,14 @@ class HaloclineSource(DataSource):
         self._asked = SourceOptions.read({**session, **options})
         self._version: int | None = None
 
+    @cached_property
+    def _format(self) -> TableFormat:
+        """The format of the table; that of new ones if there is none yet."""
+        found = formats_at(self._asked.store())
+        format = TableFormat.HUDI if found == (TableFormat.HUDI,) else TableFormat.DELTA
+        self._asked.of_format(format)
+        return format
+
     @classmethod
     def name(cls) -> str:
         """What comes after `format`."""
@@ -101,14 +112,22 @@ class HaloclineSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the version that is read, which is fixed from here on."""
-        end = _end(self._asked.through(Door.READ, Door.STREAM_READ))
+        asked = self._asked.through(Door.READ, Door.STREAM_READ)
+        if self._format is TableFormat.HUDI:
+            snapshot = hudi.end_of(asked)
+            self._version = snapshot.version
+            return cast(StructType, spark_schema(hudi.shown_columns(asked, snapshot).fields))
+        end = _end(asked)
         self._version = end.version
         shown = shown_schema(_column_source(self._asked, end), changes=self._asked.change_feed)
         return cast(StructType, spark_schema(shown.fields))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the rows of one version, or the changes of several."""
-        return TableReader(self._asked.through(Door.READ).of_rows_or_changes(), schema, self._version)
+        asked = self._asked.through(Door.READ)
+        if self._format is TableFormat.HUDI:
+            return hudi.HudiReader(asked, schema, self._version)
+        return TableReader(asked.of_rows_or_changes(), schema, self._version)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or puts them in place of all others."""
@@ -119,7 +138,10 @@ class HaloclineSource(DataSource):
         """Reads what is added to the table, version by version."""
         from halocline.source.stream import TableStreamReader
 
-        return TableStreamReader(self._asked.through(Door.STREAM_READ), schema, self._version)
+        asked = self._asked.through(Door.STREAM_READ)
+        if self._format is TableFormat.HUDI:
+            return hudi.HudiStreamReader(asked, schema)
+        return TableStreamReader(asked, schema, self._version)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, each once."""

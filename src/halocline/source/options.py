@@ -15,7 +15,9 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from halocline.errors import InputError
+from halocline.formats.base import TableFormat
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.hudi.snapshot import HudiQuery
 from halocline.spark.session import declarations
 from halocline.spark.session.declarations import choice, declared, number, switch, text, time
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
@@ -49,6 +51,8 @@ _READS: Final = (Door.READ, Door.STREAM_READ)
 _WRITES: Final = (Door.WRITE, Door.STREAM_WRITE)
 _OF_ONE_VERSION: Final = frozenset({"versionAsOf", "timestampAsOf"})
 _OF_CHANGES: Final = frozenset({"startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp"})
+_OF_HUDI: Final = frozenset({"query", "beginInstant", "endInstant"})
+_OF_EVERY_FORMAT: Final = frozenset({"versionAsOf", "timestampAsOf", "readChangeFeed", "timeZone"})
 _FROM_SPARK: Final = frozenset({"path", "paths", "queryname"})
 _OF_FILES: Final = "The log says which files count, and how they are read."
 _OF_COLUMNS: Final = "A table has its own columns and types."
@@ -153,6 +157,18 @@ class SourceOptions:
     skip_change_commits: bool = switch(
         False, "skipChangeCommits", "versions that take rows away are left out altogether", [Door.STREAM_READ]
     )
+    query: HudiQuery = choice(
+        "query", HudiQuery, "of a Hudi table: `read_optimized` leaves log files aside", [Door.READ]
+    )
+    begin: str | None = text(
+        "beginInstant",
+        "an instant, or a time; a stream also takes `latest`",
+        "of a Hudi table: the rows of writes after it; a stream without one begins with the rows that are there",
+        _READS,
+    )
+    end: str | None = text(
+        "endInstant", "an instant, or a time", "of a Hudi table: the rows of writes up to it", [Door.READ]
+    )
     partition_by: tuple[str, ...] = declared(
         (),
         "partitionBy",
@@ -226,6 +242,8 @@ class SourceOptions:
             **values,
         )
         _check_one_of(found.version, found.timestamp, "versionAsOf", "timestampAsOf")
+        if found.given & {"beginInstant", "endInstant"}:
+            _check_one_of(found.version or found.timestamp, found.begin or found.end, "versionAsOf", "beginInstant")
         _check_one_of(found.starting_version, found.starting_timestamp, "startingVersion", "startingTimestamp")
         _check_one_of(found.ending_version, found.ending_timestamp, "endingVersion", "endingTimestamp")
         return found
@@ -240,6 +258,22 @@ class SourceOptions:
                     sides={"given": name, f"options for {doors[0]}": ", ".join(names_for(doors))},
                     next_step="Leave it out.",
                 )
+        return self
+
+    def of_format(self, format: TableFormat) -> SourceOptions:
+        """The same, once it is known that every option means something for tables of the format.
+
+        Raises:
+            InputError: One does not.
+        """
+        strange = self.given & _OF_HUDI if format is not TableFormat.HUDI else self.given - _OF_HUDI - _OF_EVERY_FORMAT
+        for name in sorted(strange):
+            known = _OF_HUDI | _OF_EVERY_FORMAT if format is TableFormat.HUDI else frozenset(names_for(Door)) - _OF_HUDI
+            raise InputError(
+                f"{name} means nothing for a {format} table",
+                sides={"given": name, "table": self.path, "known": ", ".join(sorted(known))},
+                next_step="Leave it out.",
+            )
         return self
 
     def of_rows_or_changes(self) -> SourceOptions:
@@ -258,10 +292,13 @@ class SourceOptions:
             )
         return self
 
+    def store(self) -> Store:
+        """Where the table lies."""
+        return open_store(self.path, self.store_options)
+
     def opened(self, store: Store | None = None) -> Opened:
         """The table, opened in the process in which Spark plans or commits for the source."""
-        place = store or open_store(self.path, self.store_options)
-        return Opened(place, settings=self.settings, zone=self.zone, short_lived=True)
+        return Opened(store or self.store(), settings=self.settings, zone=self.zone, short_lived=True)
 
     def snapshot(self, operation: str, *, version: int | None = None, timestamp: str | None = None) -> Snapshot:
         """The table at a version or time, the newest if neither is given, behind the gate."""

@@ -27,8 +27,15 @@ from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
 from halocline.formats.hudi.slice_reader import CommitFilter, SliceReader
 from halocline.formats.hudi.slices import FileSlice, file_groups
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.hudi.timeline.instant import WRITES, HudiInstant, InstantState, checked_time, order
+from halocline.formats.hudi.timeline.instant import (
+    WRITES,
+    HudiInstant,
+    InstantState,
+    checked_time,
+    order,
+)
 from halocline.formats.hudi.timeline.metadata import CommitMetadata
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,35 @@ def read_range(snapshot: HudiSnapshot, begin: str | None = None, end: str | None
         writes = sorted(found, key=lambda each: order(each.instant.completion or each.instant.time)) + writes
     is_complete = layout > 1 or not reaches_back or next(timeline.history(), None) is None
     return HudiIncremental(snapshot, begin, end, tuple(writes), is_complete)
+
+
+def settled_time(timeline: HudiTimeline) -> str | None:
+    """The time up to which every write is known that will ever be in a range; None if there is no write yet.
+
+    In layout 1 that is the last one before the first that is still pending, since ranges are of requested times.
+    """
+    writes = timeline.writes
+    if timeline.config.layout > 1:
+        return max((each.completion for each in writes if each.completion), key=order, default=None)
+    pending = [each.time for each in timeline.instants if not each.is_completed and each.action in WRITES]
+    first = min(pending, key=order, default=None)
+    times = (each.time for each in writes if first is None or order(each.time) < order(first))
+    return max(times, key=order, default=None)
+
+
+def as_settled(snapshot: HudiSnapshot, until: str) -> HudiSnapshot:
+    """The table with the writes up to a time that `settled_time` gave, and none that took effect later."""
+    if snapshot.config.layout == 1:
+        return replace(snapshot, as_of=until)
+
+    def is_later(each: HudiInstant) -> bool:
+        return each.is_write and each.completion is not None and order(each.completion) > order(until)
+
+    pending = InstantState.INFLIGHT
+    instants = (
+        replace(each, state=pending, completion=None) if is_later(each) else each for each in snapshot.timeline.instants
+    )
+    return replace(snapshot, timeline=replace(snapshot.timeline, instants=tuple(instants)))
 
 
 def _check_meaning(snapshot: HudiSnapshot, time: str) -> None:

@@ -108,7 +108,7 @@ def read_written(
 
 def written_in(table: HudiOpened, snapshot: HudiSnapshot, begin: Instant, end: Instant | None) -> HudiIncremental:
     """The writes of a range; a range whose first writes nobody knows any more comes with a warning."""
-    first, last = _time(table, snapshot, begin), None if end is None else _time(table, snapshot, end)
+    first, last = instant_of(table, snapshot, begin), None if end is None else instant_of(table, snapshot, end)
     found = read_range(snapshot, first, last)
     if not found.is_complete:
         warnings.warn(
@@ -134,8 +134,8 @@ def read_changes(table: HudiOpened, begin: Instant, end: Instant | None = None) 
         >>> Table.for_path("lake/trips", spark).changes(0).groupBy("op").count().show()  # doctest: +SKIP
     """
     snapshot = table.snapshot(CHANGES)
-    last = None if end is None else _time(table, snapshot, end)
-    found = change_range(snapshot, _time(table, snapshot, begin), last)
+    last = None if end is None else instant_of(table, snapshot, end)
+    found = change_range(snapshot, instant_of(table, snapshot, begin), last)
     return part_frame(table.spark, PartReader(table.store, found.read, struct_of_arrow(found.output)), found.parts)
 
 
@@ -162,7 +162,7 @@ def _query(query: str) -> HudiQuery:
     return HudiQuery(query)
 
 
-def _time(table: HudiOpened, snapshot: HudiSnapshot, given: Instant) -> str:
+def instant_of(table: HudiOpened, snapshot: HudiSnapshot, given: Instant) -> str:
     """The time as the table spells it."""
     text = str(given) if isinstance(given, str | int) else ""
     if text.isascii() and text.isdigit():

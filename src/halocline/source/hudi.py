@@ -1,0 +1,202 @@
+"""Hudi tables through the data source: rows as of an instant, of a range, how they changed, and streams of them.
+
+A stream without a checkpoint begins with the rows that are there, and then delivers what each write brings: new rows,
+and changed ones as they are now. Deleted rows are not delivered; `readChangeFeed` tells of them, where the table logs
+changes. Its position is a time, of the kind that ranges are of: requested up to table version 7, completed from 8 on.
+
+Up to version 7 a write may be completed after one that began later, and a range that ends between them would miss it.
+So a stream goes no further than the first write that is still pending; one that has died holds it up until a writer
+takes it back. The limit: files between two positions that were cleaned meanwhile are gone, and the stream says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from halocline.errors import InputError
+from halocline.formats.hudi.change_data import change_range, change_schema
+from halocline.formats.hudi.incremental import as_settled, read_range, settled_time
+from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
+from halocline.schema.arrow import struct_of_arrow
+from halocline.schema.types import Struct
+from halocline.source.options import LATEST, SourceOptions
+from halocline.spark.scan.slice_frames import PartReader, in_tasks
+from halocline.spark.types.columns import struct_of
+from halocline.table.hudi.opened import HudiOpened
+from halocline.table.hudi.read import CHANGES, instant_of, written_in
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+try:  # Spark 4.2 asks sources how far they go before they end
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # pragma: no cover
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands in where Spark has no such interface."""
+
+
+STREAM: Final = "read.stream"
+_NOTHING_YET: Final = ""
+
+
+class PartPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, reader: PartReader, parts: Sequence[Any]) -> None:
+        super().__init__(None)
+        self.reader = reader
+        self.parts = list(parts)
+
+
+def opened(asked: SourceOptions) -> HudiOpened:
+    """The table, opened in the process in which Spark plans for the source."""
+    return HudiOpened(asked.store(), settings=asked.settings, zone=asked.zone, short_lived=True)
+
+
+def end_of(asked: SourceOptions, version: int | None = None) -> HudiSnapshot:
+    """The instant to read."""
+    operation = CHANGES if asked.change_feed else "read"
+    if version is not None:
+        return opened(asked).snapshot(operation, version=version)
+    return opened(asked).snapshot(operation, version=asked.version, timestamp=asked.timestamp)
+
+
+def shown_columns(asked: SourceOptions, snapshot: HudiSnapshot) -> Struct:
+    """The columns that the source shows."""
+    return struct_of_arrow(change_schema(snapshot) if asked.change_feed else snapshot.schema.columns)
+
+
+class HudiReader(DataSourceReader):
+    """Reads the rows of an instant or of a range, or how they changed."""
+
+    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
+        self._asked = asked
+        self._schema = struct_of(schema)
+        self._version = version
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """What the tasks read, of similar size."""
+        asked, columns = self._asked, self._schema.names
+        snapshot = end_of(asked, self._version)
+        if asked.change_feed:
+            return _changes(snapshot, _begin(asked, snapshot), _end(asked, snapshot), self._schema)
+        if asked.begin is not None or asked.end is not None:
+            found = written_in(opened(asked), snapshot, asked.begin or "0", asked.end)
+            return _divided(PartReader(snapshot.store, found.reader(columns).read, self._schema), found.slices)
+        merging = asked.query is HudiQuery.SNAPSHOT and any(each.logs for each in snapshot.slices)
+        reader = snapshot.reader(columns, merging=merging)
+        return _divided(PartReader(snapshot.store, reader.read, self._schema), snapshot.slices)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return rows_of(partition)
+
+
+class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what writes bring, in the order in which they take effect."""
+
+    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
+        self._asked = asked
+        self._schema = struct_of(schema)
+        self._last: str | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins."""
+        snapshot = self._snapshot()
+        if self._asked.begin == LATEST:
+            return _position(snapshot, settled_time(snapshot.timeline) or "0")
+        given = self._asked.begin
+        return _position(snapshot, _NOTHING_YET if given is None else instant_of(opened(self._asked), snapshot, given))
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """How far the next micro-batch goes: as far as the table has come."""
+        snapshot = self._snapshot()
+        here = _NOTHING_YET if start is None else _time(snapshot, start)
+        last = self._last if self._last is not None else settled_time(snapshot.timeline)
+        return _position(snapshot, max(here, last or _NOTHING_YET))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes how far the query goes before it ends."""
+        self._last = settled_time(self._snapshot().timeline)
+
+    def getDefaultReadLimit(self) -> Any:
+        """What a micro-batch takes at most: all that there is."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """How far the table has come, for progress reports."""
+        snapshot = self._snapshot()
+        return _position(snapshot, settled_time(snapshot.timeline) or _NOTHING_YET)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What the tasks of a micro-batch read."""
+        snapshot, columns = self._snapshot(), self._schema.names
+        first, last = _time(snapshot, start), _time(snapshot, end)
+        if first == last:
+            return []
+        if self._asked.change_feed:
+            return _changes(snapshot, first or None, last, self._schema)
+        if first == _NOTHING_YET:
+            then = as_settled(snapshot, last)
+            reader = then.reader(columns, merging=any(each.logs for each in then.slices))
+            return _divided(PartReader(snapshot.store, reader.read, self._schema), then.slices)
+        found = read_range(snapshot, first, last)
+        return _divided(PartReader(snapshot.store, found.reader(columns).read, self._schema), found.slices)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return rows_of(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is remembered of what is done."""
+
+    def _snapshot(self) -> HudiSnapshot:
+        return opened(self._asked).snapshot(CHANGES if self._asked.change_feed else STREAM)
+
+
+def rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The rows of one task; this is what a worker runs."""
+    if isinstance(partition, PartPartition):
+        for part in partition.parts:
+            yield from partition.reader.batches(part)
+
+
+def _divided(reader: PartReader, parts: Sequence[Any]) -> list[InputPartition]:
+    return [PartPartition(reader, each) for each in in_tasks(parts)]
+
+
+def _changes(snapshot: HudiSnapshot, begin: str | None, end: str | None, schema: Struct) -> list[InputPartition]:
+    found = change_range(snapshot, begin, end)
+    return _divided(PartReader(snapshot.store, found.read, schema), found.parts)
+
+
+def _begin(asked: SourceOptions, snapshot: HudiSnapshot) -> str | None:
+    return None if asked.begin is None else instant_of(opened(asked), snapshot, asked.begin)
+
+
+def _end(asked: SourceOptions, snapshot: HudiSnapshot) -> str | None:
+    return None if asked.end is None else instant_of(opened(asked), snapshot, asked.end)
+
+
+def _position(snapshot: HudiSnapshot, time: str) -> dict[str, Any]:
+    return {"time": time, "table": snapshot.config.name, "layout": snapshot.config.layout}
+
+
+def _time(snapshot: HudiSnapshot, offset: Mapping[str, Any]) -> str:
+    """The time of a position, if it is one of this table as it is now."""
+    time, here = offset.get("time"), _position(snapshot, "")
+    if not isinstance(time, str) or {**offset, "time": ""} != here:
+        raise InputError(
+            f"the checkpoint holds no position in {snapshot.store.root} as it is now",
+            condition="STREAM_TABLE_REPLACED",
+            sides={"checkpoint": str(dict(offset))[:200], "table": str(here)},
+            next_step="Start the query with a new checkpoint, and beginInstant where it is to go on.",
+        )
+    return time

@@ -1,0 +1,115 @@
+"""`format("halocline")` on Hudi tables: rows of an instant, of a range, how they changed, and streams."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.hudi_tables import COLUMNS, KINDS, HudiTableMaker, rows, shown
+
+from halocline.formats.hudi.configuration import TableType
+from halocline.source.data_source import register
+from halocline.storage import open_store
+
+COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
+
+
+@pytest.fixture(autouse=True)
+def source(spark):
+    register(spark)
+
+
+def seen(df) -> list[tuple[str, int, str]]:
+    return shown(df.toArrow().to_batches())
+
+
+def loaded(spark, path, **options):
+    return spark.read.format("halocline").options(**options).load(str(path))
+
+
+@pytest.mark.parametrize(("version", "type"), [KINDS[0], KINDS[3], KINDS[5]])
+def test_batches_are_what_the_reader_without_spark_gives(spark, tmp_path, version, type):
+    maker = HudiTableMaker.create(open_store(tmp_path), version, type)
+    first = maker.upsert(range(6), 100, "a")
+    maker.upsert([1, 2, 7], 200, "b", deletes=[3])
+    snapshot = maker.snapshot
+    assert seen(loaded(spark, tmp_path)) == shown(snapshot.read())
+    optimised = shown(snapshot.read(query="read_optimized"))
+    assert seen(loaded(spark, tmp_path, query="read_optimized")) == optimised
+    assert len(seen(loaded(spark, tmp_path, versionAsOf=first))) == 6
+    begin = first if version == 6 else snapshot.timeline.completion_of(first)
+    found = loaded(spark, tmp_path, beginInstant=begin)
+    assert [key for key, _, _ in seen(found)] == ["k1", "k2", "k7"]
+    assert len(seen(loaded(spark, tmp_path, endInstant=begin))) == 6
+    few = spark.read.format("halocline").schema("ts BIGINT, id STRING").load(str(tmp_path))
+    assert few.columns == ["ts", "id"]
+    assert few.where("ts = 200").count() == 3
+
+
+def test_values_of_all_types_are_handed_over(spark, tmp_path):
+    maker = HudiTableMaker.create(open_store(tmp_path), 8, MOR)
+    maker.upsert(range(4), 100, "a")
+    found = loaded(spark, tmp_path).select(*COLUMNS.names).toArrow().sort_by("id")
+    assert found.to_pylist() == rows(range(4), 100, "a").to_pylist()
+
+
+def test_options_of_other_formats_are_refused_by_name(spark, tmp_path):
+    maker = HudiTableMaker.create(open_store(tmp_path / "hudi"), 8, COW)
+    maker.upsert(range(4), 100, "a")
+    with pytest.raises(Exception, match="startingVersion means nothing for a hudi table"):
+        loaded(spark, tmp_path / "hudi", startingVersion="0").count()
+    spark.range(3).write.format("halocline").mode("append").save(str(tmp_path / "delta"))
+    with pytest.raises(Exception, match="query means nothing for a delta table"):
+        loaded(spark, tmp_path / "delta", query="snapshot").count()
+    with pytest.raises(Exception, match="beginInstant"):
+        loaded(spark, tmp_path / "hudi", beginInstnat="0").count()
+
+
+def run(spark, path, checkpoint, target, **options) -> None:
+    stream = spark.readStream.format("halocline").options(**options).load(str(path))
+    query = (
+        stream.writeStream.format("parquet")
+        .option("checkpointLocation", str(checkpoint))
+        .option("path", str(target))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+
+
+@pytest.mark.parametrize(("version", "type"), [(6, COW), (8, MOR)])
+def test_a_stream_delivers_what_is_there_and_then_what_writes_bring_each_once(spark, tmp_path, version, type):
+    table, checkpoint, target = tmp_path / "table", tmp_path / "checkpoint", tmp_path / "out"
+    maker = HudiTableMaker.create(open_store(table), version, type)
+    maker.upsert(range(4), 100, "a")
+    maker.upsert([1], 200, "b")
+    run(spark, table, checkpoint, target)
+    assert seen(spark.read.parquet(str(target))) == shown(maker.snapshot.read())
+    maker.upsert([2, 8], 300, "c")
+    maker.upsert([9], 400, "d")
+    run(spark, table, checkpoint, target)
+    run(spark, table, checkpoint, target)
+    delivered = seen(spark.read.parquet(str(target)))
+    assert [row for row in delivered if row[1] >= 300] == [("k2", 300, "c2"), ("k8", 300, "c8"), ("k9", 400, "d9")]
+    assert len(delivered) == 7
+
+
+def test_a_stream_waits_for_a_write_that_began_earlier(spark, tmp_path):
+    table, checkpoint, target = tmp_path / "table", tmp_path / "checkpoint", tmp_path / "out"
+    maker = HudiTableMaker.create(open_store(table), 6, COW)
+    maker.upsert(range(4), 100, "a")
+    slow = maker.begin()
+    maker.upsert([9], 300, "c")
+    run(spark, table, checkpoint, target)
+    assert len(seen(spark.read.parquet(str(target)))) == 4, "9 comes behind a write that is pending"
+    slow.complete(maker.write(slow, rows([12], 200, "b")), schema=maker.schema)
+    run(spark, table, checkpoint, target)
+    assert {key for key, _, _ in seen(spark.read.parquet(str(target)))} == {"k0", "k1", "k2", "k3", "k9", "k12"}
+
+
+def test_a_stream_begins_where_it_is_told(spark, tmp_path):
+    table = tmp_path / "table"
+    maker = HudiTableMaker.create(open_store(table), 8, COW)
+    first = maker.upsert(range(4), 100, "a")
+    maker.upsert([1], 200, "b")
+    begin = maker.snapshot.timeline.completion_of(first)
+    run(spark, table, tmp_path / "checkpoint", tmp_path / "out", beginInstant=begin)
+    assert seen(spark.read.parquet(str(tmp_path / "out"))) == [("k1", 200, "b1")]
