@@ -31,9 +31,6 @@ class DowngradePlan:
     """What a downgrade would take.
 
     Args:
-        level: Where the fleet stands.
-        blockers: What is in the way.
-        free: Whether no data needs cleaning.
         tables: The tables that are above the target and need cleaning.
         waiting: The members that have not closed their gates yet; all of them before it has started.
     """

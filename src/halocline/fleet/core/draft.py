@@ -17,13 +17,7 @@ from halocline.fleet.core.state import SINGLE, Fleet, MemberKey, Presence, Recor
 
 
 class Draft:
-    """The state as changed so far, and what is to be done about it.
-
-    Attributes:
-        at: The time of the event.
-        rules: The decisions to follow.
-        fleet: The durable part as changed so far.
-    """
+    """The state as changed so far, and what is to be done about it."""
 
     def __init__(self, state: State, at: int, rules: FleetRules = RULES) -> None:
         self.at = at

@@ -31,11 +31,8 @@ class Refusal:
 
     Args:
         condition: A code from `halocline.errors.CONDITIONS`.
-        message: One sentence with what is wrong.
         subject: The feature, or `ladder=level`, that it is about.
-        sides: What each party has or wants, as (label, text).
         fix: The release that would do, if one is known.
-        next_step: What gets the caller further.
     """
 
     condition: str
@@ -46,13 +43,7 @@ class Refusal:
     next_step: str = ""
 
     def error(self) -> HaloclineError:
-        """The same as an error to raise.
-
-        Example:
-            >>> print(Refusal("HELD", "hudi is held at 6", next_step="halocline fleet release hudi").error())
-            HELD: hudi is held at 6
-            halocline fleet release hudi
-        """
+        """The same as an error to raise."""
         kind = _ERRORS.get(self.condition, ConflictError)
         return kind(self.message, condition=self.condition, sides=dict(self.sides), next_step=self.next_step or None)
 
@@ -89,12 +80,8 @@ class Admit:
     """Answer a join: the member is in.
 
     Args:
-        identity: Who joined.
-        incarnation: In which life.
         sent: When the join was sent, by the member's clock.
-        epoch: The coordinator's.
         lease: How long the member may act, counted from `sent`.
-        announcements: Where the fleet stands.
     """
 
     identity: str
@@ -139,11 +126,7 @@ class Audit:
     """Record a decision. Written in the transaction of the step's commit, if it has one.
 
     Args:
-        at: When, by the coordinator's clock.
         actor: Who asked, or `fleet` if it follows from a rule.
-        action: What was decided, e.g. `raise`.
-        subject: About whom or what.
-        detail: Numbers and reasons, in words.
         refused: The condition code if it was refused.
     """
 

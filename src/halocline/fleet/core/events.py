@@ -29,10 +29,7 @@ class Heartbeat:
     """A member is alive.
 
     Args:
-        identity: Who sends it.
-        incarnation: In which life.
         seq: Grows with every heartbeat of that life.
-        sent: When it was sent, by the member's clock.
         views: Per ladder, the oldest view that any of its operations still acts under.
         tables: The tables it uses now; None if they are as before.
     """
@@ -171,14 +168,9 @@ class Observe(Command):
     """A member that does not speak was declared, or was seen using tables.
 
     Args:
-        identity: Names it, e.g. by product and place.
-        release: What it runs, as far as known.
-        provenance: How we know; anything but `reported`.
         actor: An operator, or the observer of a table's history.
         seen: When it was seen; None for a declaration.
         supported: The ranges that its release is known to support.
-        tables: The tables it was seen with.
-        role: What it does.
     """
 
     action = "observe"

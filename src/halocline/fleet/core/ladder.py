@@ -24,12 +24,10 @@ class Rung:
     """One level of a ladder.
 
     Args:
-        level: Its number, from 1 on.
         requires: Levels of other ladders that must be reached before, as (ladder, level).
         changes_data: Whether work at this level leaves data behind that lower levels cannot use.
         features: What a member must have to work at this level.
         provided_by: The first release of each product that supports this level, as `product@version`.
-        summary: What the level brings, in a few words.
     """
 
     level: int

@@ -42,13 +42,8 @@ class Downgrade:
     """A downgrade that is under way.
 
     Args:
-        target: The level the fleet will stand at.
-        phase: How far it has come.
         revision: The revision that closed the gates; a view at or after it is an acknowledgement.
         free: Whether no data needs cleaning.
-        started: When it was started, by the coordinator's clock.
-        actor: Who asked for it.
-        reason: Why.
     """
 
     target: int
@@ -82,9 +77,6 @@ class Announcement:
     """What members are told of a ladder.
 
     Args:
-        ladder: Its name.
-        revision: Which state of it this is; a higher one is newer.
-        level: Where the fleet stands.
         limit: The level that gates open up to; below `level` while a downgrade is under way.
     """
 
@@ -134,12 +126,8 @@ class Hold:
     """Keeps the way back open: while it is in force the ladder's level does not rise above `level`.
 
     Args:
-        ladder: The ladder it is on.
-        name: Tells it from other holds on that ladder.
         level: The highest level allowed.
         until: When it ends by itself; None if only a release ends it.
-        reason: Why it was placed.
-        actor: Who placed it.
     """
 
     ladder: str

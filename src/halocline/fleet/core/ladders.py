@@ -25,7 +25,6 @@ class FormatLadder:
     """The ladder of a table format.
 
     Args:
-        ladder: As fleets have it.
         features: Per level, the table features that may be in use from there on.
     """
 
@@ -40,12 +39,7 @@ class FormatLadder:
 
 @cache
 def shipped() -> Mapping[str, FormatLadder]:
-    """The ladders that come with the package, by format.
-
-    Example:
-        >>> shipped()["hudi"].ladder.levels
-        (6, 8, 9)
-    """
+    """The ladders that come with the package, by format."""
     text = resources.files("halocline.fleet.core").joinpath("data", "ladders.toml").read_text(encoding="utf-8")
     found = {}
     for name, rungs in tomllib.loads(text).items():
@@ -69,10 +63,6 @@ def supported_by(release: str, operations: Iterable[str] = ("read",)) -> dict[st
     """The range per format that a release is known to support, for what it does.
 
     A format of which it cannot do even the lowest level, or nothing is known, is left out.
-
-    Args:
-        release: `product@version`.
-        operations: What it does: `read`, `write`, or both.
 
     Example:
         >>> supported_by("deltalake@1.0.2")

@@ -44,9 +44,6 @@ class Blocker:
     """One thing in the way of a level.
 
     Args:
-        kind: What kind of thing.
-        who: The member, hold or ladder.
-        text: What is the matter.
         fix: What it must upgrade to, or what to do.
         speaks: Whether it is a member that speaks, or not a member at all; force does not get past it.
     """

@@ -37,12 +37,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LevelSnapshot:
-    """What one operation may use, fixed when it began.
-
-    Args:
-        levels: Per ladder, the view it acts under; a ladder that is absent is closed.
-        why_closed: Why everything is closed, if it is.
-    """
+    """What one operation may use, fixed when it began."""
 
     levels: Mapping[str, View] = field(default_factory=dict)
     why_closed: str = ""
@@ -62,13 +57,9 @@ class MemberState:
     """What a member knows.
 
     Args:
-        report: What it says about itself, with the incarnation it lives in.
-        status: Where it is with the fleet.
         until: When its lease ends, by its own clock; None if it has none.
-        seq: The number of the last heartbeat it sent.
         heard: The newest announcement per ladder.
         operations: The snapshots of the operations in flight, by name.
-        refusal: Why it was last refused.
     """
 
     report: Report

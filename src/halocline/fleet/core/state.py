@@ -25,12 +25,7 @@ _IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
 
 @dataclass(frozen=True, slots=True)
 class LevelRange:
-    """The levels of a ladder that a release supports, both ends included.
-
-    Example:
-        >>> 6 in LevelRange(6, 8), 9 in LevelRange(6, 8), str(LevelRange(6, 8))
-        (True, False, '6 to 8')
-    """
+    """The levels of a ladder that a release supports, both ends included."""
 
     lo: int
     hi: int
@@ -69,18 +64,11 @@ class Report:
     """What a member says, or is known, about itself.
 
     Args:
-        identity: Names it across restarts.
         incarnation: Grows with every start, e.g. the start time; 0 for members that do not speak.
         release: `product@version`. Text that names no known version is kept, and never passes a check.
-        role: What it does in the fleet, e.g. `reader`, `writer`, `maintenance`.
         supported: The range per ladder it uses. A ladder that is absent is one it does not use.
         features: What it provides.
         needs: What it requires the fleet to provide.
-        development: Whether it is a build that was not released.
-        tables: The tables it uses.
-
-    Raises:
-        InputError: The identity or the incarnation cannot be one.
     """
 
     identity: str
@@ -125,12 +113,7 @@ class MemberKey(NamedTuple):
 
 
 def known_release(text: str) -> Release | None:
-    """The release that `text` names; None if it names none, or one whose version is unknown or zero.
-
-    Example:
-        >>> str(known_release("deltalake@1.6.6")), known_release("deltalake@0.0.0"), known_release("nightly")
-        ('deltalake@1.6.6', None, None)
-    """
+    """The release that `text` names; None if it names none, or one whose version is unknown or zero."""
     try:
         release = Release.parse(text)
     except InputError:
@@ -143,9 +126,6 @@ class Member:
     """The durable record of a member.
 
     Args:
-        report: What it said when it joined, or what is known of it.
-        provenance: How we know of it.
-        since: When it joined or was first noted.
         last_seen: When a member that does not speak was last seen; None for one that speaks, and for one that was
             declared and never seen.
         admitted: The view that a joining member was given, per ladder. It acts under these or newer ones.
@@ -222,10 +202,6 @@ class Fleet:
 
     Args:
         epoch: The newest coordinator's; the store refuses commits of any other.
-        terms: What the fleet agrees on.
-        ladders: By name.
-        ladder_states: By ladder.
-        members: By key.
         incarnations: The highest one ever admitted, by identity: an older one never comes back.
         holds: By (ladder, name).
         tables: By (table, ladder).
@@ -269,12 +245,7 @@ SINGLE = frozenset({"epoch", "terms"})
 
 
 def applied(fleet: Fleet, changes: Iterable[RecordChange]) -> Fleet:
-    """The fleet after a commit; what a store does, in one line of thought.
-
-    Example:
-        >>> applied(Fleet(), [RecordChange("epoch", (), 1), RecordChange("incarnations", "etl", 7)]).incarnations
-        {'etl': 7}
-    """
+    """The fleet after a commit; what a store does, in one line of thought."""
     fields: dict[str, Any] = {}
     for change in changes:
         if change.kind in SINGLE:
@@ -309,8 +280,6 @@ class State:
 
     Args:
         epoch: Under which this coordinator acts; 0 until it has taken over.
-        fleet: The durable truth as of its last commit.
-        presences: One per member that speaks.
     """
 
     epoch: int = 0

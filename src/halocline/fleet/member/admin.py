@@ -37,11 +37,7 @@ class AdminClient:
     Every method raises `HaloclineError` if the fleet refuses or is not reached.
 
     Args:
-        endpoint: Where the fleet is, and what to be let in with.
         identity: Who asks, for the audit log; user and machine if not given.
-        wire: What we speak; another release's to emulate it.
-        clock: Where the time comes from.
-        deadline: Seconds that a call may take.
 
     Example:
         >>> from halocline.fleet.server.hosting import embedded
@@ -103,14 +99,7 @@ class AdminClient:
     def who_breaks(
         self, *, remove: str = "", ladder: str = "", level: int = 0, change: ProtocolChange | None = None
     ) -> answers.AffectedMembers:
-        """The members that would break if the services lost a feature, a level rose, or a table changed.
-
-        Args:
-            remove: The feature that the services would lose.
-            ladder: The ladder whose level would rise.
-            level: The level it would rise to.
-            change: What a table would require.
-        """
+        """The members that would break if the services lost a feature, a level rose, or a table changed."""
         return self._ask(calls.WHO_BREAKS, answers.BreakQuery(remove, ladder, level, change))
 
     def plan_raise(self, ladder: str, level: int) -> answers.LevelPlan:
@@ -204,12 +193,7 @@ class AdminClient:
         return self._made(lambda: self._link.call(call, command))
 
     def _made(self, make: Callable[[], _A], *, harmless: bool = False) -> _A:
-        """Makes a call after a handshake, and once more if the coordinator has changed or the token has expired.
-
-        Args:
-            make: Makes the call.
-            harmless: Whether the call may be made twice, if it is not known what became of the first.
-        """
+        """Makes a call after a handshake, and once more if the coordinator has changed or the token has expired."""
         try:
             if not self._link.greeted:
                 self._link.handshake()

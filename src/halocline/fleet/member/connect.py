@@ -103,12 +103,6 @@ def join_once(settings: Settings, release: str, spark: SparkSession | None, shor
     commits for a data source serve one session after the other. Each is a member of its own, for as long as it is asked
     for the same fleet, and leaves a trace under the application's name.
 
-    Args:
-        settings: The settings that name the fleet.
-        release: The release that acts.
-        spark: The session, if there is one; its data source is then part of the fleet, too.
-        short_lived: Whether this is a process of a data source.
-
     Returns:
         The gatekeeper of a process of a data source; None where it is installed in front of all tables.
     """

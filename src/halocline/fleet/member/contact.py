@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.core.member_step import Status
@@ -14,11 +15,7 @@ class Contact:
     """Whether a member is in touch with its fleet.
 
     Args:
-        status: `joined`, `joining` or `outside`.
         since: Since when it has been so, in milliseconds since 1970.
-        server: The coordinator's release, once heard.
-        epoch: Its epoch.
-        error: Why it is not joined, if it is not.
         final: Whether the member has given up: it was refused, displaced, removed or stopped.
     """
 
@@ -29,18 +26,10 @@ class Contact:
     error: HaloclineError | None = None
     final: bool = False
 
-    def changed(
-        self,
-        at: int,
-        status: Status,
-        server: str = "",
-        epoch: int = 0,
-        error: HaloclineError | None = None,
-        final: bool = False,
-    ) -> Contact:
-        """The contact from `at` on. What is not said of the coordinator stays as it was."""
+    def changed(self, at: int, status: Status, **facts: Any) -> Contact:
+        """The contact from `at` on; what is not said of the coordinator stays as it was, errors do not."""
         since = self.since if self.status is status else at
-        return Contact(status, since, server or self.server, epoch or self.epoch, error, final)
+        return replace(self, **{"status": status, "since": since, "error": None, "final": False, **facts})
 
     def unreached(self, error: HaloclineError, at: int) -> HaloclineError:
         """The error of a call that did not reach the fleet, with the time since which none has."""
@@ -52,10 +41,5 @@ class Contact:
 
 
 def moment(milliseconds: int) -> str:
-    """A time for people, in UTC.
-
-    Example:
-        >>> moment(1_796_083_200_000)
-        '2026-12-01T00:00:00+00:00'
-    """
+    """A time for people, in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

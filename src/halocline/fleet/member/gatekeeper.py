@@ -59,8 +59,6 @@ class FleetGatekeeper(Gatekeeper):
     """Asks a fleet on behalf of a member of it.
 
     Args:
-        member: The member.
-        address: Where its fleet is, for messages.
         trace: The name under which uses of tables are noted beyond the life of this process; none if empty.
     """
 
@@ -144,12 +142,7 @@ class FleetGatekeeper(Gatekeeper):
         return min(level, self.level(ladder) or 0)
 
     def observe(self, table: str) -> tuple[UsageTrace, ...]:
-        """Reads who wrote a table that this process has opened, and tells the fleet.
-
-        Raises:
-            MalformedError: A commit cannot be read.
-            UnavailableError: The fleet was not reached.
-        """
+        """Reads who wrote a table that this process has opened, and tells the fleet."""
         with self._lock:
             store = self._stores.get(Location.parse(table).url)
         traces = observers.observed(store).traces if store is not None else ()
@@ -252,10 +245,6 @@ def level_of(ladder: str, features: Iterable[str]) -> int:
     """The level of a format that these features belong to: the highest that any of them comes with.
 
     Features that come with no level do not count; whether others have them is asked of each user.
-
-    Example:
-        >>> level_of("delta", ["deletionVectors", "checkpointProtection"]), level_of("delta", [])
-        (4, 1)
     """
     known = shipped().get(ladder)
     if known is None:
@@ -266,12 +255,7 @@ def level_of(ladder: str, features: Iterable[str]) -> int:
 
 
 def table_level(protocol: Protocol) -> int:
-    """The level that a table requires by its own protocol.
-
-    Example:
-        >>> table_level(Protocol.delta(1, 2)), table_level(Protocol.delta(2, 5))
-        (1, 5)
-    """
+    """The level that a table requires by its own protocol."""
     return level_of(protocol.format, protocol.features)
 
 

@@ -24,11 +24,7 @@ _numbers = count()
 
 
 class FleetOperation:
-    """One operation of a member: what it may use, fixed when it began, and the right to make its change visible.
-
-    Attributes:
-        snapshot: What it may use.
-    """
+    """One operation of a member: what it may use, fixed when it began, and the right to make its change visible."""
 
     def __init__(self, member: MemberLoop, name: str) -> None:
         self._member = member

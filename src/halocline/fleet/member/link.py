@@ -72,14 +72,6 @@ class MemberSession:
 class Link:
     """One caller's connection to a fleet.
 
-    Args:
-        endpoint: Where the fleet is, and what to be let in with.
-        identity: Who calls.
-        role: What it does, e.g. `reader` or `operator`.
-        wire: What we speak; another release's to emulate it.
-        clock: Where the time comes from.
-        deadline: Seconds that a call may take.
-
     Attributes:
         refused: Why nothing more is sent, once either end has refused.
     """
@@ -118,11 +110,7 @@ class Link:
         return bool(self._token)
 
     def handshake(self, join: Join | None = None) -> Welcome:
-        """Greets the active coordinator, and asks to be admitted if `join` is given.
-
-        Raises:
-            LinkError: No coordinator could be reached, or either end refused.
-        """
+        """Greets the active coordinator, and asks to be admitted if `join` is given."""
         self._stop_if_refused()
         kind = Role.MEMBER if join else Role.OPERATOR
         client, wall = self._wire.client(kind), self._clock.wall()
@@ -136,11 +124,7 @@ class Link:
         return welcome
 
     def call(self, call: Call[_Q, _A], request: _Q, deadline: float | None = None) -> _A:
-        """Makes a call with the token, once.
-
-        Raises:
-            LinkError: The fleet refused, or was not reached.
-        """
+        """Makes a call with the token, once."""
         self._stop_if_refused()
         method: Any = self._open().unary_unary(call.path)
         return call.answer.decode(self._answered(method, call.request.encode(request), deadline))

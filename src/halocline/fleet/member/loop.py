@@ -21,7 +21,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import Condition, Event, Thread
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from halocline.errors import HaloclineError, InputError, UnavailableError
 from halocline.fleet.core.clock import Clock, SystemClock
@@ -68,24 +68,12 @@ class MemberLoop:
     """A member of a fleet, kept alive in the background.
 
     Args:
-        endpoint: The fleet's address, e.g. `grpc://host:7470`, or an `Endpoint` with credentials.
-        report: What the member is; its incarnation is chosen here.
         on_change: Called with every announcement that is news.
         on_lost: Called once with the error when it is over for good.
-        wire: What we speak; another release's to emulate it.
-        clock: Where the time comes from.
-        deadline: Seconds that a call may take.
 
     Attributes:
         state: What the member knows.
         contact: Whether it is in touch with the fleet, and since when.
-
-    Example:
-        >>> from halocline.fleet.core.state import LevelRange
-        >>> report = Report("etl-nightly", 0, "deltalake@1.6.6", supported={"delta": LevelRange(1, 4)})
-        >>> member = MemberLoop("grpc://127.0.0.1:1", report, deadline=0.5)
-        >>> member.snapshot().gate("delta", 4), member.contact.status
-        (False, <Status.OUTSIDE: 'outside'>)
     """
 
     def __init__(
@@ -122,12 +110,6 @@ class MemberLoop:
 
     def start(self, wait: float = 10.0) -> bool:
         """Joins, and keeps the membership alive in the background from now on.
-
-        Args:
-            wait: Seconds to wait for the answer.
-
-        Returns:
-            Whether it is joined. If not, the fleet was not reached yet; the loop goes on trying.
 
         Raises:
             HaloclineError: The fleet refused, or we refuse the fleet: `IncompatibleError` names the feature and the
@@ -202,11 +184,7 @@ class MemberLoop:
             self._beat_soon.set()
 
     def use(self, table: str, ladder: str, operation: str = "read") -> None:
-        """Tells the fleet, with the next heartbeat, of a table that is used. Of very many the oldest are dropped.
-
-        Raises:
-            InputError: The member reports no range for the ladder.
-        """
+        """Tells the fleet, with the next heartbeat, of a table that is used. Of very many the oldest are dropped."""
         if ladder not in self.state.report.supported:
             raise InputError(f"{self.identity} reports no range for {ladder}, so it cannot use {table}")
         use = TableUse(table_url(table), ladder, operation)
@@ -221,12 +199,7 @@ class MemberLoop:
         self._beat_soon.set()
 
     def call(self, call: Call[_Q, _A], request: _Q) -> _A:
-        """Asks the fleet something as this member, in the caller's own thread.
-
-        Raises:
-            HaloclineError: The fleet refused.
-            UnavailableError: The fleet was not reached; the message says since when.
-        """
+        """Asks the fleet something as this member, in the caller's own thread."""
         contact = self.contact
         if contact.status is not Status.JOINED:
             raise contact.error or UnavailableError(f"{self.identity} has not joined {self._link.endpoint} yet")
@@ -285,7 +258,7 @@ class MemberLoop:
         with self._changed:
             self._joined_as = report.incarnation
             self._tables_told = report.tables == frozenset(self._tables)
-            self._note(Status.JOINED, welcome.server.release, welcome.epoch)
+            self._note(Status.JOINED, server=welcome.server.release, epoch=welcome.epoch)
 
     def _may_live_again(self, latest: int) -> bool:
         """Whether the incarnation that is in our way is our own former one, or we have not been here yet."""
@@ -397,10 +370,8 @@ class MemberLoop:
         self._link.close()
         return False
 
-    def _note(
-        self, status: Status, server: str = "", epoch: int = 0, error: HaloclineError | None = None, final: bool = False
-    ) -> None:
-        self.contact = self.contact.changed(self._clock.wall(), status, server, epoch, error, final)
+    def _note(self, status: Status, **facts: Any) -> None:
+        self.contact = self.contact.changed(self._clock.wall(), status, **facts)
         self._changed.notify_all()
 
     def _broken(self, message: str) -> FailedCall:

@@ -29,7 +29,7 @@ from halocline.fleet.core.state import (
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.model.ground_truth import CoordinatorStep
 from halocline.fleet.model.invariants import Violation, check
-from halocline.fleet.model.member import ANY_MEMBER, FAR, LIFE, REFUSED, Act, message_key, report_of
+from halocline.fleet.model.member import ANY_MEMBER, FAR, LIFE, REFUSED, Act, Memory, message_key, report_of
 from halocline.fleet.model.scenario import LADDER, NAMES, TABLE, Scenario
 
 STALE: Final = 1
@@ -63,10 +63,11 @@ class _Stepped(NamedTuple):
     violations: tuple[Violation, ...]
 
 
-class CoordinatorNodes:
+class CoordinatorNodes(Memory):
     """The coordinator nodes that have turned up, by number, and what follows from each."""
 
     def __init__(self, scenario: Scenario, rules: FleetRules) -> None:
+        super().__init__()
         self.scenario = scenario
         self.rules = rules
         self.values: list[CoordinatorNode] = []
@@ -75,7 +76,6 @@ class CoordinatorNodes:
         self._node_numbers: dict[CoordinatorNode, int] = {}
         self._state_numbers: dict[object, int] = {}
         self._fleet_numbers: dict[object, int] = {}
-        self._memory: dict[Any, Any] = {}
         self.first = self._begin()
 
     def _begin(self) -> int:
@@ -134,12 +134,11 @@ class CoordinatorNodes:
 
     def permute(self, number: int, order: tuple[int, ...]) -> int:
         """The same node with members called differently: the one at `order[i]` is called by the i-th name."""
-        key = (number, order)
-        known: int | None = self._memory.get(key)
-        if known is None:
-            names = {NAMES[old]: NAMES[new] for new, old in enumerate(order)}
-            known = self._memory[key] = self._each_state(number, lambda state: _called(state, names))
-        return known
+        return self._once((number, order), lambda: self._permuted(number, order))
+
+    def _permuted(self, number: int, order: tuple[int, ...]) -> int:
+        names = {NAMES[old]: NAMES[new] for new, old in enumerate(order)}
+        return self._each_state(number, lambda state: _called(state, names))
 
     # What the model asks.
 
@@ -158,13 +157,6 @@ class CoordinatorNodes:
     def _former_lives(self, number: int, name: str) -> int:
         speaking = self.states[self.values[number].leader].fleet.speaking()
         return sum(key.identity == name or key.incarnation < LIFE for key, _ in speaking)
-
-    def _once(self, key: object, compute: Callable[[], _T]) -> _T:
-        memory = self._memory
-        if key not in memory:
-            memory[key] = compute()
-        known: _T = memory[key]
-        return known
 
     def _happens(self, number: int, stale: bool, cause: Cause) -> Reaction:
         node = self.values[number]

@@ -42,13 +42,8 @@ class Exploration:
     """What a search has found.
 
     Args:
-        scenario: What was explored.
-        states: How many states were seen.
-        transitions: How many ways between them.
         depth: The number of steps to the farthest.
         complete: Whether there is nothing more to see.
-        seconds: How long it took.
-        counterexample: The shortest way to a violation, if there is one.
     """
 
     scenario: Scenario
@@ -75,21 +70,9 @@ def explore(
     progress: Progress | None = None,
     lively: bool = False,
 ) -> Exploration:
-    """Searches for a violation.
+    """Searches for a violation of the invariants in `watch`, or of any, until everything was seen or a limit is met.
 
-    Args:
-        scenario: The small fleet and what may happen to it.
-        rules: The decisions to follow; the design if not said.
-        watch: The numbers of the invariants to look at; all if empty.
-        max_states: Gives up after so many states.
-        seconds: Gives up after so long.
-        progress: Told how far it is.
-        lively: Asks in every state, too, whether a level that should be reachable is.
-
-    Example:
-        >>> from halocline.fleet.model.scenario import SILENT
-        >>> explore(SILENT).holds
-        True
+    With `lively` it asks in every state, too, whether a level that should be reachable is.
     """
     return _Search(Model(scenario, rules), frozenset(watch), lively).run(max_states, seconds, progress)
 

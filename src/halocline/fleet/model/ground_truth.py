@@ -46,9 +46,7 @@ class Process:
     """A process that runs.
 
     Args:
-        member: What it knows.
         runs: What its binary really supports, whatever it reported.
-        now: The time by its own clock.
         stalled: Whether an operation in flight has asked, was granted, and will act although the lease is over.
     """
 
@@ -86,10 +84,6 @@ class GroundTruth:
     """Everything there is at one instant.
 
     Args:
-        now: The time by the coordinator's clock.
-        store: What is durable.
-        coordinator: The one of the newest epoch.
-        processes: Those that run.
         silent: What clients support that use tables and never speak.
         formats: The level that each table really requires, by (table, ladder).
         used: The highest level per ladder that any process has acted under since the last downgrade.

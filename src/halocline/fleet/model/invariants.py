@@ -69,12 +69,7 @@ _CHECKS: dict[type, list[tuple[int, Callable[[Any], Iterator[str]]]]] = {}
 
 
 def check(evidence: Evidence, *numbers: int) -> list[Violation]:
-    """What the evidence violates; all that apply to it, or only those with the given numbers.
-
-    Example:
-        >>> [str(each) for each in check(Reach("hudi", 8, False, "all members support it"))]
-        ['17 Liveness: level 8 of hudi cannot be reached although all members support it']
-    """
+    """What the evidence violates; all that apply to it, or only those with the given numbers."""
     return [
         Violation(number, message)
         for number, applies in _CHECKS[type(evidence)]

@@ -6,11 +6,11 @@ runs lives in life `LIFE`, whatever came before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from halocline.fleet.core.effects import Admit, Announce, Refusal, Refuse, Renew, Reply
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Message
@@ -41,6 +41,7 @@ FAR: Final = 1000
 
 ANY_MEMBER: Final = "member"
 REFUSED: Final = Refuse(ANY_MEMBER, Refusal("INCARNATION_ENDED", "refused"), LIFE)
+_T = TypeVar("_T")
 _Timed = Join | Heartbeat | Admit | Renew
 
 
@@ -97,19 +98,31 @@ class Move(NamedTuple):
     violations: tuple[Violation, ...] = ()
 
 
-class MemberNodes:
-    """The nodes that have turned up, by number, and what follows from each. Everything is computed once."""
+class Memory:
+    """What was computed once, by what it was computed from."""
+
+    def __init__(self) -> None:
+        self._memory: dict[object, Any] = {}
+
+    def _once(self, key: object, compute: Callable[[], _T]) -> _T:
+        memory = self._memory
+        if key not in memory:
+            memory[key] = compute()
+        known: _T = memory[key]
+        return known
+
+
+class MemberNodes(Memory):
+    """The nodes that have turned up, by number, and what follows from each."""
 
     def __init__(self, scenario: Scenario, rules: FleetRules) -> None:
+        super().__init__()
         self.scenario = scenario
         self.rules = rules
         self.values: list[MemberNode] = []
         self.levels: list[int] = []
         """The highest level that each may be acting under."""
         self._numbers: dict[object, int] = {}
-        self._moves: dict[int, tuple[Move, ...]] = {}
-        self._ticks: dict[int, tuple[tuple[int, bool], ...]] = {}
-        self._memory: dict[Any, Any] = {}
         self.empty = self.number(MemberNode())
 
     def number(self, node: MemberNode) -> int:
@@ -152,10 +165,7 @@ class MemberNodes:
 
     def moves(self, number: int) -> tuple[Move, ...]:
         """What this member may do by itself."""
-        known = self._moves.get(number)
-        if known is None:
-            known = self._moves[number] = tuple(self._find_moves(self.values[number]))
-        return known
+        return self._once(("moves", number), lambda: tuple(self._find_moves(self.values[number])))
 
     def _find_moves(self, node: MemberNode) -> Iterator[Move]:
         member, message = node.member, node.message
@@ -221,10 +231,7 @@ class MemberNodes:
 
     def ticks(self, number: int) -> tuple[tuple[int, bool], ...]:
         """The nodes after one tick of true time, and whether its own clock missed it."""
-        known = self._ticks.get(number)
-        if known is None:
-            known = self._ticks[number] = tuple(self._find_ticks(self.values[number]))
-        return known
+        return self._once(("ticks", number), lambda: tuple(self._find_ticks(self.values[number])))
 
     def _find_ticks(self, node: MemberNode) -> Iterator[tuple[int, bool]]:
         message, margin = node.message, self.scenario.margin
@@ -252,20 +259,13 @@ class MemberNodes:
         return self._with(number, "stray" if stray else "message", None)
 
     def _with(self, number: int, part: str, message: Message | Reply | None) -> int:
+        changed: Any = {part: message}
         key = (number, part, message_key(message))
-        if key not in self._memory:
-            changed: Any = {part: message}
-            self._memory[key] = self.number(replace(self.values[number], **changed))
-        known: int = self._memory[key]
-        return known
+        return self._once(key, lambda: self.number(replace(self.values[number], **changed)))
 
     def hears(self, number: int, reply: Reply) -> Move:
         """What follows if the member hears news or a refusal at once, whatever else is on its way."""
-        key = (number, "hears", message_key(reply))
-        if key not in self._memory:
-            self._memory[key] = self._hears(self.values[number], reply, 0)
-        known: Move = self._memory[key]
-        return known
+        return self._once((number, "hears", message_key(reply)), lambda: self._hears(self.values[number], reply, 0))
 
     def revision(self, number: int) -> int:
         """The newest revision that a member that is in has heard; -1 if it is not in."""
@@ -276,23 +276,15 @@ class MemberNodes:
 
     def acting(self, number: int, used: int) -> int:
         """The highest level that a process of this node can act under while the table stands at `used`."""
-        key = ("acting", number, used)
-        if key not in self._memory:
-            processes = self.processes(number, ANY_MEMBER, used)
-            self._memory[key] = max((each.acting(LADDER) for each in processes), default=0)
-        known: int = self._memory[key]
-        return known
+        processes = self.processes(number, ANY_MEMBER, used)
+        return self._once(("acting", number, used), lambda: max((each.acting(LADDER) for each in processes), default=0))
 
     def processes(self, number: int, name: str, used: int) -> tuple[Process, ...]:
         """The processes that run, under their real name, while the table stands at `used`."""
-        key = ("processes", number, name, used)
-        if key not in self._memory:
-            node = self.values[number]
-            # The table refuses the commit of an operation that began before it was changed.
-            goes_through = not self.scenario.fenced or node.base == used
-            self._memory[key] = self._processes(node, name, goes_through)
-        known: tuple[Process, ...] = self._memory[key]
-        return known
+        node = self.values[number]
+        # The table refuses the commit of an operation that began before it was changed.
+        goes_through = not self.scenario.fenced or node.base == used
+        return self._once(("processes", number, name, used), lambda: self._processes(node, name, goes_through))
 
     def _processes(self, node: MemberNode, name: str, goes_through: bool) -> tuple[Process, ...]:
         stalls = self.scenario.stalls and goes_through
@@ -317,13 +309,9 @@ class MemberNodes:
 
 
 @cache
-def _report(lo: int, hi: int) -> Report:
-    return Report(ANY_MEMBER, 0, f"engine@{hi}.0", supported={LADDER: LevelRange(lo, hi)})
-
-
 def report_of(binary: LevelRange) -> Report:
     """What a process that runs a binary says about itself."""
-    return _report(binary.lo, binary.hi)
+    return Report(ANY_MEMBER, 0, f"engine@{binary.hi}.0", supported={LADDER: binary})
 
 
 def _told(reply: Reply) -> str:

@@ -29,10 +29,6 @@ class Mutant:
     """One fault.
 
     Args:
-        name: Names it.
-        fault: What is different, in a few words.
-        scenario: Where it shows.
-        rules: The rules with one replaced.
         watch: The invariants among which it must violate one.
         stuck: Whether it is safe, but can be stuck for ever.
     """

@@ -25,26 +25,16 @@ class Scenario:
     """A small fleet.
 
     Args:
-        name: Names it.
-        summary: What it is about.
-        members: How many.
-        lease: In ticks.
         margin: In ticks; also by how much a clock may fall behind.
-        level: Where the fleet begins.
-        policy: What makes the level rise.
-        binaries: What a process may be started with.
         lag: Whether clocks fall behind.
         late_allowance: Whether a clock may lose the margin twice: until the answer arrives, and again afterwards.
         take_over: Whether another coordinator takes over, while the former one may go on.
-        leave: Whether members leave.
-        operations: Whether members have operations in flight.
         stalls: Whether a process with an operation in flight may stall until its lease is over, and then go on.
         fenced: Whether a table refuses the commit of an operation that began before the table was raised or lowered.
         late_news: Whether what is pushed to a member may be overtaken by what is pushed later.
         zombies: Whether a process may go on after its successor was started.
         strays: Whether what a life sent may arrive when the next one has begun.
         lives: How many former lives, of all members together, may be registered when one starts again.
-        commands: What an operator may do at any time.
         revisions: Commands are given up to this revision of the ladder, so that there is an end.
         silent: Whether a client that never speaks, and whose release is unknown, reads the table with the old binary.
     """

@@ -20,19 +20,7 @@ _PER_SECOND: Final = 20
 
 
 class StrangerLog:
-    """Entries about callers that did not get as far as the core.
-
-    Attributes:
-        dropped: How many were not written down.
-
-    Example:
-        >>> from halocline.fleet.core.clock import ManualClock
-        >>> log = StrangerLog(ManualClock())
-        >>> sum(log.note("1.2.3.4", "token", Refusal("TOKEN_INVALID", "forged")) is not None for _ in range(1000))
-        200
-        >>> log.dropped
-        800
-    """
+    """Entries about callers that did not get as far as the core."""
 
     def __init__(self, clock: Clock) -> None:
         self.dropped = 0

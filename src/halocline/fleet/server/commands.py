@@ -31,33 +31,17 @@ from halocline.fleet.wire.status import Rejection
 _Q = TypeVar("_Q")
 _A = TypeVar("_A")
 
-RIGHTS: Final[dict[str, Right]] = {
-    "MoveTable": Right.JOIN,
-    "TableUsers": Right.OBSERVE,
-    "Leave": Right.JOIN,
-    "Session": Right.JOIN,
-    "Describe": Right.OBSERVE,
-    "Members": Right.OBSERVE,
-    "WhoBlocks": Right.OBSERVE,
-    "WhoBreaks": Right.OBSERVE,
-    "PlanRaise": Right.PLAN,
-    "Raise": Right.RAISE,
-    "SetPolicy": Right.RAISE,
-    "PlaceHold": Right.RAISE,
-    "ReleaseHold": Right.RAISE,
-    "PlanDowngrade": Right.PLAN,
-    "StartDowngrade": Right.RAISE,
-    "CleanDowngrade": Right.RAISE,
-    "FinishDowngrade": Right.RAISE,
-    "CancelDowngrade": Right.RAISE,
-    "DeclareLadder": Right.RAISE,
-    "Observe": Right.JOIN,
-    "RemoveMember": Right.RAISE,
-    "SetTerms": Right.RAISE,
-    "Audit": Right.OBSERVE,
-    "Export": Right.OBSERVE,
-    "Import": Right.FORCE,
+_NEEDED: Final[dict[Right, tuple[str, ...]]] = {
+    Right.OBSERVE: ("TableUsers", "Describe", "Members", "WhoBlocks", "WhoBreaks", "Audit", "Export"),
+    Right.JOIN: ("MoveTable", "Leave", "Session", "Observe"),
+    Right.PLAN: ("PlanRaise", "PlanDowngrade"),
+    Right.RAISE: (
+        *("Raise", "SetPolicy", "PlaceHold", "ReleaseHold", "DeclareLadder", "RemoveMember", "SetTerms"),
+        *("StartDowngrade", "CleanDowngrade", "FinishDowngrade", "CancelDowngrade"),
+    ),
+    Right.FORCE: ("Import",),
 }
+RIGHTS: Final = {call: right for right, names in _NEEDED.items() for call in names}
 """What each call needs. The handshake needs none: it is what gives them."""
 
 LARGEST_IMPORT: Final = 256 * 1024 * 1024
@@ -81,12 +65,7 @@ class Commands:
         }
 
     async def answer(self, call: Call[_Q, _A], request: _Q, claims: Claims) -> _A:
-        """What a question is answered, or what a command led to.
-
-        Raises:
-            RejectedError: The core refused the command.
-            HaloclineError: It makes no sense, or the caller may not ask for it.
-        """
+        """What a question is answered, or what a command led to."""
         ask: Any = self._answers.get(call.name) or partial(self._command, claims)
         answer: _A = await ask(request)
         return answer
@@ -187,11 +166,7 @@ def _require_force(claims: Claims, reason: str, deed: str) -> None:
 
 
 def backup(document: bytes) -> list[RecordChange]:
-    """The records of an export.
-
-    Raises:
-        MalformedError: It is not one, or of a newer form.
-    """
+    """The records of an export."""
     try:
         found: Any = msgspec.json.decode(document)
         if found["format"] != 1:

@@ -36,10 +36,7 @@ class Batch:
     """What follows from some events, not yet written.
 
     Args:
-        before: The state it was worked out from.
-        after: The state to keep once it is written.
         effects: For each event what follows from it; or the error, if it cannot be taken up.
-        write: What to write.
         confirm: Whether a member is told yes, so that the store must agree even if there is nothing to write.
     """
 
@@ -54,17 +51,12 @@ class Coordinator:
     """One process's claim to coordinate a fleet.
 
     Args:
-        store: Where the truth lives.
-        clock: Where the time comes from.
         name: Tells this process from any other.
-        address: Where members reach it.
         ladders: Those that every fleet has; declared when it takes over, if the fleet does not have them yet.
-        provides: The features that it provides to members.
         terms: What a new fleet agrees on.
 
     Attributes:
         state: What it knows; None while it is not active.
-        since: When it took over.
     """
 
     def __init__(

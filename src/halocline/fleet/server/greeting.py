@@ -25,12 +25,7 @@ from halocline.fleet.wire.status import Rejection
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is at the other end of a connection, before it has said anything.
-
-    Args:
-        peer: Its network address.
-        names: The names that its certificate bears, if it showed one.
-    """
+    """Who is at the other end of a connection, before it has said anything."""
 
     peer: str
     names: tuple[str, ...] = ()
@@ -47,11 +42,7 @@ class Greeter:
         self.clients: dict[MemberKey, str] = {}
 
     async def greet(self, greeting: Greeting, caller: Caller) -> Welcome:
-        """Answers a handshake.
-
-        Raises:
-            RejectedError: Either end does not fit the other, or the caller is not let in.
-        """
+        """Answers a handshake."""
         service, report, client = self._service, greeting.membership, greeting.client
         grant = await self._let_in(greeting, caller)
         state = service.state()

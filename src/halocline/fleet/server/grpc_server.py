@@ -62,8 +62,6 @@ class Tls:
     """What a server shows, and what it asks of callers.
 
     Args:
-        certificate: File with the server's certificate chain.
-        key: File with its key.
         client_authority: File with the certificates that sign those of clients; then every client must show one.
     """
 
@@ -82,16 +80,7 @@ class Tls:
 
 
 class FleetServer:
-    """A service that can be called over gRPC.
-
-    Args:
-        service: What answers.
-        listen: `host:port`; port 0 for any that is free.
-        tls: What to show and to ask; None to speak in the clear.
-
-    Attributes:
-        port: Where it listens, once started.
-    """
+    """A service that can be called over gRPC."""
 
     def __init__(self, service: FleetService, listen: str, tls: Tls | None = None) -> None:
         self.service = service
@@ -105,11 +94,7 @@ class FleetServer:
         self._background: set[asyncio.Task[Any]] = set()
 
     def bind(self) -> int:
-        """Takes the port without answering yet.
-
-        Raises:
-            InputError: The port is taken, or the address is not one of this machine.
-        """
+        """Takes the port without answering yet."""
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_MOST_CALLS)
         server.add_generic_rpc_handlers(tuple(self._handlers(name) for name in SERVICES))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)

@@ -89,14 +89,7 @@ class Config:
 
 
 class Hosting:
-    """A running coordinator.
-
-    Attributes:
-        service: What decides.
-        port: Where gRPC listens, once started.
-        http_port: Where HTTP listens, once started; 0 if it does not.
-        loop: The event loop that it runs in, once started.
-    """
+    """A running coordinator."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -163,12 +156,7 @@ class Hosting:
 
 
 def address(text: str) -> tuple[str, int]:
-    """Host and port of `host:port`.
-
-    Example:
-        >>> address("127.0.0.1:7470"), address("[::1]:0")
-        (('127.0.0.1', 7470), ('::1', 0))
-    """
+    """Host and port of `host:port`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65_535 or not host:
         raise InputError(f"{text[:100]!r} is no address", sides={"expected": "host:port"})

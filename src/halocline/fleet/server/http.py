@@ -37,12 +37,7 @@ _CODES: Final[tuple[tuple[type[HaloclineError], int], ...]] = (
 
 
 def build_app(service: FleetService, routes: Sequence[BaseRoute] = ()) -> Starlette:
-    """An application for a service.
-
-    Args:
-        service: What answers.
-        routes: What other parts add.
-    """
+    """An application for a service."""
     app = Starlette(
         routes=[Route("/metrics", _metrics), Route("/health", _health), *routes],
         exception_handlers={
@@ -63,11 +58,7 @@ def service_of(request: Request) -> FleetService:
 
 
 async def require(request: Request, right: Right) -> str:
-    """Who calls, if it may: by a secret, or by a token from a handshake, as `Authorization: Bearer …`.
-
-    Raises:
-        DeniedError: It may not.
-    """
+    """Who calls, if it may: by a secret, or by a token from a handshake, as `Authorization: Bearer …`."""
     service = service_of(request)
     shown = request.headers.get("authorization", "").removeprefix("Bearer ")
     peer = request.client.host if request.client else "unknown"
@@ -85,11 +76,7 @@ async def require(request: Request, right: Right) -> str:
 
 
 async def body_of(request: Request, largest: int = LARGEST_BODY) -> bytes:
-    """The body, if it is not too large.
-
-    Raises:
-        InputError: It is.
-    """
+    """The body, if it is not too large."""
     data = bytearray()
     async for piece in request.stream():
         data += piece
@@ -137,16 +124,7 @@ async def _bug(_: Request, error: Exception) -> Response:
 
 
 class HttpServer:
-    """Serves an application inside the running event loop.
-
-    Args:
-        app: What answers.
-        host: Where to listen.
-        port: At which port; 0 for any that is free.
-
-    Attributes:
-        port: Where it listens, once started.
-    """
+    """Serves an application inside the running event loop."""
 
     def __init__(self, app: Callable[..., Awaitable[Any]], host: str, port: int) -> None:
         self.port = port
@@ -166,11 +144,7 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begins to answer.
-
-        Raises:
-            InputError: The port is taken.
-        """
+        """Begins to answer."""
         # The socket is ours: where uvicorn cannot have one, it would end the whole process.
         listening = self._bound()
         self.port = listening.getsockname()[1]

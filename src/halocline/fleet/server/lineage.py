@@ -83,8 +83,6 @@ class LineageReport:
     """What an event was understood to say.
 
     Args:
-        trace: Who used which tables; None if no dataset was a table.
-        ignored: How many datasets were not.
         release_range: The lowest and the highest release that the job can be running, for people.
     """
 
@@ -94,16 +92,7 @@ class LineageReport:
 
 
 def parse(body: bytes) -> RunEvent:
-    """A run event from the bytes of its JSON.
-
-    Raises:
-        InputError: It is not JSON, or no run event.
-
-    Example:
-        >>> event = parse(b'{"eventTime": "2026-11-15T06:00:00Z", "run": {"runId": "1"}, "job": {"name": "load"}}')
-        >>> event.job.name, len(event.inputs)
-        ('load', 0)
-    """
+    """A run event from the bytes of its JSON."""
     try:
         event = msgspec.json.decode(body, type=RunEvent)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -123,11 +112,6 @@ def parse(body: bytes) -> RunEvent:
 
 def understood(event: RunEvent, now_ms: int, ladder_of: LadderOf = lambda _: None) -> LineageReport:
     """What an event says about who uses which tables.
-
-    Args:
-        event: The event.
-        now_ms: The time by our clock; what an event claims to be later counts as now.
-        ladder_of: Tells tables that are known already from other datasets.
 
     Example:
         >>> event = parse(b'''{"eventTime": "2026-11-15T06:00:00Z", "job": {"namespace": "prod", "name": "load"},

@@ -196,11 +196,7 @@ def who_breaks_by_change(state: State, change: ProtocolChange, at: int) -> answe
 
 
 def who_blocks(state: State, feature: str, at: int) -> answers.AffectedMembers:
-    """The live members that keep a feature of a ladder, or of a table format in one of its modes, from being used.
-
-    Raises:
-        NotFoundError: No ladder, format or member knows the feature.
-    """
+    """The live members that keep a feature of a ladder, or of a table format in one of its modes, from being used."""
     formats = [name for name in FORMATS if base(feature) in features(name)]
     rungs = {
         name: rung

@@ -83,14 +83,7 @@ class ServiceSettings:
 
 
 class FleetService:
-    """A fleet's coordinator as a service, active or standing by.
-
-    Args:
-        coordinator: Decides and writes.
-        access: Who is let in.
-        wire: What we speak; another release's to emulate it.
-        settings: How it behaves.
-    """
+    """A fleet's coordinator as a service, active or standing by."""
 
     def __init__(
         self,
@@ -155,22 +148,14 @@ class FleetService:
         return self.coordinator.store
 
     def state(self) -> State:
-        """What is known now.
-
-        Raises:
-            RejectedError: Another coordinator is active.
-        """
+        """What is known now."""
         state = self.coordinator.state
         if state is None:
             raise self.elsewhere()
         return state
 
     def tokens(self) -> Tokens:
-        """What makes and checks tokens.
-
-        Raises:
-            RejectedError: The store has not been reached yet.
-        """
+        """What makes and checks tokens."""
         if self._tokens is None:
             raise self.elsewhere()
         return self._tokens
@@ -189,12 +174,7 @@ class FleetService:
     # What callers use.
 
     async def submit(self, cause: Cause) -> tuple[Effect, ...]:
-        """Has an event decided and written, and returns what followed from it.
-
-        Raises:
-            RejectedError: Another coordinator is active, or too much is waiting.
-            HaloclineError: The event makes no sense.
-        """
+        """Has an event decided and written, and returns what followed from it."""
         if not self.active:
             raise self.elsewhere()
         return await self._enqueue(cause)
@@ -352,11 +332,7 @@ class FleetService:
                 self._lose(error.message)
 
     async def remember_now(self) -> None:
-        """Writes the handshakes that wait to be remembered.
-
-        Raises:
-            HaloclineError: The store refused; no caller can be answered any more.
-        """
+        """Writes the handshakes that wait to be remembered."""
         sightings, self._sightings, epoch = tuple(self._sightings), [], self.coordinator.epoch
         if sightings and epoch:
             await self._in_store(lambda: self.store.write(epoch, Write(sightings=sightings)))

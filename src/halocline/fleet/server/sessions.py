@@ -29,13 +29,7 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 class Session:
-    """One open stream.
-
-    Args:
-        claims: Who it belongs to.
-        send: Writes to the stream; never called twice at the same time.
-        close: Ends the stream from outside.
-    """
+    """One open stream."""
 
     __slots__ = ("_beats", "_close", "_second", "_send", "_sending", "_waiting", "claims", "over")
 

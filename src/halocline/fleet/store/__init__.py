@@ -22,17 +22,6 @@ def open_fleet_store(where: str) -> FleetStore:
 
     Args:
         where: A file for SQLite, `:memory:`, `sqlite:///file` or `postgresql://host/database`.
-
-    Raises:
-        InputError: Nothing like that can be a store.
-        ConflictError: Another coordinator uses the SQLite file.
-        UnsupportedError: A newer release has changed the store.
-
-    Example:
-        >>> store = open_fleet_store(":memory:")
-        >>> store.description
-        'sqlite:///:memory:'
-        >>> store.close()
     """
     scheme, found, rest = where.partition("://")
     if found and scheme.split("+")[0] in ("postgresql", "postgres"):

@@ -46,11 +46,7 @@ def encode(key: Any, value: Any) -> tuple[str, str]:
 
 
 def decode(kind: str, body: str) -> RecordChange:
-    """The record as the change that would write it.
-
-    Raises:
-        MalformedError: The row is not one that this release can have written.
-    """
+    """The record as the change that would write it."""
     try:
         key_type, value_type = KINDS[kind]
         parts = msgspec.json.decode(body, type=_Body)

@@ -30,12 +30,7 @@ _SETTINGS: Final = {
 
 
 class PostgresqlStore(FleetStore):
-    """A store in PostgreSQL.
-
-    Args:
-        url: `postgresql://user:password@host:port/database`.
-        lease_ms: For how long one renewal makes us the coordinator.
-    """
+    """A store in PostgreSQL."""
 
     def __init__(self, url: str, lease_ms: int = LEASE_MS) -> None:
         self._url = _checked(url)

@@ -83,10 +83,6 @@ class FleetStore(ABC):
     All methods block; a service calls them from a thread of their own. A store that cannot be reached raises
     `UnavailableError`, and then it is not known whether the last write was done. What is asked under an epoch that is
     no longer the newest raises `StaleEpochError` and changes nothing.
-
-    Attributes:
-        engine: How to reach it.
-        lease_ms: For how long one renewal makes us the coordinator.
     """
 
     def __init__(self, engine: Engine, lease_ms: int) -> None:

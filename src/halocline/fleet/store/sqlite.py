@@ -27,20 +27,7 @@ LEASE_MS: Final = 6_000
 
 
 class SqliteStore(FleetStore):
-    """A store in one file, or in memory for tests.
-
-    Args:
-        path: The database file, made if it does not exist; or `:memory:`.
-
-    Raises:
-        ConflictError: Another coordinator uses the file.
-
-    Example:
-        >>> store = SqliteStore(":memory:")
-        >>> store.holder().epoch
-        0
-        >>> store.close()
-    """
+    """A store in one file, or in memory for tests."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -35,38 +35,14 @@ OPERATIONS: Final = ("read", "write")
 
 @dataclass(frozen=True, slots=True)
 class ObservedWriters:
-    """What a table's history tells about who writes it.
-
-    Attributes:
-        traces: Who was found.
-        unnamed: How many commits name no writer.
-    """
+    """What a table's history tells about who writes it."""
 
     traces: tuple[UsageTrace, ...]
     unnamed: int
 
 
 def observed(store: Store) -> ObservedWriters:
-    """Those whom the history of a table tells of.
-
-    Args:
-        store: Where the table lies.
-
-    Raises:
-        MalformedError: The history cannot be read.
-        NotFoundError: There is no table.
-        UnsupportedError: Its format keeps a history that is not read yet.
-
-    Example:
-        >>> from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
-        >>> from halocline.formats.log.names import DELTA
-        >>> from halocline.storage.memory import MemoryStore
-        >>> store = MemoryStore("observers")
-        >>> info = CommitInfo({"timestamp": 1700000000000, "engineInfo": "delta-rs:py-1.0.2"})
-        >>> _ = store.put(DELTA.commit_path(0), encode_commit([info, ProtocolAction(1, 2), Metadata("1")]))
-        >>> [(trace.release, trace.seen_ms) for trace in observed(store).traces]
-        [('deltalake@1.0.2', 1700000000000)]
-    """
+    """Those whom the history of a table tells of."""
     format = detect_format(store)
     if format is TableFormat.DELTA:
         return _of_delta(store)

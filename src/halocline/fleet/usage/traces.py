@@ -27,12 +27,8 @@ class UsageTrace:
     """A release that was seen using tables.
 
     Args:
-        identity: Names who it is, so that a later trace of the same one replaces this.
         release: What it runs, as far as known; of a range of releases the lowest.
-        provenance: How we know.
         seen_ms: When it was seen; None for a declaration.
-        uses: The tables, with the operations.
-        role: What it does.
     """
 
     identity: str
@@ -66,10 +62,6 @@ class UsageTrace:
 
 def identity_of(name: str, *where: str) -> str:
     """An identity that people can read and that differs wherever any part differs.
-
-    Args:
-        name: What to show of it.
-        where: What else tells it apart, e.g. the table it was seen at.
 
     Example:
         >>> identity_of("nightly load", "prod")

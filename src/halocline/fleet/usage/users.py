@@ -22,13 +22,8 @@ class User:
     """A client that uses a table.
 
     Args:
-        name: Who it is.
-        release: What it runs; of text that names no release nothing is known.
         operations: What it does to the table, e.g. `read` and `write.append`.
-        provenance: How we know.
         last_seen_ms: When it was last seen; 0 for one that holds a lease, or was declared and never seen.
-        lease_left_ms: How long its lease runs; 0 for one that does not speak.
-        provides: The features that it says it provides.
     """
 
     name: str
@@ -98,24 +93,13 @@ def known_users(members: Iterable[MemberStatus], traces: Iterable[UsageTrace], t
 
 
 def operations_of(used: Iterable[str], role: str) -> tuple[str, ...]:
-    """What a member does to tables: what it is known to do, or else what its role suggests.
-
-    Example:
-        >>> operations_of(["write.append", "read"], "reader"), operations_of([], "writer")
-        (('read', 'write.append'), ('write',))
-    """
+    """What a member does to tables: what it is known to do, or else what its role suggests."""
     known = {each for each in used if each.partition(".")[0] in ("read", "write")}
     return tuple(sorted(known)) or (("write",) if role == "writer" else ("read",))
 
 
 def client_of(member: Member, *, table: str = "", ladder: str = "") -> Client:
-    """A member as it is judged when a table changes.
-
-    Args:
-        member: The member.
-        table: Only what it does to this table counts.
-        ladder: Only what it does to tables on this ladder counts.
-    """
+    """A member as it is judged when a table changes."""
     report = member.report
     used = (
         use.operation

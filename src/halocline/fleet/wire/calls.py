@@ -47,14 +47,7 @@ class Codec(Generic[_V]):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[_Q, _A]):
-    """One call.
-
-    Args:
-        service: The service it belongs to.
-        name: What it is called there.
-        request: How what is asked travels.
-        answer: How the answer does.
-    """
+    """One call."""
 
     service: str
     name: str

@@ -41,12 +41,8 @@ class Endpoint:
     """A fleet's addresses and credentials.
 
     Args:
-        targets: `host:port`, one for each coordinator.
-        tls: Whether to use TLS.
         secret: Exchanged for a token in the handshake; empty where a certificate or the machine itself is enough.
         authority: File with the certificates that sign the coordinator's; those of the system if not given.
-        certificate: File with our own certificate, for mutual TLS.
-        key: File with its key.
 
     Example:
         >>> Endpoint.parse("grpc://127.0.0.1:7470").targets
@@ -71,11 +67,7 @@ class Endpoint:
         certificate: Path | None = None,
         key: Path | None = None,
     ) -> Endpoint:
-        """An endpoint from its address.
-
-        Raises:
-            InputError: The address has another scheme, or lacks a host.
-        """
+        """An endpoint from its address."""
         scheme, found, rest = address.partition("://")
         targets = tuple(_target(each.strip(), address) for each in rest.rstrip("/").split(","))
         if not found or scheme not in ("grpc", "grpcs"):

@@ -53,14 +53,7 @@ class ObjectionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """One thing between two sides.
-
-    Args:
-        kind: What kind of thing.
-        subject: The feature, or the version, that it is about.
-        text: What is the matter.
-        fix: What to upgrade to what.
-    """
+    """One thing between two sides."""
 
     kind: ObjectionKind
     subject: str
@@ -97,17 +90,8 @@ class Wire:
     """What one release speaks.
 
     Args:
-        version: The release of Halocline; another one than this to emulate it.
         calls: What clients require and coordinators provide.
         pushes: What coordinators require and members provide.
-
-    Example:
-        >>> wire = Wire.current()
-        >>> judge(wire.client(Role.MEMBER), wire.server, wire, Role.MEMBER)
-        ()
-        >>> old = Peer("halocline", "0.0.0")
-        >>> judge(old, wire.server, wire, Role.MEMBER)[0].text
-        "client version '0.0.0' cannot be judged"
     """
 
     version: str
@@ -137,14 +121,7 @@ class Wire:
 
 
 def judge(client: Peer, server: Peer, wire: Wire, role: Role) -> tuple[Objection, ...]:
-    """Everything that stands between a client and a server; nothing if they may work together.
-
-    Args:
-        client: The client as it presents itself.
-        server: The server as it presents itself.
-        wire: What the judging end knows of both.
-        role: What the client is to the server.
-    """
+    """Everything that stands between a client and a server; nothing if they may work together."""
     unknown = tuple(
         Objection(
             ObjectionKind.VERSION_UNKNOWN,
@@ -167,15 +144,7 @@ def judge(client: Peer, server: Peer, wire: Wire, role: Role) -> tuple[Objection
 
 
 def refusal(objections: Iterable[Objection], client: Peer, server: Peer) -> Refusal:
-    """The objections as one refusal.
-
-    Example:
-        >>> wire = Wire.current()
-        >>> client = replace(wire.client(Role.MEMBER), requires={"member/telepathy": 1})
-        >>> found = judge(client, wire.server, wire, Role.MEMBER)
-        >>> print(refusal(found, client, wire.server).message)
-        client halocline@0.1.0 requires member/telepathy, which server halocline@0.1.0 does not provide
-    """
+    """The objections as one refusal."""
     all_of_them = tuple(objections)
     first = all_of_them[0]
     unknown = first.kind is ObjectionKind.VERSION_UNKNOWN

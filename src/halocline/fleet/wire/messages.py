@@ -43,11 +43,7 @@ _E = TypeVar("_E", bound=StrEnum)
 
 
 def parsed(kind: type[_M], data: bytes) -> _M:
-    """A message from its bytes.
-
-    Raises:
-        InputError: The bytes are no such message.
-    """
+    """A message from its bytes."""
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -58,12 +54,7 @@ def parsed(kind: type[_M], data: bytes) -> _M:
 
 
 def bounded(name: str, text: str, longest: int = LONGEST_REASON) -> str:
-    """Text of a limited length without control characters.
-
-    Example:
-        >>> bounded("reason", "year-end close")
-        'year-end close'
-    """
+    """Text of a limited length without control characters."""
     if len(text) > longest or _UNPRINTABLE.search(text):
         raise InputError(
             f"{name} {text[:40]!r} cannot be used",

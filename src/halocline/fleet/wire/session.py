@@ -21,10 +21,6 @@ class Greeting:
 
     Args:
         client: The program that speaks, as opposed to the release that works on tables.
-        identity: Who calls.
-        role: What it does, e.g. `reader` or `operator`.
-        secret: Exchanged for a token; empty where a certificate or the machine itself is enough.
-        clock_ms: The client's wall clock.
         sent: The client's own clock for leases; comes back in the answer and is compared with nothing else.
         membership: What it wants to be admitted as; None if it does not want to be a member.
     """
@@ -53,12 +49,7 @@ class Welcome:
     """What a coordinator answers to a greeting that it accepts.
 
     Args:
-        server: The coordinator's program.
-        epoch: Under which it acts.
-        clock_ms: Its wall clock.
         token: Goes with every call from now on.
-        token_expires_ms: When the token expires, by the coordinator's clock.
-        rights: What the client may do.
         admission: Set if the client was admitted as a member.
     """
 

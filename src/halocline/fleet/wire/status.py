@@ -67,8 +67,6 @@ class Rejection:
     """A refusal on its way out.
 
     Args:
-        refusal: What is told.
-        objections: What stands between two sides, if it was a handshake.
         hints: More for programs, such as the address of the active coordinator.
     """
 

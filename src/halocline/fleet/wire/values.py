@@ -19,14 +19,7 @@ _V = TypeVar("_V")
 
 
 def to_message(value: object, kind: type[_M]) -> _M:
-    """The message with the fields of the value that it has; `until_ms` is found as `until` as well.
-
-    Example:
-        >>> from halocline.fleet.core.ladder_state import View
-        >>> from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-        >>> to_message(View(3, 8), pb.View).level
-        8
-    """
+    """The message with the fields of the value that it has; `until_ms` is found as `until` as well."""
     return kind(**_fields(value, kind.DESCRIPTOR))
 
 
@@ -54,14 +47,7 @@ def _encoded(part: Any, field: Any) -> Any:
 
 
 def from_message(message: Message, kind: type[_V]) -> _V:
-    """The value that a message carries.
-
-    Example:
-        >>> from halocline.fleet.core.ladder_state import View
-        >>> from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-        >>> from_message(pb.View(revision=3), View)
-        View(revision=3, level=0)
-    """
+    """The value that a message carries."""
     return msgspec.convert(_decoded(message), kind)
 
 

@@ -104,8 +104,13 @@ def unsigned(payload, header):
 
 
 def payload(**changes):
-    said = {"iss": "halocline-fleet", "sub": "etl", "inc": 1, "role": "r", "rel": "x@1", "epoch": 1, "grant": "g"}
-    return {**said, "rights": ["force"], "exp": 10**9, **changes}
+    said = {"iss": "halocline-fleet", "identity": "etl", "incarnation": 1, "role": "r", "release": "x@1", "epoch": 1}
+    return {**said, "grant": "g", "rights": ["force"], "expires_ms": 10**12, **changes}
+
+
+def test_what_the_forgeries_below_say_would_pass_if_it_were_signed_here():
+    token = jwt.encode(payload(), KEYS["k1"], algorithm="HS256", headers={"kid": "k1"})
+    assert Tokens(KEYS).check(token, 0).identity == "etl"
 
 
 @pytest.mark.parametrize(
@@ -123,8 +128,8 @@ def payload(**changes):
         jwt.encode(payload(), KEYS["k1"] * 2, algorithm="HS512", headers={"kid": "k1"}),
         jwt.encode(payload(iss="someone else"), KEYS["k1"], algorithm="HS256", headers={"kid": "k1"}),
         jwt.encode(payload(rights=["root"]), KEYS["k1"], algorithm="HS256", headers={"kid": "k1"}),
-        jwt.encode(payload(inc="many"), KEYS["k1"], algorithm="HS256", headers={"kid": "k1"}),
-        jwt.encode({"sub": "etl"}, KEYS["k1"], algorithm="HS256", headers={"kid": "k1"}),
+        jwt.encode(payload(incarnation="many"), KEYS["k1"], algorithm="HS256", headers={"kid": "k1"}),
+        jwt.encode({"identity": "etl"}, KEYS["k1"], algorithm="HS256", headers={"kid": "k1"}),
     ],
 )
 def test_a_forged_or_damaged_token_is_refused(token):

@@ -24,12 +24,7 @@ _SOURCE: Final = Path(__file__).resolve().parents[4]
 
 
 def generate(into: Path) -> list[Path]:
-    """Writes the generated modules below a folder and returns them.
-
-    Raises:
-        UnsupportedError: Another generator is installed.
-        UnavailableError: The generator failed.
-    """
+    """Writes the generated modules below a folder and returns them."""
     if version("grpcio-tools") != GENERATOR:
         raise UnsupportedError(
             "generated code would not import everywhere",
