@@ -30,7 +30,7 @@ def wire(asked):
 
 async def main(asked):
     if asked["store"].startswith("postgresql"):
-        store = PostgresqlStore(asked["store"], lease_ms=asked.get("coordinator_lease", 1500))
+        store = PostgresqlStore(asked["store"], lease_ms=asked.get("coordinator_lease", 4000))
     else:
         store = open_fleet_store(asked["store"])
     hudi = Ladder("hudi", (Rung(6), Rung(8), Rung(9)))

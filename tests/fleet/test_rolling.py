@@ -76,7 +76,7 @@ def roll(launch, memory_folder):
                 store=str(memory_folder / "fleet.db"),
                 port=self.port,
                 version=version,
-                lease=6000,
+                lease=60_000,
                 policy="auto",
                 **spoken,
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 from halocline.errors import HaloclineError
 from halocline.fleet.answers import MemberStatus
+from halocline.fleet.core.clock import SystemClock
 from halocline.fleet.core.effects import Effect
 from halocline.fleet.core.events import Cause, Observe
 from halocline.fleet.core.state import FleetTerms, Provenance, TableUse
@@ -24,7 +25,18 @@ from halocline.storage import open_store
 
 SWITCH = {"delta.enableDeletionVectors": "true"}
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
-SHORT = FleetTerms(lease=1800, margin=300)
+LONG = FleetTerms(lease=60_000, margin=12_000)
+"""A lease that no delay of the machine ends."""
+
+
+class ShiftedClock(SystemClock):
+    """The machine's clock with `ahead` milliseconds added, so that a lease ends when a test says so."""
+
+    ahead = 0
+
+    def now(self) -> int:
+        """The time with what was added."""
+        return super().now() + self.ahead
 
 
 def make_table(path: Path, engine: str | None = None, seen_ms: int | None = None) -> str:

@@ -380,14 +380,14 @@ def _level(text: str) -> tuple[str, int]:
 
 def _read_ladder(file: Path) -> tuple[Ladder, int | None, str]:
     """The ladder that a file describes, the level it begins at, and its policy."""
-    from halocline.fleet.core.ladder import Ladder, Rung
+    from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 
     try:
         described = tomllib.loads(file.read_text(encoding="utf-8"))
         rungs = tuple(
             Rung(
                 each["level"],
-                tuple(each.get("requires", {}).items()),
+                tuple(LadderLevel(*needed) for needed in each.get("requires", {}).items()),
                 each.get("changes_data", False),
                 frozenset(each.get("features", [])),
                 tuple(each.get("provided_by", [])),

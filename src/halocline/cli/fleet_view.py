@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from rich.console import RenderableType
 
+from halocline.cli.inspect import age_text
 from halocline.cli.output import columns
 from halocline.fleet.answers import (
     AffectedMembers,
@@ -106,14 +107,14 @@ def members(answer: FleetMembers, now_ms: int) -> list[RenderableType]:
     if answer.sightings:
         seen = columns("greeted", "client", "release", "role", "outcome", "times", "last")
         for one in answer.sightings:
-            last = ago(now_ms - one.last_ms)
+            last = age_text(now_ms - one.last_ms)
             seen.add_row(one.identity, one.client, one.release, one.role, one.outcome, str(one.times), last)
         shown += ["", seen]
     return shown
 
 
 def _seen(each: MemberStatus, now_ms: int) -> str:
-    return f"{each.provenance} {ago(now_ms - each.last_seen_ms)}" if each.last_seen_ms else each.provenance
+    return f"{each.provenance} {age_text(now_ms - each.last_seen_ms)}" if each.last_seen_ms else each.provenance
 
 
 def affected(answer: AffectedMembers, verb: str) -> list[RenderableType]:
@@ -203,20 +204,6 @@ def moment(milliseconds: int) -> str:
     """
     at = datetime.fromtimestamp(milliseconds / 1000, UTC).replace(microsecond=0, tzinfo=None)
     return at.date().isoformat() if at.time() == datetime.min.time() else at.isoformat(sep=" ")
-
-
-def ago(milliseconds: int) -> str:
-    """How long ago, roughly.
-
-    Example:
-        >>> ago(2 * 3_600_000), ago(90_000), ago(-5)
-        ('2 h ago', '90 s ago', '0 s ago')
-    """
-    seconds = max(milliseconds // 1000, 0)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (120, "min")):
-        if seconds >= size:
-            return f"{seconds // (60 if unit == 'min' else size)} {unit} ago"
-    return f"{seconds} s ago"
 
 
 def until(text: str, now: datetime) -> datetime:

@@ -2,16 +2,15 @@
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
 from tests.support.columns import field, schema
-from tests.support.fleets import in_memory
+from tests.support.fleets import LONG, in_memory, until
 
 from halocline.cli.main import run
 from halocline.fleet.core.ladders import supported_by
-from halocline.fleet.core.state import FleetTerms, LevelRange, Report, TableUse
+from halocline.fleet.core.state import LevelRange, Report, TableUse
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.hosting import embedded
 from halocline.formats.delta.commit.transaction import Transaction
@@ -22,7 +21,7 @@ from halocline.storage import open_store
 @pytest.fixture(scope="module")
 def hosting():
     """A fleet at delta 3, with a reader that is too old for 4."""
-    config = in_memory(terms=FleetTerms(lease=3000, margin=300))
+    config = in_memory(terms=LONG)
     uses = frozenset({TableUse("lake/orders", "delta"), TableUse("lake/items", "delta")})
     old = Report("etl-nightly", 0, "deltalake@1.0.2", supported=supported_by("deltalake@1.0.2"), tables=uses)
     new = Report("ingest", 0, "hudi@1.0.2", "writer", {"hudi": LevelRange(6, 8)})
@@ -141,15 +140,13 @@ def test_a_downgrade_goes_through_its_phases_or_is_cancelled(fleet):
     assert code == 0
     assert "data needs cleaning, after which no way leads back" in lines
     assert fleet("downgrade", "start", "index=1", "--reason", "bad release")[0] == 0
-    time.sleep(0.2)
-    _, lines, _ = fleet("downgrade", "status")
-    assert lines[0] == 'index is on its way down to 1: closed, can still be cancelled: "bad release"'
+    closed = 'index is on its way down to 1: closed, can still be cancelled: "bad release"'
+    until(lambda: fleet("downgrade", "status")[1][0] == closed, "every gate is closed")
     assert fleet("downgrade", "cancel", "index")[0] == 0
     assert fleet("downgrade", "status")[1] == ["no ladder is on its way down"]
     assert fleet("downgrade", "validate", "index=9")[0] == 2
     fleet("downgrade", "start", "index=1", "--reason", "bad release")
-    time.sleep(0.2)
-    assert fleet("downgrade", "clean", "index")[0] == 0
+    until(lambda: fleet("downgrade", "clean", "index")[0] == 0, "every gate is closed again")
     assert "past the point of no return" in fleet("downgrade", "status")[1][0]
     assert fleet("downgrade", "cancel", "index")[0] == 1
     assert fleet("downgrade", "finish", "index")[0] == 0

@@ -13,14 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from halocline.errors import (
-    ConflictError,
-    HaloclineError,
-    IncompatibleError,
-    InputError,
-    NotFoundError,
-    UnavailableError,
-)
+from halocline import errors
+from halocline.errors import HaloclineError
 from halocline.fleet.core.ladder_state import Announcement
 from halocline.fleet.core.state import RecordChange
 
@@ -44,18 +38,18 @@ class Refusal:
 
     def error(self) -> HaloclineError:
         """The same as an error to raise."""
-        kind = _ERRORS.get(self.condition, ConflictError)
+        kind = _ERRORS.get(self.condition, errors.ConflictError)
         return kind(self.message, condition=self.condition, sides=dict(self.sides), next_step=self.next_step or None)
 
 
 _ERRORS: dict[str, type[HaloclineError]] = {
-    "ARGUMENT_INVALID": InputError,
-    "FEATURE_DEPENDENCY": IncompatibleError,
-    "INCOMPATIBLE_VERSION": IncompatibleError,
-    "LEVEL_BLOCKED": IncompatibleError,
-    "NOT_FOUND": NotFoundError,
-    "UNAVAILABLE": UnavailableError,
-    "VERSION_UNKNOWN": IncompatibleError,
+    "ARGUMENT_INVALID": errors.InputError,
+    "FEATURE_DEPENDENCY": errors.IncompatibleError,
+    "INCOMPATIBLE_VERSION": errors.IncompatibleError,
+    "LEVEL_BLOCKED": errors.IncompatibleError,
+    "NOT_FOUND": errors.NotFoundError,
+    "UNAVAILABLE": errors.UnavailableError,
+    "VERSION_UNKNOWN": errors.IncompatibleError,
 }
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from halocline.compat.release import Release
 from halocline.errors import InputError
@@ -19,19 +20,26 @@ from halocline.errors import InputError
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
+class LadderLevel(NamedTuple):
+    """A level of a ladder."""
+
+    ladder: str
+    level: int
+
+
 @dataclass(frozen=True, slots=True)
 class Rung:
     """One level of a ladder.
 
     Args:
-        requires: Levels of other ladders that must be reached before, as (ladder, level).
+        requires: Levels of other ladders that must be reached before.
         changes_data: Whether work at this level leaves data behind that lower levels cannot use.
         features: What a member must have to work at this level.
         provided_by: The first release of each product that supports this level, as `product@version`.
     """
 
     level: int
-    requires: tuple[tuple[str, int], ...] = ()
+    requires: tuple[LadderLevel, ...] = ()
     changes_data: bool = False
     features: frozenset[str] = frozenset()
     provided_by: tuple[str, ...] = ()

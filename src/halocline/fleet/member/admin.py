@@ -16,12 +16,12 @@ from halocline.compat.terms import ProtocolChange
 from halocline.fleet import answers
 from halocline.fleet.core import events
 from halocline.fleet.core.clock import Clock
-from halocline.fleet.core.ladder import Ladder
+from halocline.fleet.core.ladder import Ladder, LadderLevel
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.state import FleetTerms
 from halocline.fleet.member.link import DEADLINE, Link, LinkError
 from halocline.fleet.wire import calls
-from halocline.fleet.wire.calls import CHUNK, Call, Chunk, LadderLevel
+from halocline.fleet.wire.calls import CHUNK, Call, Chunk
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.handshake import Wire
 from halocline.fleet.wire.messages import chosen

@@ -21,11 +21,11 @@ itself, which changes the protocol; a reader by the protocol, which it must chec
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final
@@ -55,6 +55,16 @@ _MOST_SHOWN: Final = 10
 _RETRY_S: Final = 10.0
 
 
+@dataclass(slots=True)
+class _KnownTable:
+    """A table that was opened: the level it requires, the one that the fleet was told, and when that was refused."""
+
+    store: Store
+    level: int | None = None
+    told: int | None = None
+    refused_at: float | None = None
+
+
 class FleetGatekeeper(Gatekeeper):
     """Asks a fleet on behalf of a member of it.
 
@@ -69,10 +79,7 @@ class FleetGatekeeper(Gatekeeper):
         self._traced: set[TableUse] = set()
         self._self = User(member.identity, member.state.report.release, ("write",), Provenance.REPORTED)
         self._lock = Lock()
-        self._stores: OrderedDict[str, Store] = OrderedDict()
-        self._levels: dict[str, int] = {}
-        self._told: dict[str, int] = {}
-        self._refused: dict[str, float] = {}
+        self._tables: OrderedDict[str, _KnownTable] = OrderedDict()
         self._errands: SimpleQueue[tuple[str, str, int] | None] = SimpleQueue()
         self._runner: Thread | None = None
 
@@ -125,18 +132,18 @@ class FleetGatekeeper(Gatekeeper):
             self._leave_trace(TableUse(table, ladder, operation))
         own = table_level(snapshot.protocol)
         with self._lock:
-            self._stores[table] = snapshot.store
-            self._stores.move_to_end(table)
-            while len(self._stores) > _MOST_TABLES:
-                self._forget(self._stores.popitem(last=False)[0])
+            known = self._tables.setdefault(table, _KnownTable(snapshot.store))
+            known.store = snapshot.store
+            self._tables.move_to_end(table)
+            while len(self._tables) > _MOST_TABLES:
+                self._tables.popitem(last=False)
             if newest:
-                self._levels[table] = own
-            level = self._levels.get(table, own)
-            due = time.monotonic() - self._refused.get(table, math.inf) > _RETRY_S
-            news = newest and (due or self._told.get(table) != own)
+                known.level = own
+            level = own if known.level is None else known.level
+            due = known.refused_at is not None and time.monotonic() - known.refused_at > _RETRY_S
+            news = newest and (due or known.told != own)
             if news:
-                self._told[table] = own
-                self._refused.pop(table, None)
+                known.told, known.refused_at = own, None
         if news:
             self._send(table, ladder, own)
         return min(level, self.level(ladder) or 0)
@@ -144,8 +151,8 @@ class FleetGatekeeper(Gatekeeper):
     def observe(self, table: str) -> tuple[UsageTrace, ...]:
         """Reads who wrote a table that this process has opened, and tells the fleet."""
         with self._lock:
-            store = self._stores.get(Location.parse(table).url)
-        traces = observers.observed(store).traces if store is not None else ()
+            known = self._tables.get(Location.parse(table).url)
+        traces = observers.observed(known.store).traces if known is not None else ()
         for trace in traces:
             self.member.call(calls.OBSERVE, trace.event())
         return traces
@@ -166,9 +173,9 @@ class FleetGatekeeper(Gatekeeper):
     def forget_refusals(self) -> None:
         """Tells levels again that the fleet did not take: it stands elsewhere now."""
         with self._lock:
-            for table in self._refused:
-                self._told.pop(table, None)
-            self._refused.clear()
+            for each in self._tables.values():
+                if each.refused_at is not None:
+                    each.told = each.refused_at = None
 
     def close(self) -> None:
         """Stops telling levels, and leaves the fleet."""
@@ -223,8 +230,9 @@ class FleetGatekeeper(Gatekeeper):
         while (errand := self._errands.get()) is not None:
             table, ladder, level = errand
             with self._lock:
-                if self._levels.get(table) != level:
-                    continue
+                current = self._tables.get(table)
+            if current is None or current.level != level:
+                continue
             try:
                 known = self.member.call(calls.TABLE_USERS, table).levels
                 if not any((each.ladder, each.level) == (ladder, level) for each in known):
@@ -233,12 +241,7 @@ class FleetGatekeeper(Gatekeeper):
                 # The fleet has not got there yet, or is not reached: a change of level, or time, brings another try.
                 _log.info("%s stays where the fleet knows it: %s", table, error.message)
                 with self._lock:
-                    self._refused[table] = time.monotonic()
-
-    def _forget(self, table: str) -> None:
-        self._levels.pop(table, None)
-        self._told.pop(table, None)
-        self._refused.pop(table, None)
+                    current.refused_at = time.monotonic()
 
 
 def level_of(ladder: str, features: Iterable[str]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from halocline.compat.history import History
 from halocline.fleet.core.effects import Effect
 from halocline.fleet.core.events import Event
 from halocline.fleet.core.ladder_state import UNHEARD
@@ -110,13 +109,6 @@ class Log:
     initial: State
     events: tuple[Event, ...]
     final: State
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A history, by which both sides of a wire are judged."""
-
-    history: History
 
 
 @dataclass(frozen=True, slots=True)

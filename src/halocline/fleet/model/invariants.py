@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from halocline.compat.history import HistoryRule
+from halocline.compat.history import History, HistoryRule
 from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Renew
 from halocline.fleet.core.events import FinishDowngrade, Join, ReleaseHold, TakeOver
 from halocline.fleet.core.ladder_state import Phase
 from halocline.fleet.core.member_step import Status
 from halocline.fleet.core.state import MemberKey, applied, known_release
 from halocline.fleet.core.step import step
-from halocline.fleet.model.ground_truth import CoordinatorStep, GroundTruth, Log, MemberStep, Reach, Spec
+from halocline.fleet.model.ground_truth import CoordinatorStep, GroundTruth, Log, MemberStep, Reach
 
 INVARIANTS: Final[dict[int, tuple[str, str]]] = {
     1: ("Monotone", "a level falls only by a completed downgrade; within one life a member's view never gets older"),
@@ -64,7 +64,7 @@ class Violation:
         return f"{self.number} {self.name}: {self.message}"
 
 
-Evidence = CoordinatorStep | MemberStep | GroundTruth | Log | Spec | Reach
+Evidence = CoordinatorStep | MemberStep | GroundTruth | Log | History | Reach
 _CHECKS: dict[type, list[tuple[int, Callable[[Any], Iterator[str]]]]] = {}
 
 
@@ -352,11 +352,11 @@ def _replays_to_the_same(log: Log) -> Iterator[str]:
         yield f"{len(log.events)} events lead to {state}, not to {log.final}"
 
 
-@_looks_at(16, Spec)
-def _histories_are_in_order(spec: Spec) -> Iterator[str]:
-    for finding in spec.history.lint():
+@_looks_at(16, History)
+def _histories_are_in_order(history: History) -> Iterator[str]:
+    for finding in history.lint():
         if finding.rule not in (HistoryRule.CONSTANT_TOO_LOW, HistoryRule.CONSTANT_TOO_HIGH):
-            yield f"{spec.history.name}: {finding.text}"
+            yield f"{history.name}: {finding.text}"
 
 
 @_looks_at(17, Reach)

@@ -173,11 +173,13 @@ class Claims:
     def require(self, right: Right, deed: str) -> None:
         """Raises a `DeniedError` unless the right is there."""
         if right not in self.rights:
-            raise DeniedError(
-                f"{self.identity} may not {deed}",
-                sides={"needed": right, "has": ", ".join(sorted(self.rights)) or "nothing"},
-                next_step="Use a secret or certificate with that right.",
-            )
+            raise denied(self.identity, deed, right, self.rights)
+
+
+def denied(who: str, deed: str, needed: Right, has: Iterable[Right]) -> DeniedError:
+    """What a caller is told that lacks a right."""
+    sides = {"needed": needed, "has": ", ".join(sorted(has)) or "nothing"}
+    return DeniedError(f"{who} may not {deed}", sides=sides, next_step="Use a secret or certificate with that right.")
 
 
 class Tokens:

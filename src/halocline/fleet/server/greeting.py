@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from halocline.errors import DeniedError
 from halocline.fleet.core.effects import Admit, Refusal, Refuse
 from halocline.fleet.core.events import Join
 from halocline.fleet.core.state import MemberKey
-from halocline.fleet.server.auth import Claims, Grant, Right
+from halocline.fleet.server.auth import Claims, Grant, Right, denied
 from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.store import Sighting
 from halocline.fleet.wire.handshake import Objection, Peer, Role, judge, refusal
@@ -98,12 +97,7 @@ class Greeter:
             raise RejectedError(Rejection(problem))
         needed = Right.JOIN if greeting.membership else Right.OBSERVE
         if needed not in grant.rights:
-            error = DeniedError(
-                f"{grant.name} may not {needed}",
-                sides={"needed": needed, "has": ", ".join(sorted(grant.rights)) or "nothing"},
-                next_step="Use a secret or certificate with that right.",
-            )
-            rejection = Rejection.of(error)
+            rejection = Rejection.of(denied(grant.name, needed, needed, grant.rights))
             await self._service.write_down(greeting.identity, "handshake", rejection.refusal)
             raise RejectedError(rejection)
         return grant

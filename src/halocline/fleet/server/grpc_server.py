@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -178,19 +178,24 @@ class FleetServer:
         try:
             async with asyncio.timeout(_DEADLINE_S):
                 result = await called()
-            self.service.metrics.calls.labels(name, "OK").inc()
-            return result
-        except TimeoutError:
-            rejection = Rejection(Refusal("UNAVAILABLE", f"{name} took longer than {_DEADLINE_S:g} s"))
-        except RejectedError as error:
-            rejection = error.rejection
-        except HaloclineError as error:
-            rejection = Rejection.of(error)
-            if error.condition in ("ARGUMENT_INVALID", "MALFORMED", "TOKEN_INVALID", "DENIED"):
-                await self.service.write_down(context.peer(), name.lower(), rejection.refusal)
-        except Exception:
-            _log.exception("%s failed, which is a bug", name)
-            rejection = Rejection.of(InternalError(f"{name} failed; the coordinator's log says more"))
+        except Exception as problem:
+            await self._refuse(name, context, problem)
+        self.service.metrics.calls.labels(name, "OK").inc()
+        return result
+
+    async def _refuse(self, name: str, context: Context, problem: Exception) -> NoReturn:
+        match problem:
+            case TimeoutError():
+                rejection = Rejection(Refusal("UNAVAILABLE", f"{name} took longer than {_DEADLINE_S:g} s"))
+            case RejectedError():
+                rejection = problem.rejection
+            case HaloclineError():
+                rejection = Rejection.of(problem)
+                if problem.condition in ("ARGUMENT_INVALID", "MALFORMED", "TOKEN_INVALID", "DENIED"):
+                    await self.service.write_down(context.peer(), name.lower(), rejection.refusal)
+            case _:
+                _log.error("%s failed, which is a bug", name, exc_info=problem)
+                rejection = Rejection.of(InternalError(f"{name} failed; the coordinator's log says more"))
         self.service.metrics.calls.labels(name, rejection.code.name).inc()
         await _abort(context, rejection)
         raise AssertionError("abort always raises")
@@ -258,12 +263,7 @@ class FleetServer:
         try:
             self._beat(session, up)
         except (HaloclineError, RejectedError) as problem:
-            raised = problem
-
-            async def refused() -> bytes:
-                raise raised
-
-            await self._answered("Heartbeat", context, refused)
+            await self._refuse("Heartbeat", context, problem)
 
     def _open(self, context: Context) -> Session:
         claims = self._claims("Session", context)

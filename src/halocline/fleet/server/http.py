@@ -13,6 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+import grpc
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from halocline.errors import DeniedError, HaloclineError, IncompatibleError, InputError, NotFoundError, UnavailableError
+from halocline.errors import DeniedError, HaloclineError, InputError
 from halocline.fleet.server.auth import Right
 from halocline.fleet.server.metrics import CONTENT_TYPE
 from halocline.fleet.server.service import FleetService, RejectedError
@@ -28,12 +29,17 @@ from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
 LARGEST_BODY: Final = 1 << 20
-_CODES: Final[tuple[tuple[type[HaloclineError], int], ...]] = (
-    (NotFoundError, 404),
-    (InputError, 400),
-    (IncompatibleError, 409),
-    (UnavailableError, 503),
-)
+_CODES: Final = {
+    grpc.StatusCode.ALREADY_EXISTS: 409,
+    grpc.StatusCode.FAILED_PRECONDITION: 409,
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 503,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.UNAVAILABLE: 503,
+}
+"""What gRPC's codes are called here; everything else is a failure of our own."""
 
 
 def build_app(service: FleetService, routes: Sequence[BaseRoute] = ()) -> Starlette:
@@ -42,7 +48,7 @@ def build_app(service: FleetService, routes: Sequence[BaseRoute] = ()) -> Starle
         routes=[Route("/metrics", _metrics), Route("/health", _health), *routes],
         exception_handlers={
             HaloclineError: _refused,
-            RejectedError: _rejected,
+            RejectedError: _refused,
             HTTPException: _plain,
             Exception: _bug,
         },
@@ -75,13 +81,13 @@ async def require(request: Request, right: Right) -> str:
     return peer if grant.name == "anonymous" else grant.name
 
 
-async def body_of(request: Request, largest: int = LARGEST_BODY) -> bytes:
+async def body_of(request: Request) -> bytes:
     """The body, if it is not too large."""
     data = bytearray()
     async for piece in request.stream():
         data += piece
-        if len(data) > largest:
-            raise InputError(f"the body has more than {largest:,} bytes")
+        if len(data) > LARGEST_BODY:
+            raise InputError(f"the body has more than {LARGEST_BODY:,} bytes")
     return bytes(data)
 
 
@@ -96,21 +102,12 @@ async def _health(request: Request) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HaloclineError)
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), 500)
-    if isinstance(error, DeniedError):
-        code = 401 if error.condition == "TOKEN_INVALID" else 403
+    assert isinstance(error, HaloclineError | RejectedError)
+    rejection = error.rejection if isinstance(error, RejectedError) else Rejection.of(error)
+    code, told = _CODES.get(rejection.code, 500), rejection.refusal.error().to_dict()
     if code == 500:
         _log.error("an HTTP call failed: %s", error)
-    return JSONResponse({"error": error.to_dict()}, status_code=code)
-
-
-async def _rejected(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RejectedError)
-    refusal = error.rejection.refusal
-    if refusal.condition in ("UNAVAILABLE", "TOO_MANY"):
-        return JSONResponse({"error": refusal.error().to_dict()}, status_code=503, headers={"retry-after": "2"})
-    return await _refused(request, refusal.error())
+    return JSONResponse({"error": told}, status_code=code, headers={"retry-after": "2"} if code == 503 else None)
 
 
 async def _plain(_: Request, error: Exception) -> Response:

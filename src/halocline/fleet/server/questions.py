@@ -18,13 +18,13 @@ from halocline.compat.verdict import Verdict
 from halocline.errors import NotFoundError
 from halocline.fleet import answers
 from halocline.fleet.core.downgrade import plan_downgrade
+from halocline.fleet.core.ladder import LadderLevel
 from halocline.fleet.core.ladder_state import Downgrade
 from halocline.fleet.core.level import Blocker, BlockerKind, effective_policy, holds_on, plan_raise
 from halocline.fleet.core.members import who_needs, who_uses
 from halocline.fleet.core.state import Member, MemberKey, Provenance, State
 from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.usage.users import client_of
-from halocline.fleet.wire.calls import LadderLevel
 from halocline.fleet.wire.handshake import Peer
 
 _MEMBER_KINDS: Final = frozenset(

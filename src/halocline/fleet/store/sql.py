@@ -196,7 +196,7 @@ class FleetStore(ABC):
         if query.before:
             wanted = wanted.where(table.number < query.before)
         with self._reading() as connection:
-            return [_entry(row) for row in connection.execute(wanted)]
+            return [AuditEntry(*row) for row in connection.execute(wanted)]
 
     def seen(self) -> list[SeenClient]:
         """The clients that made a handshake, latest first."""
@@ -221,7 +221,7 @@ class FleetStore(ABC):
         with self._reading() as connection:
             row = connection.execute(select(schema.coordinator)).one()
             fleet = self._fleet(connection, row.epoch)
-            log = [_entry(each) for each in connection.execute(select(schema.audit).order_by(schema.audit.c.number))]
+            log = [AuditEntry(*row) for row in connection.execute(select(schema.audit).order_by(schema.audit.c.number))]
             seen = list(self._seen(connection))
         changes = codec.taken_apart(fleet)
         return {
@@ -325,14 +325,8 @@ def _merged(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for each in sightings:
         key = (each.identity, each.client, each.release, each.role, each.outcome)
-        row = rows.setdefault(
-            key,
-            {
-                **dict(zip(("identity", "client", "release", "role", "outcome"), key, strict=True)),
-                "first_ms": each.at_ms,
-                "times": 0,
-            },
-        )
+        named = zip(("identity", "client", "release", "role", "outcome"), key, strict=True)
+        row = rows.setdefault(key, {**dict(named), "first_ms": each.at_ms, "times": 0})
         row["requires"] = msgspec.json.encode(each.requires).decode()
         row["last_ms"] = each.at_ms
         row["times"] += 1
@@ -349,10 +343,6 @@ def _row(epoch: int, audit: Audit) -> dict[str, Any]:
         "detail": audit.detail[:4000],
         "refused": audit.refused[:60],
     }
-
-
-def _entry(row: Any) -> AuditEntry:
-    return AuditEntry(row.number, row.at_ms, row.epoch, row.actor, row.action, row.subject, row.detail, row.refused)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from halocline.errors import InputError
 from halocline.fleet import answers
 from halocline.fleet.core import events
 from halocline.fleet.core.events import Command
+from halocline.fleet.core.ladder import LadderLevel
 from halocline.fleet.wire import messages, requests
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.values import from_message, to_message
@@ -60,13 +61,6 @@ class Call(Generic[_Q, _A]):
         return f"/{self.service}/{self.name}"
 
 
-class LadderLevel(NamedTuple):
-    """A level of a ladder."""
-
-    ladder: str
-    level: int
-
-
 class Chunk(NamedTuple):
     """A piece of a backup; the reason comes with the first piece of an import."""
 
@@ -92,6 +86,11 @@ def _same(kind: type[Message], value: type[_V]) -> Codec[_V]:
     return _codec(kind, lambda message: from_message(message, value))
 
 
+def _single(kind: type[Message], field: str, check: Callable[[Any], _V]) -> Codec[_V]:
+    """A value that is the one field of its message."""
+    return _codec(kind, lambda message: check(getattr(message, field)), lambda value: kind(**{field: value}))
+
+
 def _empty(kind: type[Message]) -> Codec[None]:
     return _codec(kind, lambda _: None, lambda _: kind())
 
@@ -101,9 +100,7 @@ _LEVEL: Final = _codec(pb.LevelRequest, lambda it: LadderLevel(messages.ladder_n
 _RESULT: Final = _same(pb.CommandResponse, answers.CommandResult)
 _PLAN: Final = _same(pb.Plan, answers.LevelPlan)
 _AFFECTED: Final = _same(pb.AffectedResponse, answers.AffectedMembers)
-_CHUNK: Final = _codec(
-    pb.Chunk, lambda it: Chunk(it.data, it.reason), lambda it: pb.Chunk(data=it.data, reason=it.reason)
-)
+_CHUNK: Final = _codec(pb.Chunk, lambda it: Chunk(it.data, it.reason))
 
 
 def _command(
@@ -126,11 +123,7 @@ MOVE_TABLE: Final = _command("MoveTable", pb.MoveTableRequest, events.MoveTable,
 TABLE_USERS: Final = Call(
     _FLEET,
     "TableUsers",
-    _codec(
-        pb.TableUsersRequest,
-        lambda it: messages.table_url(it.table),
-        lambda table: pb.TableUsersRequest(table=table),
-    ),
+    _single(pb.TableUsersRequest, "table", messages.table_url),
     _same(pb.TableUsersResponse, answers.TableUsers),
 )
 
@@ -140,17 +133,13 @@ DESCRIBE: Final = Call(_ADMIN, "Describe", _empty(pb.DescribeRequest), _same(pb.
 MEMBERS: Final = Call(
     _ADMIN,
     "Members",
-    _codec(pb.MembersRequest, lambda it: it.all, lambda also_past: pb.MembersRequest(all=also_past)),
+    _single(pb.MembersRequest, "all", bool),
     _same(pb.MembersResponse, answers.FleetMembers),
 )
 WHO_BLOCKS: Final = Call(
     _ADMIN,
     "WhoBlocks",
-    _codec(
-        pb.WhoBlocksRequest,
-        lambda it: messages.bounded("feature", it.feature, 128),
-        lambda feature: pb.WhoBlocksRequest(feature=feature),
-    ),
+    _single(pb.WhoBlocksRequest, "feature", partial(messages.bounded, "feature", longest=128)),
     _AFFECTED,
 )
 WHO_BREAKS: Final = Call(

@@ -264,7 +264,4 @@ def _announcements(items: Iterable[pb.Announcement]) -> tuple[Announcement, ...]
 
 
 def _to_announcements(items: Iterable[Announcement]) -> list[pb.Announcement]:
-    return [
-        pb.Announcement(ladder=each.ladder, revision=each.revision, level=each.level, limit=each.limit)
-        for each in items
-    ]
+    return [to_message(each, pb.Announcement) for each in items]

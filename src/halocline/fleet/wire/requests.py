@@ -18,7 +18,7 @@ from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import InputError
 from halocline.fleet.answers import AuditQuery, BreakQuery
 from halocline.fleet.core.events import Command, DeclareLadder, SetTerms
-from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.state import FleetTerms, Provenance
 from halocline.fleet.wire.messages import (
@@ -37,7 +37,7 @@ from halocline.fleet.wire.messages import (
     table_uses,
 )
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
-from halocline.fleet.wire.values import from_message
+from halocline.fleet.wire.values import from_message, to_message
 
 MOST_RUNGS: Final = 256
 LONGEST_PROTOCOL: Final = 10_000
@@ -136,7 +136,7 @@ def _rung(message: pb.Rung) -> Rung:
     return Rung(
         level_number(message.level),
         tuple(
-            (ladder_name(each.ladder), level_number(each.level))
+            LadderLevel(ladder_name(each.ladder), level_number(each.level))
             for each in counted("requirements", message.requires, MOST_LADDERS)
         ),
         message.changes_data,
@@ -148,17 +148,7 @@ def _rung(message: pb.Rung) -> Rung:
 
 def to_declare_ladder(command: DeclareLadder) -> pb.DeclareLadderRequest:
     """A ladder for the wire."""
-    rungs = [
-        pb.Rung(
-            level=rung.level,
-            requires=[pb.Requirement(ladder=name, level=level) for name, level in rung.requires],
-            changes_data=rung.changes_data,
-            features=sorted(rung.features),
-            provided_by=rung.provided_by,
-            summary=rung.summary,
-        )
-        for rung in command.ladder.rungs
-    ]
+    rungs = [to_message(rung, pb.Rung) for rung in command.ladder.rungs]
     level, policy = command.level or 0, command.policy
     return pb.DeclareLadderRequest(name=command.ladder.name, rungs=rungs, level=level, policy=policy)
 

@@ -18,17 +18,8 @@ import msgspec
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status
 
-from halocline.errors import (
-    CONDITIONS,
-    ConflictError,
-    DeniedError,
-    HaloclineError,
-    IncompatibleError,
-    InputError,
-    InternalError,
-    NotFoundError,
-    UnavailableError,
-)
+from halocline import errors
+from halocline.errors import CONDITIONS, HaloclineError
 from halocline.fleet.answers import readable
 from halocline.fleet.core.effects import Refusal
 
@@ -179,14 +170,14 @@ _TRANSIENT: Final = frozenset(
 )
 
 _ERRORS: Final[Mapping[grpc.StatusCode, type[HaloclineError]]] = {
-    grpc.StatusCode.FAILED_PRECONDITION: ConflictError,
-    grpc.StatusCode.INVALID_ARGUMENT: InputError,
-    grpc.StatusCode.ALREADY_EXISTS: ConflictError,
-    grpc.StatusCode.NOT_FOUND: NotFoundError,
-    grpc.StatusCode.PERMISSION_DENIED: DeniedError,
-    grpc.StatusCode.UNAUTHENTICATED: DeniedError,
-    grpc.StatusCode.INTERNAL: InternalError,
-    grpc.StatusCode.UNKNOWN: InternalError,
+    grpc.StatusCode.FAILED_PRECONDITION: errors.ConflictError,
+    grpc.StatusCode.INVALID_ARGUMENT: errors.InputError,
+    grpc.StatusCode.ALREADY_EXISTS: errors.ConflictError,
+    grpc.StatusCode.NOT_FOUND: errors.NotFoundError,
+    grpc.StatusCode.PERMISSION_DENIED: errors.DeniedError,
+    grpc.StatusCode.UNAUTHENTICATED: errors.DeniedError,
+    grpc.StatusCode.INTERNAL: errors.InternalError,
+    grpc.StatusCode.UNKNOWN: errors.InternalError,
 }
 
 
@@ -214,18 +205,20 @@ def _kind(code: grpc.StatusCode, condition: str) -> type[HaloclineError]:
     if code is grpc.StatusCode.FAILED_PRECONDITION:
         # Refusals of the core keep the class that the core gives them.
         return type(Refusal(condition, "").error())
-    return _ERRORS.get(code, UnavailableError)
+    return _ERRORS.get(code, errors.UnavailableError)
 
 
 def _foreign(failed: Any, code: grpc.StatusCode, address: str) -> HaloclineError:
     """An error that did not come from a coordinator: the network's, or of something else that listens there."""
     details = (failed.details() if isinstance(failed, grpc.Call) else str(failed)) or code.name
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
-        return UnavailableError(
+        return errors.UnavailableError(
             f"the fleet at {address} did not answer",
             sides={"asked": address, "heard": _cut(details)},
             next_step="Is it running there? Start one with: halocline serve",
         )
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return IncompatibleError(f"what listens at {address} is no fleet, or an older one", sides={"heard": details})
-    return _ERRORS.get(code, UnavailableError)(f"the fleet at {address} failed: {_cut(details)}")
+        return errors.IncompatibleError(
+            f"what listens at {address} is no fleet, or an older one", sides={"heard": details}
+        )
+    return _ERRORS.get(code, errors.UnavailableError)(f"the fleet at {address} failed: {_cut(details)}")

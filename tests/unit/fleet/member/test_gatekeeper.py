@@ -214,7 +214,7 @@ def test_a_level_that_the_fleet_did_not_take_is_told_again_when_it_stands_elsewh
     with running() as (hosting, admin), hc.connect(hosting.address, name="ops") as ops:
         table = hc.Table.for_path(url)
         assert table.snapshot().level == 1, "the table has more, and the gate is closed"
-        until(lambda: bool(ops.gatekeeper._refused))
+        until(lambda: any(each.refused_at for each in ops.gatekeeper._tables.values()))
         assert recorded(admin, url) == {}
         raise_to(admin, 4)
         until(lambda: table.snapshot().level == 4)

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from tests.support.fleets import SHORT, in_memory, until
+from tests.support.fleets import LONG, ShiftedClock, in_memory, until
 
 from halocline.compat.history import History
 from halocline.errors import ConflictError, DeniedError, HaloclineError, IncompatibleError, InputError, UnavailableError
@@ -14,7 +14,7 @@ from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import SystemClock
 from halocline.fleet.core.events import MoveTable
 from halocline.fleet.core.member_step import Status
-from halocline.fleet.core.state import FleetTerms, LevelRange, Report
+from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.handle import operating
 from halocline.fleet.member.loop import MemberLoop
@@ -27,13 +27,10 @@ from halocline.fleet.wire.handshake import Wire
 REPORT = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
 
 
-short_lease = pytest.mark.parametrize("hosting", [SHORT], ids=["short lease"], indirect=True)
-
-
 @pytest.fixture
-def hosting(request):
-    """A coordinator; with the usual lease, which no delay of the machine ends, unless a test is about its end."""
-    with embedded(in_memory(terms=getattr(request, "param", FleetTerms()))) as running:
+def hosting():
+    """A coordinator with a lease that no delay of the machine ends; its clock can be set forward."""
+    with embedded(in_memory(terms=LONG), clock=ShiftedClock()) as running:
         yield running
 
 
@@ -228,21 +225,22 @@ def test_a_restart_of_the_coordinator_loses_neither_member_nor_level(make, tmp_p
 
 def test_gates_close_when_the_lease_ends_and_open_in_a_new_life(make, tmp_path):
     store = str(tmp_path / "fleet.db")
-    with embedded(in_memory(terms=SHORT, store=store)) as first:
-        client = make(address=first.address, deadline=0.5)
+    clock = ShiftedClock()
+    with embedded(in_memory(terms=LONG, store=store)) as first:
+        client = make(address=first.address, deadline=0.5, clock=clock)
         client.start()
         port, life = first.port, client.incarnation
         with operating(client, "long") as operation:
             pass
         begun = operating(client, "stalled")
         operation = begun.__enter__()
-    until(lambda: not client.snapshot().gate("hudi", 6), "the lease ends")
+    assert operation.may_commit(), "the lease still runs, though nobody answers"
+    clock.ahead = LONG.lease
+    assert not client.snapshot().gate("hudi", 6)
     assert not operation.may_commit()
-    assert client.contact.status is not Status.JOINED
-    time.sleep(0.3)
+    until(lambda: client.contact.status is not Status.JOINED, "the loss is noted")
     with embedded(in_memory(store=store, listen=f"127.0.0.1:{port}")) as second:
-        # The new coordinator gives every member a full lease, here one that no delay of the machine ends;
-        # only after that is the old life over.
+        # The new coordinator gives every member a full lease; only after that is the old life over.
         until(lambda: client.snapshot().gate("hudi", 6), "it is back")
         assert client.incarnation == life
         assert second.service.state().epoch == 2
@@ -250,15 +248,15 @@ def test_gates_close_when_the_lease_ends_and_open_in_a_new_life(make, tmp_path):
     begun.__exit__(None, None, None)
 
 
-@short_lease
-def test_a_member_that_was_given_up_comes_back_in_a_new_life(make, admin):
+def test_a_member_that_was_given_up_comes_back_in_a_new_life(make, admin, hosting):
     client = make()
     client.start()
     life = client.incarnation
     with operating(client, "stalled") as operation:
         # Like a process that is stopped: it neither sends nor hears anything for longer than its lease.
         with client._changed:
-            time.sleep((SHORT.lease + SHORT.margin) / 1000 + 0.3)
+            hosting.service.clock.ahead = LONG.lease + LONG.margin
+            until(lambda: not admin.members().members, "it is given up")
         until(lambda: client.incarnation > life and client.snapshot().gate("hudi", 6), "it joins again")
         assert not operation.may_commit(), "what began in the old life must not commit"
     actions = [(each.action, each.subject) for each in admin.audit(AuditQuery(limit=1000))]
@@ -290,8 +288,7 @@ def test_a_clock_that_went_back_does_not_lock_a_member_out(make, monkeypatch):
     assert client.snapshot().gate("hudi", 6)
 
 
-@short_lease
-def test_a_removed_member_is_told_at_once_and_stays_away(make, admin):
+def test_a_removed_member_is_told_at_once_and_stays_away(make, admin, hosting):
     lost = []
     client = make(on_lost=lost.append)
     client.start()
@@ -299,6 +296,8 @@ def test_a_removed_member_is_told_at_once_and_stays_away(make, admin):
     until(lambda: lost, "it is told")
     assert "runs wild" in lost[0].message
     assert not client.snapshot().gate("hudi", 6)
+    assert admin.members().members, "it counts until its lease has run out"
+    hosting.service.clock.ahead = LONG.lease + LONG.margin
     until(lambda: not admin.members().members, "it no longer counts once its lease has run out")
 
 

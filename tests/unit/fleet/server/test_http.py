@@ -20,14 +20,14 @@ from halocline.fleet.core.state import FleetTerms, LevelRange, Report
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Grant, Right, digest, rights
 from halocline.fleet.server.hosting import Config, address, embedded
-from halocline.fleet.server.http import body_of, require, service_of
+from halocline.fleet.server.http import LARGEST_BODY, body_of, require, service_of
 
 ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anonymous=rights(["observe"]))
 
 
 async def post(request):
     who = await require(request, Right.JOIN)
-    data = await body_of(request, 1000)
+    data = await body_of(request)
     return JSONResponse({"who": who, "bytes": len(data), "epoch": service_of(request).coordinator.epoch})
 
 
@@ -129,7 +129,7 @@ def test_a_mounted_route_knows_the_service_and_who_calls(hosting):
 
 
 def test_a_body_that_is_too_large_is_refused(hosting):
-    status, body, _ = call(hosting, "POST", "/api/v1/post", b"x" * 5000, {"Authorization": "Bearer s"})
+    status, body, _ = call(hosting, "POST", "/api/v1/post", b"x" * (LARGEST_BODY + 1), {"Authorization": "Bearer s"})
     assert (status, json.loads(body)["error"]["condition"]) == (400, "ARGUMENT_INVALID")
 
 

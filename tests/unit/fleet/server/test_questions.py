@@ -5,18 +5,18 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from tests.support.fleets import declared, in_memory
+from tests.support.fleets import LONG, declared, in_memory
 
 from halocline.errors import ConflictError, InputError, MalformedError, NotFoundError
 from halocline.fleet.answers import AuditQuery
-from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladders import shipped, supported_by
-from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report, TableUse
+from halocline.fleet.core.state import LevelRange, Provenance, Report, TableUse
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.hosting import embedded
 
-CONFIG = in_memory(terms=FleetTerms(2000, 200))
+CONFIG = in_memory(terms=LONG)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_describe_shows_level_next_and_what_is_in_the_way(admin):
     kinds = {each.who.partition("#")[0]: each.kind for each in delta.blockers}
     assert kinds == {"etl-nightly": "too-old", "bi": "too-old", "who": "unknown"}
     lease = next(each.lease_left_ms for each in delta.blockers if each.speaks)
-    assert 0 < lease <= 2200
+    assert 0 < lease <= LONG.lease + LONG.margin
     assert answer.epoch == 1
     assert answer.store == "sqlite:///:memory:"
 
@@ -131,7 +131,7 @@ def test_a_hold_keeps_a_level_and_ends_when_released(admin):
 
 
 def test_a_ladder_of_ones_own_can_be_declared_and_climbed(admin):
-    rungs = (Rung(1), Rung(2, requires=(("delta", 3),)))
+    rungs = (Rung(1), Rung(2, requires=(LadderLevel("delta", 3),)))
     admin.declare_ladder(Ladder("pipeline", rungs))
     # One of whom nothing is known counts on every ladder.
     admin.raise_level("pipeline", 2, force=True, reason="does not run it")

@@ -132,7 +132,8 @@ def test_heartbeats_write_nothing(store, clock):
     async def scenario(service):
         await service.submit(Join(report(), 0))
         view = {"hudi": View(service.state().fleet.ladder_states["hudi"].revision, 6)}
-        await asyncio.sleep(0.05)
+        while service.state().fleet.ladder_states["hudi"].settled != 6 or counting.writes[-1].sightings:
+            await asyncio.sleep(0.01)
         counting.writes.clear()
         told = []
         for seq in range(1, 50):

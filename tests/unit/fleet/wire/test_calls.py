@@ -26,14 +26,14 @@ from halocline.fleet.core.events import (
     SetTerms,
     StartDowngrade,
 )
-from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, TableLevel, TableUse
 from halocline.fleet.wire import calls
-from halocline.fleet.wire.calls import Chunk, LadderLevel
+from halocline.fleet.wire.calls import Chunk
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
-RUNGS = (Rung(1), Rung(2, (("delta", 3),), True, frozenset({"lsm"}), ("hudi@1.0.0",), "what it brings"))
+RUNGS = (Rung(1), Rung(2, (LadderLevel("delta", 3),), True, frozenset({"lsm"}), ("hudi@1.0.0",), "what it brings"))
 USES = frozenset({TableUse("lake/orders", "delta", "write.append")})
 TERMS = Terms(Protocol.delta(1, 4), frozenset({"appendOnly"}))
 REQUESTS = [

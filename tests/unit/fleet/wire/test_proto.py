@@ -4,8 +4,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from tests.support import wire_generator
 
-from halocline.fleet.wire.proto import generate
 from halocline.fleet.wire.proto.v1 import fleet_pb2
 
 RELEASED = Path(__file__).with_name("wire_v1.txt")
@@ -48,6 +48,6 @@ def test_the_generated_code_is_up_to_date():
         installed = version("grpcio-tools"), version("mypy-protobuf")
     except PackageNotFoundError:
         pytest.skip("the generators are not installed: pip install grpcio-tools==1.76.0 mypy-protobuf==3.7.0")
-    if installed != (generate.GENERATOR, "3.7.0"):
+    if installed != (wire_generator.GENERATOR, "3.7.0"):
         pytest.skip(f"other generators are installed: {installed}")
-    assert generate.main(["--check"]) == 0
+    assert wire_generator.main(["--check"]) == 0

@@ -1,6 +1,6 @@
 """Generates the messages of the wire protocol from its definition; calls are made by path, and need no stubs.
 
-Run `python -m halocline.fleet.wire.proto.generate` with grpcio-tools 1.76.0 and mypy-protobuf 3.7.0 installed. The oldest
+Run `python -m tests.support.wire_generator` with grpcio-tools 1.76.0 and mypy-protobuf 3.7.0 installed. The oldest
 supported generator is used on purpose: its code imports on newer runtimes, and not the other way round. With `--check`
 nothing is written, and the exit code says whether the committed code is what would be generated.
 """
@@ -20,7 +20,7 @@ from halocline.errors import UnavailableError, UnsupportedError
 
 GENERATOR: Final = "1.76.0"
 DEFINITION: Final = "halocline/fleet/wire/proto/v1/fleet.proto"
-_SOURCE: Final = Path(__file__).resolve().parents[4]
+_SOURCE: Final = Path(__file__).resolve().parents[2] / "src"
 
 
 def generate(into: Path) -> list[Path]:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     with TemporaryDirectory() as folder:
         stale = []
         for made in generate(Path(folder)):
-            kept = Path(__file__).parent / "v1" / made.name
+            kept = (_SOURCE / DEFINITION).parent / made.name
             if not kept.exists() or kept.read_text() != made.read_text():
                 stale.append(kept.name)
                 if "--check" not in arguments:
