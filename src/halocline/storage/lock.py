@@ -42,6 +42,51 @@ def locked(path: str, *, timeout_s: float = 30.0) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def locked_file(path: str, *, timeout_s: float = 30.0) -> Iterator[int]:
+    """Holds the lock on a file itself, by whatever name it is reached, and gives its descriptor; the file stays.
+
+    The file is made, for its owner only, if it does not exist. A process that has it already does not open it again:
+    closing that would take the locks away that SQLite holds on the same file.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (descriptor := _try_file(path)) is None:
+        if time.monotonic() > deadline:
+            raise _busy(path, timeout_s)
+        time.sleep(0.02)
+    held = _identity(os.fstat(descriptor))
+    _held_files.add(held)
+    try:
+        yield descriptor
+    finally:
+        _held_files.discard(held)
+        if _flock is not None:
+            _flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+_held_files: set[tuple[int, int]] = set()
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _try_file(path: str) -> int | None:
+    with contextlib.suppress(FileNotFoundError):
+        if _identity(os.stat(path)) in _held_files:
+            return None
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if _try_lock(descriptor, path, remove=False):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
 def _acquire(path: str, deadline: float, timeout_s: float) -> int:
     pause = 0.0005
     while True:
@@ -54,16 +99,20 @@ def _acquire(path: str, deadline: float, timeout_s: float) -> int:
             raise
         os.close(descriptor)
         if time.monotonic() > deadline:
-            raise UnavailableError(
-                f"another process holds the lock {path}",
-                sides={"waited": f"{timeout_s:g} s"},
-                next_step="Find the process that has the lock file open (fuser or lsof) and see why it does not go on.",
-            )
+            raise _busy(path, timeout_s)
         time.sleep(pause * (0.5 + random.random()))
         pause = min(pause * 1.5, 0.02)
 
 
-def _try_lock(descriptor: int, path: str) -> bool:
+def _busy(path: str, timeout_s: float) -> UnavailableError:
+    return UnavailableError(
+        f"another process holds the lock {path}",
+        sides={"waited": f"{timeout_s:g} s"},
+        next_step="Find the process that has the lock file open (fuser or lsof) and see why it does not go on.",
+    )
+
+
+def _try_lock(descriptor: int, path: str, *, remove: bool = True) -> bool:
     try:
         if _flock is None:
             raise OSError(errno.ENOSYS, "no flock on this platform")
@@ -72,8 +121,9 @@ def _try_lock(descriptor: int, path: str) -> bool:
         if error.errno in _BUSY:
             return False
         if error.errno in _NOT_SUPPORTED:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+            if remove:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
             raise UnsupportedError(
                 f"the file system that holds {path} has no locks between processes",
                 sides={"needed": "flock", "found": str(error.strerror)},

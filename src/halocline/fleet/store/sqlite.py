@@ -1,8 +1,10 @@
 """A store in one SQLite file: nothing to install, one coordinator.
 
-The coordinator locks a file beside the database for as long as it lives, so a second one cannot start on it, and the
-lease needs no time. The write-ahead log is synced at every commit: what was acknowledged survives a power cut. Not for
-network file systems, whose locks and syncs cannot be trusted.
+The coordinator locks the file itself for as long as it lives, by whatever name it was reached, so a second one cannot
+start on it. Its lease makes it read the epoch again now and then all the same, and look whether the file of that name
+is still the one it locked: a file that was put in its place belongs to another. The write-ahead log is synced at every
+commit: what was acknowledged survives a power cut. Not for network file systems, whose locks and syncs cannot be
+trusted.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, create_engine, event, update
 from sqlalchemy.pool import StaticPool
 
-from halocline.errors import ConflictError, InputError, UnavailableError
+from halocline.errors import ConflictError, InputError, StaleEpochError, UnavailableError
 from halocline.fleet.store import schema
 from halocline.fleet.store.sql import FleetStore
-from halocline.storage.lock import locked
+from halocline.storage.lock import locked_file
 
 MEMORY: Final = ":memory:"
 LEASE_MS: Final = 6_000
@@ -45,6 +47,22 @@ class SqliteStore(FleetStore):
         """The file."""
         return f"sqlite:///{self._path}"
 
+    def renew(self, epoch: int) -> None:
+        """Prolongs the lease, unless another file has taken the place of the one that is locked."""
+        if self._path != MEMORY and not self._is_still_there():
+            raise StaleEpochError(
+                f"another file has taken the place of {self._path}",
+                sides={"ours": f"epoch {epoch}", "store": self._path},
+                next_step="Stop this coordinator, and start one on the file that counts.",
+            )
+        super().renew(epoch)
+
+    def _is_still_there(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         """Lets go of the file."""
         super().close()
@@ -55,7 +73,7 @@ class SqliteStore(FleetStore):
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder} for the store", next_step=f"mkdir -p {folder}")
         try:
-            self._stack.enter_context(locked(f"{path}.lock", timeout_s=0.5))
+            self._descriptor = self._stack.enter_context(locked_file(str(path), timeout_s=0.5))
         except UnavailableError as error:
             raise ConflictError(
                 f"another coordinator uses {path}",
@@ -63,8 +81,6 @@ class SqliteStore(FleetStore):
                 sides={"store": str(path)},
                 next_step="Stop it first, or use PostgreSQL for several coordinators.",
             ) from error
-        # The file holds the keys that sign tokens.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
     def _alone(self) -> AbstractContextManager[object]:
         return self._lock if self._path == MEMORY else nullcontext()

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,7 +13,7 @@ from halocline import __version__
 from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
 from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.effects import Audit
-from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Downgrade, Hold, LadderState, Phase, Policy, View
 from halocline.fleet.core.state import (
     Fleet,
@@ -41,12 +42,14 @@ REPORT = Report(
     False,
     frozenset({TableUse("lake/orders", "delta", "write")}),
 )
-RUNG = Rung(8, (("delta", 3),), True, frozenset({"f"}), ("hudi@1.0.0",), "new layout")
+RUNG = Rung(8, (LadderLevel("delta", 3),), True, frozenset({"f"}), ("hudi@1.0.0",), "new layout")
 DOWNGRADE = Downgrade(6, Phase.CLOSED, 4, False, 99, "ann", "bad release")
 RECORDS = [
     RecordChange("terms", (), FleetTerms(lease=10, margin=2, provides=frozenset({"a", "b"}))),
     RecordChange(
-        "ladders", "hudi", Ladder("hudi", (Rung(6), Rung(8, (("delta", 3),), True, frozenset({"f"}), ("h@1",), "s")))
+        "ladders",
+        "hudi",
+        Ladder("hudi", (Rung(6), Rung(8, (LadderLevel("delta", 3),), True, frozenset({"f"}), ("h@1",), "s"))),
     ),
     RecordChange("ladder_states", "hudi", LadderState(8, 6, 5, Policy.AUTO, downgrade=DOWNGRADE)),
     RecordChange(
@@ -310,7 +313,8 @@ def test_a_store_that_needs_a_newer_release_is_refused_with_the_fix(tmp_path):
     assert "Upgrade to halocline 7.0.0" in caught.value.next_step
     assert f"knows migration {migrations.LATEST}" in caught.value.sides["this release"]
     SqliteStore(str(tmp_path / "other.db")).close()
-    assert not os.path.exists(f"{path}.lock"), "a store that was refused must not stay locked"
+    alter(path, f"UPDATE store_version SET version = {migrations.LATEST}, minimum = 1")
+    SqliteStore(path).close()
 
 
 def test_a_store_that_a_newer_release_only_added_to_can_still_be_used(tmp_path):
@@ -349,6 +353,51 @@ def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path):
     assert caught.value.condition == "STORE_IN_USE"
     first.close()
     SqliteStore(path).close()
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symlink", "hard link"])
+def test_a_second_coordinator_is_refused_by_whatever_name_it_reaches_the_file(tmp_path, link):
+    path, other = tmp_path / "fleet.db", tmp_path / "other.db"
+    first = SqliteStore(str(path))
+    link(path, other)
+    for left in tmp_path.glob("*.lock"):
+        left.unlink()
+    for name in (path, other):
+        with pytest.raises(ConflictError) as caught:
+            SqliteStore(str(name))
+        assert caught.value.condition == "STORE_IN_USE"
+    take_over(first, "one", RecordChange("incarnations", "etl", 7))
+    first.close()
+    SqliteStore(str(other)).close()
+
+
+def test_a_coordinator_whose_file_was_replaced_does_not_prolong_its_lease(tmp_path):
+    path = tmp_path / "fleet.db"
+    first = SqliteStore(str(path))
+    take_over(first, "one")
+    path.rename(tmp_path / "elsewhere.db")
+    with pytest.raises(StaleEpochError, match="taken the place"):
+        first.renew(1)
+    second = SqliteStore(str(path))
+    with pytest.raises(StaleEpochError, match="taken the place"):
+        first.renew(1)
+    first.close()
+    second.close()
+
+
+def test_a_coordinator_reads_the_epoch_again_and_stops_relying_on_a_lease_that_is_over(tmp_path, monkeypatch):
+    store = SqliteStore(str(tmp_path / "fleet.db"))
+    take_over(store, "one")
+    store.renew(1)
+    assert store.holds_lease(1)
+    later = time.monotonic() + store.lease_ms / 1000
+    with monkeypatch.context() as patched:
+        patched.setattr("halocline.fleet.store.sql.time.monotonic", lambda: later)
+        assert not store.holds_lease(1)
+    alter(store._path, "UPDATE coordinator SET epoch = 2")
+    with pytest.raises(StaleEpochError):
+        store.renew(1)
+    store.close()
 
 
 def test_a_coordinator_that_was_killed_keeps_nobody_out(tmp_path):
