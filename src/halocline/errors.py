@@ -78,6 +78,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "MALFORMED_LOG": "A table's log is damaged, incomplete or contradicts itself.",
         "MALFORMED_METADATA": "A table's properties or schema break their own specification.",
         "MALFORMED_PROTOCOL": "A protocol's versions and feature lists contradict each other.",
+        "MALFORMED_SPLIT": "A split's index is missing, damaged or not what its footer says.",
         "MERGE_AMBIGUOUS": "Several rows of the source of a merge match the same row of the table.",
         "MISSING_EXTRA": "An optional part of Halocline is not installed.",
         "NOT_FOUND": "The thing named does not exist.",

@@ -5,12 +5,13 @@ numbered commits, as Delta's is, with a *protocol* of its own: two version numbe
 records a split that an operation could not use, and when it may be tried again.
 
 There are two kinds of splits. *Our own* are valid Parquet files with the index between the last row group and the
-footer; tables that hold one need version 5 and the features `parquetSplit` and
+footer (`halocline.formats.index.split`); tables that hold one need version 5 and the features `parquetSplit` and
 `tantivyFst7`, so that IndexTables4Spark refuses them. *Bundles* are those of IndexTables4Spark 0.3 to 0.5: their rows
 and columns are read, but their term dictionaries are of a kind that this release's library does not search.
 
-From the bottom: `log` reads and writes commits and checkpoints, `protocol` says what a commit needs, `snapshot` is a
-version behind the gate, `transaction` makes the next one, and `inspection` tells what a table is.
+From the bottom: `log` reads and writes commits and checkpoints, `split` writes and opens splits, `protocol` says what a
+commit needs, `snapshot` is a version behind the gate, `transaction` makes the next one, and `inspection` tells what a
+table is.
 
 What is refused, by name: tables that require more than this release provides, writing to tables whose newest state is
 in Avro, companion splits (which hold no rows of their own), and full-text search in bundles. Nothing is ever left out

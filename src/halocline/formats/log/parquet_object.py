@@ -1,4 +1,4 @@
-"""Parquet files of a log, opened where they lie.
+"""Parquet files, opened where they lie.
 
 Local files are read in place. Small remote objects are fetched whole; of large ones only the ranges that the asked-for
 columns occupy. Whatever is wrong with the bytes becomes one `MalformedError` that names the file. Pages with a checksum
@@ -28,7 +28,7 @@ DAMAGE: Final = (pa.ArrowException, OSError, ValueError, KeyError, NotImplemente
 
 
 class ParquetObject:
-    """One Parquet file of a log."""
+    """One Parquet file."""
 
     def __init__(self, store: Store, path: str, size: int | None = None) -> None:
         self.name = path.rpartition("/")[2]
@@ -50,10 +50,11 @@ class ParquetObject:
             )
             self.schema: pa.Schema = self._file.schema_arrow
             footer = self._file.metadata
-            self._group_rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+            self.group_rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
             self.rows: int = footer.num_rows
-        if sum(self._group_rows) != self.rows or min(self._group_rows, default=0) < 0:
-            raise malformed(self.name, f"has {self.rows} rows, and {sum(self._group_rows)} in its row groups")
+            self.entries: dict[bytes, bytes] = dict(footer.metadata or {})
+        if sum(self.group_rows) != self.rows or min(self.group_rows, default=0) < 0:
+            raise malformed(self.name, f"has {self.rows} rows, and {sum(self.group_rows)} in its row groups")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -78,7 +79,7 @@ class ParquetObject:
     @property
     def groups(self) -> int:
         """How many row groups there are."""
-        return len(self._group_rows)
+        return len(self.group_rows)
 
     def present(self, leaves: Sequence[str]) -> dict[str, dict[int, int]]:
         """How many rows have a value in each of some columns, by row group; groups without any are not named."""
@@ -116,7 +117,7 @@ class ParquetObject:
     def batches(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
         """The asked-for columns of row groups, a batch at a time."""
         chosen = list(range(self.groups)) if groups is None else list(groups)
-        expected = sum(self._group_rows[group] for group in chosen)
+        expected = sum(self.group_rows[group] for group in chosen)
         if not expected:
             return
         with self.reading():

@@ -1,0 +1,176 @@
+"""Opens a split: its layout, its rows by number, and its index unpacked and ready to be searched.
+
+The rows and the index are read independently. Rows come from the row groups that hold them; pages are checked against
+their checksums. The index is unpacked into a scratch folder, blob by blob, each after its checksum, and is gone when
+the split is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from halocline.errors import InputError
+from halocline.formats.index.split.analyzers import register
+from halocline.formats.index.split.fields import IndexField
+from halocline.formats.index.split.layout import Blob, SplitLayout, check_searchable, decode_layout
+from halocline.formats.index.split.library import damaged, guarded, library
+from halocline.formats.index.split.presence import TermFilter
+from halocline.formats.log.parquet_object import ParquetObject
+from halocline.storage.base import Store
+
+if TYPE_CHECKING:
+    import tantivy
+
+_MOST: Final = 4 * 1024**3
+
+
+class OpenedSplit:
+    """A split that is being read. A context: leaving it removes the unpacked index.
+
+    Args:
+        store: Where the table lies.
+        path: The split's path in it.
+        size: Its length, if the log has told it.
+        scratch: A folder for the unpacked index; the system's own if not given.
+
+    Raises:
+        MalformedError: It is no Parquet file, or its layout is damaged.
+        IncompatibleError: Its layout is of a later version.
+        NotFoundError: It does not exist.
+    """
+
+    def __init__(self, store: Store, path: str, *, size: int | None = None, scratch: str | None = None) -> None:
+        self.store = store
+        self.path = path
+        self.parquet = ParquetObject(store, path, size)
+        self.layout: SplitLayout = decode_layout(self.parquet.entries, path)
+        if self.layout.rows != self.parquet.rows:
+            raise damaged(path, f"it has {self.parquet.rows} rows, and its index has {self.layout.rows}")
+        self._scratch = scratch
+        self._folder: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes the unpacked index."""
+        for name in ("index", "searcher"):
+            self.__dict__.pop(name, None)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    @cached_property
+    def fields(self) -> dict[str, IndexField]:
+        """What the index has of each column."""
+        return {each.column: each for each in self.layout.fields}
+
+    @cached_property
+    def terms(self) -> TermFilter | None:
+        """Which terms the split may have; None if nothing tells.
+
+        Raises:
+            MalformedError: The filter is damaged.
+        """
+        return None if self.layout.terms is None else TermFilter(self._unpacked(self.layout.terms))
+
+    @cached_property
+    def index(self) -> tantivy.Index:
+        """The index, unpacked.
+
+        Raises:
+            IncompatibleError: This release does not search such an index.
+            MalformedError: It is damaged.
+            MissingExtraError: The library is not installed.
+        """
+        check_searchable(self.layout, self.path)
+        self._folder = tempfile.mkdtemp(prefix="halocline-split-", dir=self._scratch)
+        for blob in self.layout.blobs:
+            if os.path.basename(blob.name) != blob.name or blob.name in ("", ".", ".."):
+                raise damaged(self.path, f"a blob is called {blob.name!r}")
+            with open(os.path.join(self._folder, blob.name), "wb") as file:
+                file.write(self._unpacked(blob))
+        with guarded(self.path):
+            opened = library().Index.open(self._folder)
+            register(opened, (each.analyzer for each in self.layout.fields if each.analyzer))
+        return opened  # type: ignore[no-any-return]
+
+    @cached_property
+    def searcher(self) -> tantivy.Searcher:
+        """What searches the index.
+
+        Raises:
+            MalformedError: The index is damaged, or has another number of rows.
+        """
+        index = self.index
+        with guarded(self.path):
+            searcher = index.searcher()
+        if searcher.num_docs != self.layout.rows:
+            raise damaged(self.path, f"it has {self.layout.rows} rows, and its index has {searcher.num_docs}")
+        return searcher
+
+    def rows(self, numbers: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
+        """Some rows, in the order of their numbers.
+
+        Args:
+            numbers: Row numbers, in ascending order.
+            columns: The columns; all if not given.
+
+        Raises:
+            InputError: There is no such row or column.
+            MalformedError: The rows are damaged.
+        """
+        chosen = self.parquet.schema.names if columns is None else list(columns)
+        wanted = np.asarray(numbers, dtype=np.int64)
+        unknown = [name for name in chosen if name not in self.parquet.schema.names]
+        if unknown or (len(wanted) and (wanted[0] < 0 or wanted[-1] >= self.parquet.rows)):
+            raise InputError(
+                f"{self.path} has no such rows",
+                sides={"asked for": f"{len(wanted)} rows of {', '.join(chosen)}", "has": f"{self.parquet.rows} rows"},
+                next_step="Ask for rows and columns that the split has.",
+            )
+        ends = np.cumsum(self.parquet.group_rows)
+        group_of = np.searchsorted(ends, wanted, side="right")
+        pieces: list[pa.RecordBatch] = []
+        schema = pa.schema([self.parquet.schema.field(name) for name in chosen])
+        for group in np.unique(group_of):
+            start = int(ends[group]) - self.parquet.group_rows[group]
+            inside = wanted[group_of == group] - start
+            table = pa.Table.from_batches(self.parquet.batches(chosen, [int(group)])).select(chosen)
+            pieces += table.take(pa.array(inside)).to_batches()
+        return pa.Table.from_batches(pieces, schema) if pieces else schema.empty_table()
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, a batch at a time.
+
+        Raises:
+            MalformedError: The rows are damaged.
+        """
+        return self.parquet.batches(self.parquet.schema.names if columns is None else columns)
+
+    def _unpacked(self, blob: Blob) -> bytes:
+        data = self.store.get_range(self.path, blob.offset, blob.length)
+        if len(data) != blob.length or zlib.crc32(data) != blob.crc:
+            raise damaged(self.path, f"{blob.name} does not fit its checksum")
+        if blob.raw_length > _MOST:
+            raise damaged(self.path, f"{blob.name} would have {blob.raw_length} bytes")
+        try:
+            raw: Any = pa.Codec("zstd").decompress(data, blob.raw_length, asbytes=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise damaged(self.path, f"{blob.name} cannot be decompressed: {error}") from error
+        return bytes(raw)
