@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline import errors
 from halocline._version import __version__ as __version__
-from halocline.table import joining
+from halocline.table import gatekeeper
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def _join(settings: Settings, release: str, spark: SparkSession | None, short_li
     return join_once(settings, release, spark, short_lived)
 
 
-joining.register_fleet(_join)
+gatekeeper.register_fleet(_join)
 
 
 def __getattr__(name: str) -> Any:

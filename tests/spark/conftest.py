@@ -65,7 +65,8 @@ class Lake:
         return pa.Table.from_pylist(self.rows, pa.schema(schema))
 
     def scan(self, spark: Any, schema: Struct, **arguments: Any) -> Any:
-        from halocline.spark.scan.scan import FileLayout, scan
+        from halocline.spark.scan.scan import scan
+        from halocline.spark.types.file_layout import FileLayout
         from halocline.storage import open_store
 
         layout = {key: arguments.pop(key) for key in ("partition_columns", "mapping_mode") if key in arguments}

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
-from halocline.spark.scan.scan import FileLayout, RowColumns, scan
+from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.scan import scan
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.writer import write_files
 from halocline.storage import open_store
 

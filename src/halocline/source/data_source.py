@@ -33,7 +33,6 @@ from pyspark.sql.types import StructType
 from halocline.errors import UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
-from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.source import hudi
 from halocline.source.options import LATEST, Door, SourceOptions
@@ -42,6 +41,7 @@ from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, t
 from halocline.spark.session.session import remembered
 from halocline.spark.session.settings import Settings
 from halocline.spark.types.columns import spark_schema, struct_of
+from halocline.table.delta.read import first_version_from
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -240,9 +240,3 @@ def _first(asked: SourceOptions, end: Snapshot) -> int:
     if asked.starting_version == LATEST:
         return end.version
     return int(asked.starting_version or 0)
-
-
-def first_version_from(end: Snapshot, timestamp_ms: int) -> int:
-    """The oldest version that is not before a time; the one after `end` if all are."""
-    times = {entry.version: entry.timestamp_ms for entry in history(end)}
-    return min((version for version, time in times.items() if time >= timestamp_ms), default=end.version + 1)

@@ -47,7 +47,10 @@ class PartitionOverwrite(StrEnum):
     DYNAMIC = "dynamic"
 
 
+_READ: Final = (Door.READ,)
+_STREAM_READ: Final = (Door.STREAM_READ,)
 _READS: Final = (Door.READ, Door.STREAM_READ)
+_WRITE: Final = (Door.WRITE,)
 _WRITES: Final = (Door.WRITE, Door.STREAM_WRITE)
 _OF_ONE_VERSION: Final = frozenset({"versionAsOf", "timestampAsOf"})
 _OF_CHANGES: Final = frozenset({"startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp"})
@@ -106,16 +109,14 @@ class SourceOptions:
     settings: Settings = field(default_factory=Settings)
     store_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     given: frozenset[str] = frozenset()
-    version: int | None = number(None, "versionAsOf", "a version", "the version to read", [Door.READ])
-    timestamp: str | None = time("timestampAsOf", "a time; the version that held then", [Door.READ])
+    version: int | None = number("versionAsOf", "the version to read", _READ, expected="a version")
+    timestamp: str | None = time("timestampAsOf", "a time; the version that held then", _READ)
     change_feed: bool = switch(
-        False,
         "readChangeFeed",
         "what happened to rows, with `_change_type`, `_commit_version` and `_commit_timestamp`",
         _READS,
     )
     starting_version: int | str | None = declared(
-        None,
         "startingVersion",
         "a version; a stream also takes `latest`",
         "the first version of changes, or of a stream; a stream without one begins with the rows that are there",
@@ -126,36 +127,25 @@ class SourceOptions:
         "startingTimestamp", "the same as a time: the first version from it on", _READS
     )
     ending_version: int | None = number(
-        None, "endingVersion", "a version", "the last version of changes; the newest if not given", [Door.READ]
+        "endingVersion", "the last version of changes; the newest if not given", _READ, expected="a version"
     )
-    ending_timestamp: str | None = time("endingTimestamp", "the same as a time", [Door.READ])
+    ending_timestamp: str | None = time("endingTimestamp", "the same as a time", _READ)
     most_files: int | None = number(
-        None,
-        "maxFilesPerTrigger",
-        "a number",
-        "the most files of one micro-batch, else 1000",
-        [Door.STREAM_READ],
-        least=1,
+        "maxFilesPerTrigger", "the most files of one micro-batch, else 1000", _STREAM_READ, least=1
     )
     most_bytes: int | None = number(
-        None,
         "maxBytesPerTrigger",
-        "a number of bytes",
         "the most bytes of one micro-batch; at least one file is read",
-        [Door.STREAM_READ],
+        _STREAM_READ,
         least=1,
+        expected="a number of bytes",
     )
-    ignore_deletes: bool = switch(
-        False, "ignoreDeletes", "versions that only take rows away are no error", [Door.STREAM_READ]
-    )
+    ignore_deletes: bool = switch("ignoreDeletes", "versions that only take rows away are no error", _STREAM_READ)
     ignore_changes: bool = switch(
-        False,
-        "ignoreChanges",
-        "nor are those that rewrite files; rows that stayed are delivered again",
-        [Door.STREAM_READ],
+        "ignoreChanges", "nor are those that rewrite files; rows that stayed are delivered again", _STREAM_READ
     )
     skip_change_commits: bool = switch(
-        False, "skipChangeCommits", "versions that take rows away are left out altogether", [Door.STREAM_READ]
+        "skipChangeCommits", "versions that take rows away are left out altogether", _STREAM_READ
     )
     query: HudiQuery = choice(
         "query", HudiQuery, "of a Hudi table: `read_optimized` leaves log files aside", [Door.READ]
@@ -170,39 +160,36 @@ class SourceOptions:
         "endInstant", "an instant, or a time", "of a Hudi table: the rows of writes up to it", [Door.READ]
     )
     partition_by: tuple[str, ...] = declared(
-        (),
         "partitionBy",
         "names, separated by commas",
         "the partition columns of a table that does not exist yet, or whose columns are overwritten",
         _names,
         _WRITES,
+        (),
     )
     replace_where: str | None = declared(
-        None,
         "replaceWhere",
         "an SQL condition",
         "with mode `overwrite`: replace the rows that meet it, and no others; every new row must meet it, too",
         _condition,
-        [Door.WRITE],
+        _WRITE,
     )
     partition_overwrite: PartitionOverwrite = choice(
         "partitionOverwriteMode",
         PartitionOverwrite,
         "with mode `overwrite`: `dynamic` replaces exactly the partitions that the new rows are in",
-        [Door.WRITE],
+        _WRITE,
     )
-    merge_schema: bool = switch(False, "mergeSchema", "lets the table grow by the columns that it lacks", _WRITES)
+    merge_schema: bool = switch("mergeSchema", "lets the table grow by the columns that it lacks", _WRITES)
     overwrite_schema: bool = switch(
-        False, "overwriteSchema", "with mode `overwrite`: gives the table the columns of the rows", [Door.WRITE]
+        "overwriteSchema", "with mode `overwrite`: gives the table the columns of the rows", _WRITE
     )
-    max_records: int | None = number(
-        None, "maxRecordsPerFile", "a number", "the most rows of one new file", _WRITES, least=1
-    )
+    max_records: int | None = number("maxRecordsPerFile", "the most rows of one new file", _WRITES, least=1)
     data_change: bool = switch(
-        True,
         "dataChange",
         "false: the rows are those that were there, only laid out otherwise; streams and change feeds skip them",
-        [Door.WRITE],
+        _WRITE,
+        default=True,
     )
     txn_app_id: str | None = text(
         "txnAppId",
@@ -211,18 +198,18 @@ class SourceOptions:
         "For a stream, its name instead of the checkpoint's id",
         _WRITES,
     )
-    txn_version: int | None = number(None, "txnVersion", "a number", "the application's own version", [Door.WRITE])
+    txn_version: int | None = number("txnVersion", "the application's own version", _WRITE)
     user_metadata: str | None = text("userMetadata", "a text", "a note for the history", _WRITES)
     checkpoint: str | None = text(
         "checkpointLocation", "a path", "Spark's own; the identity of a stream is kept there", [Door.STREAM_WRITE]
     )
     zone: str = declared(
-        "UTC",
         "timeZone",
         "a name such as Europe/Vienna",
         "the zone of times without one; the source does not know the session's",
         _zone,
         Door,
+        "UTC",
     )
 
     @staticmethod

@@ -26,7 +26,7 @@ from halocline.formats.delta.stats.row_filter import RowFilter
 from halocline.schema.arrow import arrow_type
 from halocline.schema.types import Struct
 from halocline.spark.scan.file_rows import FileRows, shown_schema
-from halocline.spark.scan.scan import FileLayout
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.table.delta.row_changes import feeds_changes, removed
 from halocline.table.delta.row_counts import all_live_rows

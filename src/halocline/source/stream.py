@@ -24,13 +24,14 @@ from halocline.errors import HaloclineError, InputError, UnsupportedError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.schema.types import Struct
-from halocline.source.data_source import FilePartition, FilesMessage, files_of, first_version_from
+from halocline.source.data_source import FilePartition, FilesMessage, files_of
 from halocline.source.options import LATEST, SourceOptions
 from halocline.source.stream_log import OPERATION, Position, StreamLog
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, tasks
 from halocline.spark.types.columns import struct_of
 from halocline.storage import open_store
+from halocline.table.delta.read import first_version_from
 
 if TYPE_CHECKING:
     import pyarrow as pa

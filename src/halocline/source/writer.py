@@ -17,7 +17,6 @@ Spark calls `abort` also after a commit whose outcome it did not learn. What is 
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -49,9 +48,10 @@ from halocline.schema.visitor import nullable
 from halocline.source.options import PartitionOverwrite, SourceOptions
 from halocline.source.replacement import Replaced, check_rows, replaced
 from halocline.spark.scan.file_rows import shown_schema
-from halocline.spark.scan.scan import FileLayout
+from halocline.spark.session.file_system import remove_folder
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import holds
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.arrow_fit import ArrowFit
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
 from halocline.spark.write.rules import rules_of
@@ -60,8 +60,7 @@ from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import removed
 from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import Layout
-from halocline.table.delta.write_attempt import target_state
-from halocline.table.delta.write_request import Replacement, WriteRequest, same_partitions
+from halocline.table.delta.write import Replacement, WriteRequest, same_partitions, target_state
 
 Written = WrittenFile
 OPERATION: Final = "write"
@@ -198,23 +197,19 @@ class RowSink:
 
     def _found(self, opened: Opened) -> Snapshot | None:
         """The newest version; None if the table is still to be created."""
-        store = opened.store
-        try:
-            found = opened.snapshot(OPERATION)
-        except NotFoundError:
-            if self.before is None:
-                return None
-            raise
+        found = _snapshot(opened) if self.before is None else opened.snapshot(OPERATION)
+        if found is None:
+            return None
         if self.before is None and found.metadata.id != self.state.metadata.id:
             raise AlreadyExistsError(
-                f"somebody else created {store.root} meanwhile",
+                f"somebody else created {opened.url} meanwhile",
                 sides={"found": f"version {found.version}", "expected": "no table"},
                 next_step="Run the write again.",
             )
         expected = [_described(each) for each in (self.before, self.state.metadata) if each is not None]
         if _described(found.metadata) not in expected:
             raise ConflictError(
-                f"the metadata of {store.root} changed while rows were written; nothing was committed",
+                f"the metadata of {opened.url} changed while rows were written; nothing was committed",
                 condition="CONCURRENT_METADATA_CHANGE",
                 sides={"found": f"version {found.version}", "expected": "the columns and properties of before"},
                 next_step="Run the write again.",
@@ -251,10 +246,9 @@ class RowSink:
         store = self.writer.store
         with contextlib.suppress(HaloclineError, OSError):
             store.delete_many(list(paths))
-        local = store.address(self.writer.folder)
         with contextlib.suppress(HaloclineError, OSError):
-            if local.startswith("/") and not self._folder():
-                shutil.rmtree(local, ignore_errors=True)
+            if not self._folder():
+                remove_folder(store, self.writer.folder)
 
 
 def _request(asked: SourceOptions, overwrite: bool) -> WriteRequest:

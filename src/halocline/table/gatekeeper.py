@@ -4,6 +4,9 @@ A *gatekeeper* stands between a table and everybody else who uses it. Before a t
 asked; if somebody known would break, it refuses and says who. It also learns which tables this process reads and
 writes, and knows the level of each ladder.
 
+Tables do not know of fleets. Whatever makes members of processes registers here what does it, and the opener asks for
+it when a table is opened whose settings name a fleet.
+
 Alone, without a fleet, nobody else is known: `Alone` refuses nothing and knows no level, so gates are decided by the
 table only. A fleet's member is a gatekeeper too; `install` puts it in front of every table of the process, `acting` in
 front of the tables of one thread, for a process that speaks for several members. The limit: a gatekeeper judges by what
@@ -13,16 +16,20 @@ it knows. Who never joined, was never declared and never left a trace in a table
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol
 
-from halocline.compat.terms import ProtocolChange
-
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from halocline.compat.terms import ProtocolChange
     from halocline.formats.base import TableVersion
+    from halocline.spark.session.settings import Settings
+
+    Join = Callable[[Settings, str, SparkSession | None, bool], "Gatekeeper | None"]
 
 
 class Operation(Protocol):
@@ -106,6 +113,7 @@ class Alone(Gatekeeper):
 ALONE: Final = Alone()
 _lock = Lock()
 _installed: Gatekeeper = ALONE
+_join: Join | None = None
 _acting: ContextVar[Gatekeeper | None] = ContextVar("halocline_gatekeeper", default=None)
 
 
@@ -146,3 +154,23 @@ def install(gatekeeper: Gatekeeper) -> Gatekeeper:
     with _lock:
         before, _installed = _installed, gatekeeper
     return before
+
+
+def register_fleet(join: Join) -> None:
+    """Notes what makes this process a member.
+
+    It is called with the settings that name the fleet, the release that acts, the session if there is one, and whether
+    the process lives only for as long as a data source needs it.
+    """
+    global _join
+    _join = join
+
+
+def join(
+    settings: Settings, release: str, spark: SparkSession | None, *, short_lived: bool = False
+) -> Gatekeeper | None:
+    """Makes this process a member of the fleet that the settings name, unless it is one already.
+
+    Returns who stands in front of the table that is opened; None if it is who stands in front of all.
+    """
+    return None if _join is None else _join(settings, release, spark, short_lived)

@@ -33,7 +33,7 @@ from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.scan.read_errors import read_failure
 from halocline.spark.session.settings import PREFIX, Settings
 from halocline.storage import open_store
-from halocline.table import gatekeeper, joining
+from halocline.table import gatekeeper
 from halocline.table.gatekeeper import Gatekeeper, Operation
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Opening(ABC, Generic[V]):
             self.release = UNCHECKED
         self._keeper: Gatekeeper | None = None
         if self.settings.fleet and (short_lived or gatekeeper.is_alone()):
-            self._keeper = joining.join(self.settings, str(self.release), spark, short_lived=short_lived)
+            self._keeper = gatekeeper.join(self.settings, str(self.release), spark, short_lived=short_lived)
         self._zone = zone
         self._fresh: V | None = None
 

@@ -14,7 +14,7 @@ from tests.support import columns
 
 from halocline.errors import InputError
 from halocline.spark.scan import deleted_rows
-from halocline.spark.scan.scan import RowColumns
+from halocline.spark.scan.row_columns import RowColumns
 
 ID = columns.schema("id")
 MODES = ["auto", "paths", "arrow"]

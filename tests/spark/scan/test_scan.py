@@ -15,9 +15,11 @@ from tests.support import columns
 
 from halocline.errors import InputError, MalformedError, UnsupportedError
 from halocline.spark.scan import manifest, sources
-from halocline.spark.scan.scan import FileLayout, RowColumns, scan
+from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.scan import scan
 from halocline.spark.session import pinning, session
 from halocline.spark.session.file_system import spark_address
+from halocline.spark.types.file_layout import FileLayout
 from halocline.storage import open_store
 
 pytestmark = pytest.mark.connect

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from halocline.errors import InputError, SchemaError
-from halocline.spark.scan.scan import FileLayout, scan
+from halocline.spark.scan.scan import scan
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.file_stats import upper_bound
 from halocline.spark.write.writer import WrittenFile, write_files
 from halocline.storage import open_store

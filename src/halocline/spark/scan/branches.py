@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from halocline.formats.delta.actions.locations import is_absolute, locate
-from halocline.schema.types import Field
 from halocline.spark.scan.arrow_scan import no_field_ids
 from halocline.spark.scan.folders import FolderLayout, layouts
 from halocline.spark.scan.footers import field_paths, footers
 from halocline.spark.scan.sources import INNER_ROW, SourceFile
 from halocline.spark.session.file_system import spark_address
 from halocline.spark.types.columns import Names, read_fields
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.storage.base import Store
 
@@ -57,39 +58,34 @@ class Branch:
         return sorted({file.group for file in self.files})
 
 
+@dataclass(frozen=True)
 class Branches:
     """The files of one scan, divided."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        store: Store,
-        files: pa.Table,
-        data: Sequence[Field],
-        mode: str,
-        values: PartitionValues,
-    ) -> None:
-        self._spark = spark
-        self._store = store
-        self._paths: list[str] = files["path"].to_pylist()
-        self._sizes: list[int | None] = files["size"].to_pylist()
-        self._data = data
-        self._mode = mode
-        self._values = values
+    spark: SparkSession
+    store: Store
+    files: pa.Table
+    layout: FileLayout
+    values: PartitionValues
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The paths of the files."""
+        return list(self.files["path"].to_pylist())
 
     def routed(self, base: str | None, too_large: Collection[int]) -> tuple[list[SourceFile], list[int]]:
         """The files that Spark reads below the root as it names it, and the numbers of the strange ones.
 
         Vectors that are too large to broadcast make their files strange; so does a root without a file system.
         """
-        numbers = range(len(self._paths))
+        numbers = range(len(self.paths))
         # A column of such a name would hide the one by which Spark tells files and rows apart.
-        taken = self._reserved(Names(self._mode if self._mode == "none" else "name"))
+        taken = self._reserved(Names(self.layout.mapping_mode if self.layout.mapping_mode == "none" else "name"))
         if base is None or taken & {"_metadata", INNER_ROW}:
             return [], list(numbers)
         native, strange = [], []
-        groups = self._values.group_of.tolist()
-        for number, path, size in zip(numbers, self._paths, self._sizes, strict=True):
+        groups = self.values.group_of.tolist()
+        for number, path, size in zip(numbers, self.paths, self.files["size"].to_pylist(), strict=True):
             address = None if not size or number in too_large or _is_strange(path) else self._address(base, path)
             if address is None or not size:
                 strange.append(number)
@@ -106,7 +102,7 @@ class Branches:
                 rest = list(part)
                 if folders and len({file.group for file in part.values()}) > 1:
                     addresses = [(file.number, file.address) for file in part.values()]
-                    found, rest = layouts(addresses, self._values, self._reserved(names))
+                    found, rest = layouts(addresses, self.values, self._reserved(names))
                 for layout in found:
                     yield Branch([part[number] for number in layout.files], names, layout.names, is_dirty)
                 for together in _by_group([part[number] for number in rest], split=not is_dirty):
@@ -118,15 +114,15 @@ class Branches:
         Spark can match columns by id itself, but only while a setting of the session is on, and reads nulls when it
         is not. Names found in the footers cannot be switched off.
         """
-        if self._mode != "id":
-            yield Names(self._mode), files
+        if self.layout.mapping_mode != "id":
+            yield Names(self.layout.mapping_mode), files
             return
-        found = footers(self._store, [(self._paths[file.number], file.size) for file in files])
+        found = footers(self.store, [(self.paths[file.number], file.size) for file in files])
         alike: list[tuple[_Dictionary, list[SourceFile]]] = []
         for file, footer in zip(files, found, strict=True):
             names = field_paths(footer)
             if not names:
-                raise no_field_ids(self._paths[file.number])
+                raise no_field_ids(self.paths[file.number])
             for dictionary, group in alike:
                 if dictionary.takes(names):
                     group.append(file)
@@ -137,13 +133,13 @@ class Branches:
             yield Names("id", {identity: path[-1] for identity, path in dictionary.paths.items()}), group
 
     def _reserved(self, names: Names) -> set[str]:
-        return {field.name.lower() for field in read_fields(self._data, names)}
+        return {field.name.lower() for field in read_fields(self.layout.data, names)}
 
     def _address(self, base: str, path: str) -> str | None:
         if not is_absolute(path):
             return f"{base}/{path}"
-        holder, inner = locate(self._store, path)
-        return spark_address(self._spark, holder.address(inner))
+        holder, inner = locate(self.store, path)
+        return spark_address(self.spark, holder.address(inner))
 
 
 def _by_group(files: list[SourceFile], *, split: bool) -> list[list[SourceFile]]:

@@ -26,7 +26,8 @@ from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import at_once, open_file
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import FileLayout, scan
+from halocline.spark.scan.scan import scan
+from halocline.spark.types.file_layout import FileLayout
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:

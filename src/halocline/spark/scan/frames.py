@@ -18,8 +18,9 @@ from halocline.formats.delta.actions.deletion_vectors import read_positions
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.footers import at_once
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import FileLayout, scan
+from halocline.spark.scan.scan import scan
 from halocline.spark.session.session import setting
+from halocline.spark.types.file_layout import FileLayout
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

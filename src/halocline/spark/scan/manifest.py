@@ -28,6 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from halocline.errors import HaloclineError
+from halocline.spark.session.file_system import remove_folder
 from halocline.spark.session.session import is_connect, remembered
 from halocline.storage.base import Store, escaped
 
@@ -155,9 +156,7 @@ def _in_table(store: Store, base: str, data: bytes) -> Iterator[str]:
     finally:
         with contextlib.suppress(HaloclineError):
             store.delete(f"{folder}/{_INNER}")
-        local = store.address(folder)
-        if local.startswith("/"):  # buckets have no folders to remove
-            shutil.rmtree(local, ignore_errors=True)
+        remove_folder(store, folder)
 
 
 def _load(spark: SparkSession, schema: Any, address: str, *, folders: bool = False) -> DataFrame:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,47 +45,14 @@ from halocline.spark.types.columns import (
     spark_schema,
     without_void,
 )
-from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+from halocline.spark.types.file_layout import FileLayout
+from halocline.spark.types.partition_values import PartitionValues
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-
-__all__ = ["FileLayout", "RowColumns", "scan"]
-
 _LONG: Final = Primitive("long")
-
-
-@dataclass(frozen=True, slots=True)
-class FileLayout:
-    """How files hold the columns of a table, which are found by `none`, `name` or `id`."""
-
-    schema: Struct
-    partition_columns: Sequence[str] = ()
-    mapping_mode: str = "none"
-
-    @staticmethod
-    def of(configuration: TableConfiguration) -> FileLayout:
-        """The layout of a table's own files."""
-        return FileLayout(configuration.schema, configuration.partition_columns, configuration.mapping_mode)
-
-    @property
-    def partitions(self) -> list[Field]:
-        """The columns that the log knows."""
-        return [self.schema.find([name])[1] for name in self.partition_columns]
-
-    @property
-    def data(self) -> list[Field]:
-        """The columns that files hold."""
-        names = {field.name for field in self.partitions}
-        return [field for field in self.schema.fields if field.name not in names]
-
-    @property
-    def partition_keys(self) -> list[PartitionColumn]:
-        """The columns that the log knows, by the names that it has for them."""
-        return [PartitionColumn.of(field, self.mapping_mode) for field in self.partitions]
 
 
 def scan(
@@ -134,6 +101,7 @@ class _Scan:
         self._spark = spark
         self._store = store
         self._files = files
+        self._layout = layout
         self._mode = layout.mapping_mode
         self._schema = layout.schema
         self._fields = layout.schema.fields
@@ -164,7 +132,7 @@ class _Scan:
 
     def frame(self, sources: Sources, base: str | None) -> DataFrame:
         """All branches together."""
-        branches = Branches(self._spark, self._store, self._files, self._data, self._mode, self._values)
+        branches = Branches(self._spark, self._store, self._files, self._layout, self._values)
         too_large = self._deleted.keys() - deleted_rows.within(self._deleted, in_force(self._spark).max_bitmap_bytes)
         native, strange = branches.routed(base, too_large)
         divided = branches.divided(native, self._deleted.keys(), folders=sources.by_manifest)

@@ -31,8 +31,9 @@ from halocline.schema.arrow import arrow_schema, struct_of_arrow
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import session_zone
-from halocline.spark.scan.scan import FileLayout, columns_asked_for, columns_spoken_of, scan
+from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of, scan
 from halocline.spark.types.columns import quoted, spark_schema, text_literal
+from halocline.spark.types.file_layout import FileLayout
 from halocline.storage.base import Store
 from halocline.storage.memory import MemoryStore
 

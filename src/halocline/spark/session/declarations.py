@@ -38,30 +38,31 @@ class Declaration:
 
 
 def declared(
-    default: Any,
-    name: str,
-    expected: str,
-    meaning: str,
-    parse: Callable[[str], Any],
-    doors: Iterable[str] = (),
+    name: str, expected: str, meaning: str, parse: Callable[[str], Any], doors: Iterable[str] = (), default: Any = None
 ) -> Any:
     """A field that is declared."""
     told = Declaration(name, expected, meaning, parse, frozenset(doors))
     return field(default=default, metadata={"declaration": told})
 
 
-def switch(default: bool, name: str, meaning: str, doors: Iterable[str] = ()) -> Any:
+def switch(name: str, meaning: str, doors: Iterable[str] = (), *, default: bool = False) -> Any:
     """Something that is on or off."""
-    return declared(default, name, "true or false", meaning, lambda text: _SWITCH[text.lower()], doors)
+    return declared(name, "true or false", meaning, lambda text: _SWITCH[text.lower()], doors, default)
 
 
 def text(name: str, expected: str, meaning: str, doors: Iterable[str] = ()) -> Any:
     """A text; none if it is empty."""
-    return declared(None, name, expected, meaning, lambda given: given or None, doors)
+    return declared(name, expected, meaning, lambda given: given or None, doors)
 
 
 def number(
-    default: int | None, name: str, expected: str, meaning: str, doors: Iterable[str] = (), least: int = 0
+    name: str,
+    meaning: str,
+    doors: Iterable[str] = (),
+    *,
+    least: int = 0,
+    default: int | None = None,
+    expected: str = "a number",
 ) -> Any:
     """A whole number that is not below the least."""
 
@@ -70,7 +71,7 @@ def number(
             raise ValueError(given)
         return int(given)
 
-    return declared(default, name, expected, meaning, parse, doors)
+    return declared(name, expected, meaning, parse, doors, default)
 
 
 def time(name: str, meaning: str, doors: Iterable[str] = ()) -> Any:
@@ -80,12 +81,12 @@ def time(name: str, meaning: str, doors: Iterable[str] = ()) -> Any:
         datetime.fromisoformat(given)
         return given
 
-    return declared(None, name, "a time such as 2026-11-01 12:00:00", meaning, parse, doors)
+    return declared(name, "a time such as 2026-11-01 12:00:00", meaning, parse, doors)
 
 
 def choice(name: str, choices: type[StrEnum], meaning: str, doors: Iterable[str] = ()) -> Any:
     """One of a few values, of which the first is the default."""
-    return declared(next(iter(choices)), name, ", ".join(choices), meaning, lambda given: choices(given.lower()), doors)
+    return declared(name, ", ".join(choices), meaning, lambda given: choices(given.lower()), doors, next(iter(choices)))
 
 
 def declarations(kind: type[Any]) -> dict[str, tuple[Declaration, Field[Any]]]:

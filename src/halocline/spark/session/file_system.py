@@ -8,12 +8,15 @@ found" means that the file system works. The answer is remembered per session an
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING, Final
 
 from halocline.spark.session.session import remembered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from halocline.storage.base import Store
 
 _NONE: Final = re.compile(r"No FileSystem for scheme|ClassNotFoundException|UNSUPPORTED_FILE_SYSTEM")
 _OTHER_NAMES: Final = {"s3": ("s3", "s3a"), "s3a": ("s3a", "s3"), "gcs": ("gs",)}
@@ -33,6 +36,13 @@ def spark_address(spark: SparkSession, address: str) -> str | None:
 
     found = remembered(spark, f"file system {scheme}://{bucket}", find)
     return None if found is None else f"{found}://{rest}"
+
+
+def remove_folder(store: Store, folder: str) -> None:
+    """Removes a folder that holds nothing of use; buckets have none to remove."""
+    local = store.address(folder)
+    if local.startswith("/"):
+        shutil.rmtree(local, ignore_errors=True)
 
 
 def _answers(spark: SparkSession, url: str) -> bool:

@@ -65,22 +65,24 @@ class Settings:
         "halocline.release", "a release such as deltalake@1.0.2", "act as this release: refuse what it would refuse"
     )
     check_enabled: bool = switch(
-        True, "halocline.protocol.checkEnabled", "false skips the protocol check, for looking into a broken table"
+        "halocline.protocol.checkEnabled",
+        "false skips the protocol check, for looking into a broken table",
+        default=True,
     )
     auto_upgrade: bool = switch(
-        False, "halocline.protocol.autoUpgrade", "true lets a write raise the protocol when its data needs a feature"
+        "halocline.protocol.autoUpgrade", "true lets a write raise the protocol when its data needs a feature"
     )
     allow_missing_protocol: bool = switch(
-        False, "halocline.protocol.allowMissing", "true takes a table without a protocol action as (1,1)"
+        "halocline.protocol.allowMissing", "true takes a table without a protocol action as (1,1)"
     )
     scan_mode: ScanMode = choice(
         "halocline.scan.mode", ScanMode, "how Spark is told which files to read; auto chooses what works"
     )
     max_bitmap_bytes: int = number(
-        256 * 1024 * 1024,
         "halocline.scan.maxBitmapBytes",
-        "a number of bytes",
         "how much of deletion vectors is sent to every executor; beyond it, Python workers apply them",
+        default=256 * 1024 * 1024,
+        expected="a number of bytes",
     )
     hudi_merge_rules: HudiMergeRules = choice(
         "halocline.hudi.mergeRules",

@@ -4,13 +4,12 @@ Spark hands batches to a data source in the schema of the DataFrame, whatever th
 columns by name, at every depth, and lays them out as files want them: physical names, partition columns last and as the
 text of folders. What cannot fit is refused before a row is seen; a null where the table allows none, when it comes.
 
-The limits: a value may only grow on its way (a small whole number into a larger one, single into double precision),
-since nothing here evaluates Spark's casts. Columns that rows come without become null.
+The limits: a value may only grow on its way, as `halocline.spark.types.assignment` says, since nothing here evaluates
+Spark's casts. Columns that rows come without become null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,17 +19,11 @@ from halocline.errors import ConstraintError, SchemaError
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.schema.arrow import ArrowTypes, arrow_type
 from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, is_void
-from halocline.schema.visitor import Visitor, paired
+from halocline.schema.visitor import Visitor
 from halocline.spark.scan.arrow_scan import unnested
+from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.partition_values import NULL_FOLDER
 from halocline.spark.write.physical import Physical
-
-_GROWS: Final[Mapping[str, Sequence[str]]] = {
-    "byte": ("short", "integer", "long"),
-    "short": ("integer", "long"),
-    "integer": ("long",),
-    "float": ("double",),
-}
 
 
 class ArrowFit:
@@ -45,8 +38,11 @@ class ArrowFit:
         self._sources: list[tuple[Field, int | None]] = []
         for field in wanted:
             number, found = given.pop(field.name.lower(), (None, None))
-            if found is not None and not _fits(found.type, field.type):
-                raise self._misfit(f"column {field.name} has another type", field.type, found.type)
+            work = Assignment(Casting.WIDENING)
+            if found is not None:
+                work.value("", found.type, field.type, field.name)
+            for path, wide, narrow in work.problems:
+                raise self._misfit(f"column {path} has another type", wide, narrow)
             if found is None and not field.nullable:
                 raise self._misfit(f"column {field.name} must not be null", "NOT NULL", "no such column")
             self._sources.append((field, number))
@@ -136,21 +132,6 @@ class _Fitted(Visitor[pa.Array, pa.Array]):
         offsets, inner = unnested(context)
         keys, items = inner.flatten()
         return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, items))
-
-
-def _fits(found: DataType, wanted: DataType) -> bool:
-    """Whether every value of one type is one of the other as well."""
-    if is_void(found) or found == wanted:
-        return True
-    if (inner := paired(found, wanted)) is not None:
-        return all(_fits(one, other) for _, one, other in inner)
-    if isinstance(found, Primitive) and isinstance(wanted, Primitive):
-        return wanted.name in _GROWS.get(found.name, ())
-    if not isinstance(found, Struct) or not isinstance(wanted, Struct):
-        return False
-    matches = [(found.get(each.name), each) for each in wanted.fields]
-    fitting = all(each.nullable if match is None else _fits(match.type, each.type) for match, each in matches)
-    return fitting and all(wanted.get(name) is not None for name in found.names)
 
 
 class _Complete(Visitor[pa.Array, bool]):

@@ -29,8 +29,8 @@ from halocline.schema.arrow import ArrowTypes
 from halocline.schema.types import Field, Path
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.scan.footers import leaf_types
-from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types.columns import holds, quoted
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.spark.write.physical import Physical
 from halocline.storage.base import Store

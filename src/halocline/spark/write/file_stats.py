@@ -27,7 +27,7 @@ from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.stats.typed_columns import stats_type
 from halocline.schema.types import DataType, Path, decimal_of
 from halocline.spark.scan.footers import leaf_types, leaves
-from halocline.spark.scan.scan import FileLayout
+from halocline.spark.types.file_layout import FileLayout
 
 _WHOLE: Final = ("byte", "short", "integer", "long")
 _EPOCH_DAY: Final = date(1970, 1, 1)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.configuration.column_mapping import physical_field, physical_name
-from halocline.schema.types import Array, Field, Map, Primitive, Struct
-from halocline.schema.visitor import Visitor, map_fields
-from halocline.spark.scan.scan import FileLayout
-from halocline.spark.types.columns import holds, quoted, spark_schema, without_void
+from halocline.schema.types import Field, Primitive, Struct
+from halocline.schema.visitor import map_fields
+from halocline.spark.types.assignment import Assignment, Casting
+from halocline.spark.types.columns import quoted, spark_schema, without_void
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import NULL_FOLDER
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class Physical:
         self.mode: Final = layout.mapping_mode
         self.partitions: Final = layout.partitions
         self.data: Final = without_void(layout.data)
-        self._with_void = {field.name for field in layout.schema.fields if holds(field.type, ("void", "null"))}
         if not self.data:
             raise SchemaError(
                 "there is no column to write",
@@ -95,7 +95,9 @@ class Physical:
         return {key: text and _logged(text, types[key], key) for key, text in texts.items()}
 
     def _cleaned(self, field: Field, source: str) -> str:
-        sql = _PICKED.visit(field.type, (source, 0)) if field.name in self._with_void else source
+        """The item for a column without what no file holds."""
+        stored = self.schema.find([field.name])[1].type
+        sql = Assignment(Casting.WIDENING).value(source, stored, field.type, field.name)
         return f"{sql} AS {quoted(field.name)}"
 
 
@@ -118,32 +120,3 @@ def _logged(text: str, type: str, key: str) -> str:
     if type == "string" and text.startswith(NULL_FOLDER):
         return text[:-1]
     return text
-
-
-class _Picked(Visitor[tuple[str, int], str]):
-    """SQL for only those fields of a value that the type has, given SQL for the value and how deep it stands."""
-
-    def primitive(self, type: Primitive, context: tuple[str, int]) -> str:
-        return context[0]
-
-    def struct(self, type: Struct, context: tuple[str, int]) -> str:
-        sql, depth = context
-        parts = []
-        for field in type.fields:
-            name = quoted(field.name)
-            parts.append(f"{self.visit(field.type, (f'{sql}.{name}', depth))} AS {name}")
-        return f"CASE WHEN {sql} IS NOT NULL THEN struct({', '.join(parts)}) END"
-
-    def array(self, type: Array, context: tuple[str, int]) -> str:
-        sql, depth = context
-        variable = f"halocline_{depth}"
-        return f"transform({sql}, {variable} -> {self.visit(type.element, (variable, depth + 1))})"
-
-    def map(self, type: Map, context: tuple[str, int]) -> str:
-        sql, depth = context
-        variable = f"halocline_{depth}"
-        inner = self.visit(type.value, (variable, depth + 1))
-        return f"transform_values({sql}, (halocline_key, {variable}) -> {inner})"
-
-
-_PICKED: Final = _Picked()

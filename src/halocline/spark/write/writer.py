@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -23,10 +22,10 @@ from typing import TYPE_CHECKING, Final
 from halocline.errors import HaloclineError, StorageFullError
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import at_once, footers
-from halocline.spark.scan.scan import FileLayout
-from halocline.spark.session.file_system import spark_address
+from halocline.spark.session.file_system import remove_folder, spark_address
 from halocline.spark.session.session import session, settings, tagged, unabridged
 from halocline.spark.types.columns import holds
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile, write_through_workers
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.spark.write.physical import Physical
@@ -103,7 +102,7 @@ def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> l
     waste += [meta.path for meta, footer in zip(found, read, strict=True) if not footer.num_rows]
     at_once(store.delete, waste)
     if not any(footer.num_rows for footer in read):
-        _remove_local(store, folder)
+        remove_folder(store, folder)
     return [
         WrittenFile(
             path=meta.path,
@@ -144,13 +143,6 @@ def _swept(store: Store, folder: str) -> None:
         time.sleep(pause)
         found = [meta.path for meta in store.list(folder)]
         store.delete_many(found)
-        _remove_local(store, folder)
+        remove_folder(store, folder)
         if pause and not found:
             return
-
-
-def _remove_local(store: Store, folder: str) -> None:
-    """Removes a folder that holds nothing of use; buckets have none to remove."""
-    local = store.address(folder)
-    if local.startswith("/"):
-        shutil.rmtree(local, ignore_errors=True)

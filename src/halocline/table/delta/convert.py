@@ -35,8 +35,8 @@ from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.schema.types import Field, Struct
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import footers, leaf_types
-from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types import input_schema
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.spark.write.file_stats import Wanted, stats_text
 from halocline.storage.base import ObjectMeta, Store

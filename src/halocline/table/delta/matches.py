@@ -22,9 +22,9 @@ from halocline.formats.delta.stats.predicate import Predicate
 from halocline.schema import Struct
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import FileLayout
 from halocline.spark.types.char_types import known_to_spark, padded
 from halocline.spark.types.columns import quoted
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.table.delta.row_counts import all_live_rows, live_rows
 

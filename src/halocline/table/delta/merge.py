@@ -49,7 +49,7 @@ from halocline.table.delta.row_commit import RowChange, RowsChanged
 from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_edits import checked_values
 from halocline.table.delta.row_files import RowFiles
-from halocline.table.delta.write_attempt import target_state
+from halocline.table.delta.write import target_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

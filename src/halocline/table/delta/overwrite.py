@@ -9,8 +9,7 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.spark.types.assignment import Casting
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_files import Layout
-from halocline.table.delta.write_attempt import write
-from halocline.table.delta.write_request import Replacement, Txn, WriteRequest
+from halocline.table.delta.write import Replacement, Txn, WriteRequest, write
 from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from halocline.formats.delta.snapshot.change_feed import OPERATION, changes, column_source
 from halocline.formats.delta.snapshot.history import history
+from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.change_feed import change_frame
 from halocline.spark.scan.frames import frame_of
 from halocline.table.delta.opened import Opened
@@ -68,16 +69,15 @@ def read_changes(table: Opened, first: int | Moment, last: int | Moment | None =
         end = table.snapshot(OPERATION, version=last)
     else:
         end = table.snapshot(OPERATION, timestamp=last)
-    start = first if isinstance(first, int) else _first_version_from(table, first, end.version)
+    start = first if isinstance(first, int) else first_version_from(end, table.milliseconds(first))
     shown = end if last is None else column_source(end, table.snapshot(OPERATION))
     return change_frame(table.spark, shown, changes(end, start))
 
 
-def _first_version_from(table: Opened, moment: Moment, last: int) -> int:
-    """The oldest version that is not before a time."""
-    milliseconds = table.milliseconds(moment)
-    times = {entry.version: entry.timestamp_ms for entry in history(table.snapshot(version=last))}
-    return min((version for version, time in times.items() if time >= milliseconds), default=last + 1)
+def first_version_from(end: Snapshot, timestamp_ms: int) -> int:
+    """The oldest version that is not before a time; the one after `end` if all are."""
+    times = {entry.version: entry.timestamp_ms for entry in history(end)}
+    return min((version for version, time in times.items() if time >= timestamp_ms), default=end.version + 1)
 
 
 def register_view(

@@ -30,11 +30,12 @@ from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import FileLayout, scan
+from halocline.spark.scan.scan import scan
 from halocline.spark.session.analysis import Expression, column_of
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.guard import Watched, checked, watched
 from halocline.storage.base import Store
 from halocline.table.delta.clauses import (

@@ -16,7 +16,6 @@ may be of rows that are gone.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -45,9 +44,10 @@ from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.scan.frames import deleted_rows
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import FileLayout
+from halocline.spark.session.file_system import remove_folder
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import missing, quoted, written_fields
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.guard import watched
 from halocline.spark.write.identity_values import marks_in
 from halocline.spark.write.row_plan import RowPlan
@@ -238,9 +238,7 @@ class RowFiles:
         with contextlib.suppress(HaloclineError, OSError):
             self._store.delete_many([*(file.path for file in self._written), *self._others])
         for folder in {_folder(file.path) for file in self._written}:
-            local = self._store.address(folder)
-            if local.startswith("/"):
-                shutil.rmtree(local, ignore_errors=True)
+            remove_folder(self._store, folder)
 
 
 def _hidden(name: str, type: str, number: int) -> Field:

@@ -1,0 +1,43 @@
+"""How files hold the columns of a table: what is in them, what the log knows instead, and by which names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from halocline.schema.types import Field, Struct
+from halocline.spark.types.partition_values import PartitionColumn
+
+if TYPE_CHECKING:
+    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How files hold the columns of a table, which are found by `none`, `name` or `id`."""
+
+    schema: Struct
+    partition_columns: Sequence[str] = ()
+    mapping_mode: str = "none"
+
+    @staticmethod
+    def of(configuration: TableConfiguration) -> FileLayout:
+        """The layout of a table's own files."""
+        return FileLayout(configuration.schema, configuration.partition_columns, configuration.mapping_mode)
+
+    @property
+    def partitions(self) -> list[Field]:
+        """The columns that the log knows."""
+        return [self.schema.find([name])[1] for name in self.partition_columns]
+
+    @property
+    def data(self) -> list[Field]:
+        """The columns that files hold."""
+        names = {field.name for field in self.partitions}
+        return [field for field in self.schema.fields if field.name not in names]
+
+    @property
+    def partition_keys(self) -> list[PartitionColumn]:
+        """The columns that the log knows, by the names that it has for them."""
+        return [PartitionColumn.of(field, self.mapping_mode) for field in self.partitions]
