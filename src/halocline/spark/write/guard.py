@@ -64,17 +64,18 @@ def judged(df: DataFrame, rules: Sequence[RowRule], *, first: int = 0) -> DataFr
     """The rows with the column `BROKEN` in place of `UNFIT`."""
     from pyspark.sql import functions as F
 
-    names = [name for name in df.columns if name != UNFIT]
-    found = F.col(UNFIT) if UNFIT in df.columns else F.lit(None).cast("string")
-    if rules:
-        shown = [F.col(quoted(name)) for name in names if not name.startswith(_HIDDEN)]
-        row = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
-        number = F.lit(None).cast("int")
-        for place, rule in reversed(list(enumerate(rules, first))):
-            number = F.when(~F.coalesce(F.expr(rule.condition), F.lit(False)), F.lit(place)).otherwise(number)
-        told = F.concat(F.lpad(number.cast("string"), _DIGITS, "0"), F.left(row, F.lit(LONGEST_SHOWN)))
-        found = F.coalesce(found, F.when(number.isNotNull(), told))
-    return df.select(*map(quoted, names), found.alias(BROKEN))
+    # Columns go to the JVM one by one, so those of a wide table are not named again.
+    unfit = UNFIT in df.columns
+    if not rules:
+        return df.withColumnRenamed(UNFIT, BROKEN) if unfit else df.withColumn(BROKEN, F.lit(None).cast("string"))
+    shown = [F.col(quoted(name)) for name in df.columns if not name.startswith(_HIDDEN)]
+    row = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
+    number = F.lit(None).cast("int")
+    for place, rule in reversed(list(enumerate(rules, first))):
+        number = F.when(~F.coalesce(F.expr(rule.condition), F.lit(False)), F.lit(place)).otherwise(number)
+    told = F.concat(F.lpad(number.cast("string"), _DIGITS, "0"), F.left(row, F.lit(LONGEST_SHOWN)))
+    broken = F.when(number.isNotNull(), told)
+    return df.withColumn(BROKEN, F.coalesce(UNFIT, broken) if unfit else broken).drop(UNFIT)
 
 
 @dataclass(frozen=True)
