@@ -31,9 +31,13 @@ class Opened(Opening[Snapshot]):
         """A transaction on a version, or one that creates the table."""
         session = spark or self.session
         engine = engine_info(None if session is None else session.version)
-        if snapshot is None:
-            return Transaction.create(
-                self.store, release=self.release, engine=engine, clock=self.clock, permit=self.check_lease
-            )
         zone = self._zone if session is None else session_zone(session)
-        return Transaction(snapshot, engine=engine, clock=self.clock, timezone=zone, permit=self.check_lease)
+        return Transaction(
+            snapshot,
+            store=self.store,
+            release=self.release,
+            engine=engine,
+            clock=self.clock,
+            timezone=zone,
+            permit=self.check_lease,
+        )

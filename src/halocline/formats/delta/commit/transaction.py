@@ -23,6 +23,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -81,7 +82,9 @@ class Transaction:
     """One change of a table.
 
     Args:
-        snapshot: The version to start from.
+        snapshot: The version to start from; None for a table that is created in `store`.
+        store: Where to create a table.
+        release: Who creates it; this release if not given.
         engine: What to call ourselves in the provenance.
         clock: Tells the present.
         timezone: The zone that timestamps without one are in, for read predicates.
@@ -94,51 +97,34 @@ class Transaction:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: Snapshot | None,
         *,
+        store: Store | None = None,
+        release: Release | None = None,
         engine: str | None = None,
         clock: Clock = system_clock,
         timezone: str | None = None,
         permit: Callable[[], None] | None = None,
     ) -> None:
-        snapshot.replay.check_newest()  # what is added behind a torn commit is in a table that nobody can read
-        self._start(snapshot.store, snapshot, snapshot.release, engine, clock, timezone, permit)
-
-    @classmethod
-    def create(
-        cls,
-        store: Store,
-        *,
-        release: Release | None = None,
-        engine: str | None = None,
-        clock: Clock = system_clock,
-        permit: Callable[[], None] | None = None,
-    ) -> Transaction:
-        """A transaction that creates a table where none is."""
-        transaction = cls.__new__(cls)
-        transaction._start(store, None, release or own_release(), engine, clock, None, permit)
-        return transaction
-
-    def _start(
-        self,
-        store: Store,
-        snapshot: Snapshot | None,
-        release: Release,
-        engine: str | None,
-        clock: Clock,
-        timezone: str | None,
-        permit: Callable[[], None] | None,
-    ) -> None:
+        if snapshot is not None:
+            snapshot.replay.check_newest()  # what is added behind a torn commit is in a table that nobody can read
+            store, release = snapshot.store, snapshot.release
+        assert store is not None, "a transaction has a table, or a place for one"
         self.store = store
         self.snapshot = snapshot
         self.outcome: Outcome | None = None
-        self._release = release
+        self._release = release or own_release()
         self._engine = engine or engine_info()
         self._clock = clock
         self._timezone = timezone
         self._permit = permit
         self._txn_id = str(uuid.uuid4())
         self._reads = Reads()
+
+    @staticmethod
+    def create(store: Store, **options: Any) -> Transaction:
+        """A transaction that creates a table where none is; the options are those of any other."""
+        return Transaction(None, store=store, **options)
 
     @property
     def before(self) -> TableConfiguration | None:
@@ -149,11 +135,6 @@ class Transaction:
     def read_version(self) -> int:
         """The version it started from, -1 for a new table."""
         return -1 if self.snapshot is None else self.snapshot.version
-
-    @property
-    def reads(self) -> Reads:
-        """What it has read so far."""
-        return self._reads
 
     # ------------------------------------------------------------------ reading
 

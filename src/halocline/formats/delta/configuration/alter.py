@@ -10,7 +10,7 @@ Setting a property that switches a feature on adds the feature to the protocol, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -105,7 +105,7 @@ def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Pat
         highest = properties.count(configuration, MAX_ID) or 0
         struct, highest = column_mapping.assigned(Struct(added), highest, column_mapping.random_name)
         added, configuration[MAX_ID] = struct.fields, str(highest)
-    return state.evolved(schema=_with_added(state.metadata.schema, added, parent), configuration=configuration)
+    return state.evolved(schema=_with_added(state, added, parent), configuration=configuration)
 
 
 def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> TableConfiguration:
@@ -113,12 +113,8 @@ def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> 
     _check_mapped(state, "renamed")
     here, _ = state.metadata.schema.find(path)
     _check_unreferenced(state, here, "renamed")
-
-    def renamed(each: Path, field: Field) -> Field:
-        return replace(field, name=name) if each == here else field
-
     return state.evolved(
-        schema=map_fields(state.metadata.schema, renamed),
+        schema=_changed(state, here, lambda field: replace(field, name=name)),
         partition_columns=[name if (each,) == here else each for each in state.metadata.partition_columns],
         operation="RENAME COLUMN",
     )
@@ -158,20 +154,14 @@ def change_type(
     _check_unreferenced(state, here, "changed")
     noted_version = version if type_widening.FEATURES[1] in supported else None
 
-    def changed(each: Path, field: Field) -> Field:
-        return field if each != here else type_widening.widened(field, type, here, noted_version)
-
-    return state.evolved(schema=map_fields(state.metadata.schema, changed))
+    schema = _changed(state, here, lambda field: type_widening.widened(field, type, here, noted_version))
+    return state.evolved(schema=schema)
 
 
 def allow_nulls(state: TableConfiguration, path: Sequence[str]) -> TableConfiguration:
     """The state with NOT NULL taken from a column."""
     here, _ = state.metadata.schema.find(path)
-
-    def loosened(each: Path, field: Field) -> Field:
-        return replace(field, nullable=True) if each == here else field
-
-    return state.evolved(schema=map_fields(state.metadata.schema, loosened))
+    return state.evolved(schema=_changed(state, here, lambda field: replace(field, nullable=True)))
 
 
 def replace_schema(
@@ -200,7 +190,8 @@ def _check_mapped(state: TableConfiguration, word: str) -> None:
         )
 
 
-def _with_added(schema: Struct, added: Sequence[Field], parent: Path) -> Struct:
+def _with_added(state: TableConfiguration, added: Sequence[Field], parent: Path) -> Struct:
+    schema = state.metadata.schema
     if not parent:
         return schema.with_fields([*schema.fields, *added])
     here, target = schema.find(parent)
@@ -209,7 +200,12 @@ def _with_added(schema: Struct, added: Sequence[Field], parent: Path) -> Struct:
             f"column {'.'.join(here)} is no struct", sides={"type": str(target.type)[:80], "needed": "a struct"}
         )
     grown = target.struct.with_fields([*target.struct.fields, *added])
-    return map_fields(schema, lambda path, field: field if path != here else replace(field, type=grown))
+    return _changed(state, here, lambda field: replace(field, type=grown))
+
+
+def _changed(state: TableConfiguration, here: Path, change: Callable[[Field], Field]) -> Struct:
+    """The schema with one field changed."""
+    return map_fields(state.metadata.schema, lambda path, field: change(field) if path == here else field)
 
 
 def _check_unreferenced(state: TableConfiguration, path: Path, word: str) -> None:

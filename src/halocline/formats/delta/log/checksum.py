@@ -19,7 +19,7 @@ import msgspec
 from halocline.errors import AlreadyExistsError, MalformedError, NotFoundError
 from halocline.formats.delta.actions import domains
 from halocline.formats.delta.actions.action import Commit, DomainMetadata, Metadata, ProtocolAction, Txn
-from halocline.formats.delta.configuration import in_commit_timestamps
+from halocline.formats.delta.configuration.in_commit_timestamps import is_enabled
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.log.table_size import Histogram, Tally
 from halocline.formats.log.names import DELTA
@@ -53,34 +53,25 @@ class Summary:
 
     def encode(self) -> bytes:
         """The file, as Delta writes it."""
+        counts_vectors = "deletionVectors" in (self.protocol.writer_features or ())
+        configuration = self.metadata.configuration
+        expire = "delta.setTransactionRetentionDuration" in configuration
         content: dict[str, Any] = {
             "txnId": self.txn_id,
             "tableSizeBytes": self.tally.bytes,
             "numFiles": self.tally.files,
-            **self._vector_counts(),
+            "numDeletedRecordsOpt": self.tally.deleted if counts_vectors else None,
+            "numDeletionVectorsOpt": self.tally.vectors if counts_vectors else None,
             "numMetadata": 1,
             "numProtocol": 1,
-            "inCommitTimestampOpt": self._timestamp(),
-            "setTransactions": self._transactions(),
+            "inCommitTimestampOpt": self.in_commit_timestamp if is_enabled(configuration) else None,
+            "setTransactions": None if expire else _listed(self.txns),
             "domainMetadata": _listed(self.domains),
             "metadata": self.metadata.to_json(),
             "protocol": msgspec.to_builtins(self.protocol),
-            "fileSizeHistogram": None if self.tally.histogram is None else self.tally.histogram.to_json(),
+            "fileSizeHistogram": self.tally.histogram and self.tally.histogram.to_json(),
         }
         return msgspec.json.encode({key: value for key, value in content.items() if value is not None}) + b"\n"
-
-    def _vector_counts(self) -> dict[str, Any]:
-        if self.protocol.writer_features is None or "deletionVectors" not in self.protocol.writer_features:
-            return {}
-        return {"numDeletedRecordsOpt": self.tally.deleted, "numDeletionVectorsOpt": self.tally.vectors}
-
-    def _timestamp(self) -> int | None:
-        return self.in_commit_timestamp if in_commit_timestamps.is_enabled(self.metadata.configuration) else None
-
-    def _transactions(self) -> list[Any] | None:
-        if self.metadata.configuration.get("delta.setTransactionRetentionDuration") is not None:
-            return None
-        return _listed(self.txns)
 
 
 def first(commit: Commit) -> Summary | None:

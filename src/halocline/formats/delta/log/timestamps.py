@@ -9,6 +9,7 @@ Only versions that the log can still put together count.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -103,15 +104,10 @@ class CommitClock:
         return _newest_not_after(times, timestamp_ms, bounded_above=not own)
 
     def _search_own(self, commits: Sequence[LogEntry], timestamp_ms: int) -> int:
-        low, high = 0, len(commits) - 1
-        first, last = self.own_time(commits[low]), self.own_time(commits[high])
-        times = {commits[low].version: first, commits[high].version: last}
-        if not first <= timestamp_ms <= last:
-            return _newest_not_after(times, timestamp_ms, bounded_above=True)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.own_time(commits[middle]) <= timestamp_ms else (low, middle - 1)
-        return commits[low].version
+        ends = {commit.version: self.own_time(commit) for commit in (commits[0], commits[-1])}
+        if not ends[commits[0].version] <= timestamp_ms <= ends[commits[-1].version]:
+            return _newest_not_after(ends, timestamp_ms, bounded_above=True)
+        return commits[bisect_right(commits, timestamp_ms, key=self.own_time) - 1].version
 
     def own_time(self, commit: LogEntry) -> int:
         """The in-commit timestamp of a version."""

@@ -18,7 +18,7 @@ import msgspec
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.delta.actions.action import Action, Commit, Metadata, ProtocolAction, decode_commit
+from halocline.formats.delta.actions.action import Action, Commit, CommitInfo, Metadata, ProtocolAction, decode_commit
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
 from halocline.formats.delta.snapshot.inspection import commit_bytes
 from halocline.formats.log.names import DELTA, FileKind, LogEntry
@@ -165,17 +165,10 @@ def _base(store: Store, files: list[LogEntry]) -> ProtocolStep | None:
 
 
 def _step(version: int, commit: Commit, action: ProtocolAction, metadata: Metadata | None) -> ProtocolStep:
-    values = {} if commit.commit_info is None else commit.commit_info.values
-    operation, engine = values.get("operation"), values.get("engineInfo")
-    parameters = values.get("operationParameters")
-    return ProtocolStep(
-        version,
-        _lenient(action),
-        metadata,
-        operation if isinstance(operation, str) else "",
-        json.dumps(parameters) if isinstance(parameters, dict) else "",
-        engine if isinstance(engine, str) else "",
-    )
+    info = commit.commit_info or CommitInfo({})
+    parameters = info.values.get("operationParameters")
+    told = json.dumps(parameters) if isinstance(parameters, dict) else ""
+    return ProtocolStep(version, _lenient(action), metadata, info.operation or "", told, info.engine_info or "")
 
 
 def _lenient(action: ProtocolAction) -> Protocol:

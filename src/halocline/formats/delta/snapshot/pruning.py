@@ -11,6 +11,7 @@ nothing about "greater than".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from halocline.formats.delta.stats.predicate import (
     Test,
 )
 from halocline.formats.delta.stats.timestamps_text import zone_named
+from halocline.schema.types import Path
 
 Keep: TypeAlias = pa.Array | bool
 """Which files may hold a row: one answer for all, or one each."""
@@ -96,10 +98,29 @@ class StatsPruner:
         length = len(facts["path"])
         if not length:
             return None
-        kept = self._may_pass(self._test, _FileBounds(facts, self._partitioned, self._data, self._reader).of)
+        kept = self._may_pass(self._test, self._bounds(facts))
         if isinstance(kept, bool):
             return None if kept else pa.array([False] * length, pa.bool_())
         return kept
+
+    def _bounds(self, facts: FileColumns) -> Callable[[Column], Bounds | None]:
+        """Gives the bounds of columns in one batch of files, worked out when first asked for; None if unknown."""
+
+        @cache
+        def from_texts() -> dict[Path, Bounds | None]:
+            texts = facts.get("stats")
+            found = [None] * len(self._data) if texts is None else self._reader.read(texts.to_pylist())
+            return {column.path: bounds for column, bounds in zip(self._data, found, strict=True)}
+
+        @cache
+        def bounds(column: Column) -> Bounds | None:
+            if column.path in self._partitioned:
+                return _partition_bounds(column, facts.get("partitionValues"))
+            if "stats_parsed" in facts:
+                return _struct_bounds(column, facts["stats_parsed"])
+            return from_texts()[column.path]
+
+        return bounds
 
     def _may_pass(self, test: Test, bounds: Callable[[Column], Bounds | None]) -> Keep:
         if isinstance(test, Anything | Never):
@@ -166,71 +187,33 @@ class StatsPruner:
         return _every([above, pc.fill_null(pc.less_equal(beginning, least), True)])
 
 
-class _FileBounds:
-    """The bounds of columns in one batch of files, worked out when first asked for."""
-
-    def __init__(
-        self, facts: FileColumns, partitioned: set[tuple[str, ...]], data: Sequence[Column], reader: StatsReader
-    ) -> None:
-        self._facts = facts
-        self._partitioned = partitioned
-        self._data = data
-        self._reader = reader
-        self._known: dict[tuple[str, ...], Bounds | None] = {}
-
-    def of(self, column: Column) -> Bounds | None:
-        """The bounds; None if nothing at all is known."""
-        if column.path not in self._known:
-            if column.path in self._partitioned:
-                self._known[column.path] = self._partition(column)
-            elif "stats_parsed" in self._facts:
-                self._known[column.path] = self._struct(column)
-            else:
-                self._read_json()
-        return self._known[column.path]
-
-    def _partition(self, column: Column) -> Bounds | None:
-        maps, family = self._facts.get("partitionValues"), family_of(column)
-        if maps is None or not pa.types.is_map(maps.type):
-            return None
-        # A key that is there with a null is a fact; a key that is missing is not.
-        lists = pc.map_lookup(maps, query_key=column.physical[0], occurrence="all")
-        values = pc.map_lookup(maps, query_key=column.physical[0], occurrence="first")
-        return from_partition(column, family, values.cast(pa.string()), pc.is_valid(lists))
-
-    def _struct(self, column: Column) -> Bounds | None:
-        stats = self._facts["stats_parsed"]
-        rows = _child(stats, ("numRecords",), pa.int64())
-        nulls = _child(stats, ("nullCount", *column.physical), pa.int64())
-        family = family_of(column)
-        if family is None:
-            nothing = pa.nulls(len(stats), pa.int64())
-            return from_struct(column, Family.WHOLE, nothing, nothing, nulls, rows)
-        type = arrow_type_of(column, family)
-        low, high = (_child(stats, (section, *column.physical), type) for section in _SECTIONS[:2])
-        return from_struct(column, family, low, high, nulls, rows)
-
-    def _read_json(self) -> None:
-        texts = self._facts.get("stats")
-        found = [None] * len(self._data) if texts is None else self._reader.read(texts.to_pylist())
-        self._known |= {column.path: bounds for column, bounds in zip(self._data, found, strict=True)}
+def _partition_bounds(column: Column, maps: pa.Array | None) -> Bounds | None:
+    if maps is None or not pa.types.is_map(maps.type):
+        return None
+    # A key that is there with a null is a fact; a key that is missing is not.
+    lists = pc.map_lookup(maps, query_key=column.physical[0], occurrence="all")
+    values = pc.map_lookup(maps, query_key=column.physical[0], occurrence="first")
+    return from_partition(column, values.cast(pa.string()), pc.is_valid(lists))
 
 
-def _child(struct: pa.Array, path: tuple[str, ...], otherwise: pa.DataType) -> pa.Array:
+def _struct_bounds(column: Column, stats: pa.Array) -> Bounds:
+    low, high, nulls = (_child(stats, (section, *column.physical)) for section in _SECTIONS)
+    return from_struct(column, low, high, _whole(nulls), _whole(_child(stats, ("numRecords",))))
+
+
+def _child(struct: pa.Array, path: Path) -> pa.Array:
     """A nested child; all null if there is none."""
     array = struct
     for step in path:
         index = array.type.get_field_index(step) if pa.types.is_struct(array.type) else -1
         if index < 0:
-            return pa.nulls(len(struct), otherwise)
+            return pa.nulls(len(struct))
         array = array.flatten()[index]
-    if (
-        pa.types.is_integer(otherwise)
-        and path[0] in ("numRecords", "nullCount")
-        and not pa.types.is_integer(array.type)
-    ):
-        return pa.nulls(len(struct), otherwise)
     return array
+
+
+def _whole(counts: pa.Array) -> pa.Array:
+    return counts if pa.types.is_integer(counts.type) else pa.nulls(len(counts), pa.int64())
 
 
 def _every(parts: Sequence[Keep], neutral: bool = True) -> Keep:

@@ -92,10 +92,11 @@ class Bounds:
     exact: bool
 
 
-def from_partition(column: Column, family: Family | None, values: pa.Array, has_key: pa.Array) -> Bounds:
+def from_partition(column: Column, values: pa.Array, has_key: pa.Array) -> Bounds:
     """The bounds in partition values; of a column without a family, only the nulls are known."""
     is_null = pc.fill_null(pc.equal(values, ""), True)
     known_null = pc.if_else(has_key, is_null, pa.scalar(None, pa.bool_()))
+    family = family_of(column)
     if family is None:
         nothing = pa.nulls(len(values), pa.int64())
         return Bounds(nothing, nothing, known_null, pc.invert(known_null), exact=True)
@@ -138,36 +139,30 @@ def _from_text(text: str, column: Column, family: Family) -> Any:
     return None if found is None or found[1] else found[0]
 
 
-def from_json(
-    column: Column, family: Family, low: Sequence[Any], high: Sequence[Any], nulls: pa.Array, rows: pa.Array
-) -> Bounds:
+def from_json(column: Column, low: Sequence[Any], high: Sequence[Any], nulls: pa.Array, rows: pa.Array) -> Bounds:
     """The bounds in statistics that were read from JSON text."""
+    family = family_of(column)
+    if family is None:
+        return _of_statistics(None, pa.nulls(len(rows)), pa.nulls(len(rows)), nulls, rows)
     type, from_value = arrow_type_of(column, family), _reader(column, family)
-    lows, highs = (
-        _array([from_value(each, 0) for each in low], type),
-        _array([from_value(each, 1) for each in high], type),
-    )
+    lows, highs = (_array([from_value(each, at) for each in values], type) for at, values in enumerate((low, high)))
     return _of_statistics(family, lows, highs, nulls, rows)
 
 
-def from_struct(
-    column: Column, family: Family, low: pa.Array, high: pa.Array, nulls: pa.Array, rows: pa.Array
-) -> Bounds:
+def from_struct(column: Column, low: pa.Array, high: pa.Array, nulls: pa.Array, rows: pa.Array) -> Bounds:
     """The bounds in statistics that a checkpoint keeps in typed columns."""
+    family = family_of(column)
+    if family is None:
+        return _of_statistics(None, pa.nulls(len(rows)), pa.nulls(len(rows)), nulls, rows)
     return _of_statistics(family, _canonical(low, column, family), _canonical(high, column, family), nulls, rows)
 
 
-def _of_statistics(family: Family, low: pa.Array, high: pa.Array, nulls: pa.Array, rows: pa.Array) -> Bounds:
+def _of_statistics(family: Family | None, low: pa.Array, high: pa.Array, nulls: pa.Array, rows: pa.Array) -> Bounds:
     if family in (Family.TIMESTAMP, Family.ZONELESS):
         # Digits after the millisecond were cut off; nothing can be added to the last moment there is.
         high = pc.add(pc.min_element_wise(high, _MOST_LONG - _MILLISECOND_US, skip_nulls=False), _MILLISECOND_US)
-    return Bounds(
-        low=low,
-        high=high,
-        all_null=pc.and_kleene(pc.equal(nulls, rows), pc.greater(rows, 0)),
-        no_null=pc.equal(nulls, 0),
-        exact=False,
-    )
+    all_null = pc.and_kleene(pc.equal(nulls, rows), pc.greater(rows, 0))
+    return Bounds(low, high, all_null, pc.equal(nulls, 0), exact=False)
 
 
 def _canonical(array: pa.Array, column: Column, family: Family) -> pa.Array:
@@ -189,18 +184,18 @@ def _canonical(array: pa.Array, column: Column, family: Family) -> pa.Array:
         return nothing
 
 
+_JSON_KINDS: Final = {Family.DECIMAL: Decimal, Family.TEXT: str, Family.BOOLEAN: bool}
+
+
 def _reader(column: Column, family: Family) -> Callable[[Any, int], Any]:
     """How one JSON value becomes canonical; the second argument is 0 for a low bound and 1 for a high one."""
     if family is Family.WHOLE:
         return lambda value, _: value if type(value) is int and _LEAST_LONG <= value <= _MOST_LONG else None
     if family is Family.FLOATING:
         return _single_reader if column.type.name == "float" else _double_reader(has_changed(column.field))
-    if family is Family.DECIMAL:
-        return lambda value, _: value if isinstance(value, Decimal) else None
-    if family is Family.TEXT:
-        return lambda value, _: value if isinstance(value, str) else None
-    if family is Family.BOOLEAN:
-        return lambda value, _: value if isinstance(value, bool) else None
+    if family in _JSON_KINDS:
+        kind = _JSON_KINDS[family]
+        return lambda value, _: value if isinstance(value, kind) else None
     if family is Family.DATE:
         return lambda value, _: days_of(value) if isinstance(value, str) else None
     if family is Family.ZONELESS:

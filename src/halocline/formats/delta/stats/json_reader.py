@@ -61,16 +61,8 @@ class StatsReader:
                 continue
             low, high, nulls = (_getter(section, column.physical) for section in _SECTIONS)
             counts = _counts([_number(nulls(each)) for each in decoded])
-            family = family_of(column)
-            if family is None:
-                nothing: Sequence[Any] = [None] * len(decoded)
-                result.append(from_json(column, Family.WHOLE, nothing, nothing, counts, rows))
-                continue
-            result.append(
-                from_json(
-                    column, family, [low(each) for each in decoded], [high(each) for each in decoded], counts, rows
-                )
-            )
+            bounds = from_json(column, [low(each) for each in decoded], [high(each) for each in decoded], counts, rows)
+            result.append(bounds)
         return result
 
     def _decoded(self, text: str | None) -> Any:
@@ -119,7 +111,8 @@ def _getter(section: str, path: tuple[str, ...]) -> Callable[[Any], Any]:
         for step in path:
             if node is None or not isinstance(node, msgspec.Struct):
                 return None
-            node = getattr(node, node.positions[step])  # type: ignore[attr-defined]
+            label = node.positions.get(step)  # type: ignore[attr-defined]
+            node = None if label is None else getattr(node, label)
         return None if isinstance(node, msgspec.Struct) else node
 
     return get

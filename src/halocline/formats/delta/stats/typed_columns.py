@@ -12,10 +12,10 @@ there is null: a reader then knows less about that file, never something wrong.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,25 +24,20 @@ import pyarrow.json as paj
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Column, Schema
 from halocline.schema import arrow
-from halocline.schema.types import DataType, Primitive, decimal_of
+from halocline.schema.types import DataType, Path, Primitive, decimal_of
 
 _UNBOUNDED: Final = frozenset({"boolean", "binary"})
 """The primitive types that have no bounds."""
 
 _BLOCK: Final = 1 << 30
 
-_Children: TypeAlias = Mapping[tuple[str, ...], Sequence[Column]]
-"""The fields of each struct column, by its path."""
-_Kept: TypeAlias = list[tuple[str, Any]]
-"""The columns with statistics: pairs of a physical name and either the same list for a struct, or a type."""
-
 
 def stats_type(schema: Schema, properties: TableProperties, partitions: Iterable[str], *, vectors: bool) -> Any:
     """The type of `stats_parsed`."""
-    skipped = {name.lower() for name in partitions}
-    columns = [column for column in schema.columns if column.path[0].lower() not in skipped]
-    kept = _indexed(columns, _children(schema), properties)
-    bounds, counts = _bounds(kept), _counts(kept)
+    kept = _indexed(schema, {name.lower() for name in partitions}, properties)
+    ordered = (each for each in kept if _has_arrow_type(each.type) and each.type.name not in _UNBOUNDED)
+    bounds = _nested({each.physical: arrow.arrow_type(each.type) for each in ordered})
+    counts = _nested(dict.fromkeys((each.physical for each in kept), pa.int64()))
     fields: list[tuple[str, pa.DataType]] = [("numRecords", pa.int64())]
     if bounds is not None:
         fields += [("minValues", bounds), ("maxValues", bounds)]
@@ -101,66 +96,35 @@ def parsed_partition_values(values: pa.Array, type: Any) -> pa.Array:
 # ---------------------------------------------------------------------- which columns
 
 
-def _children(schema: Schema) -> _Children:
-    below: dict[tuple[str, ...], list[Column]] = {}
+def _indexed(schema: Schema, skipped: Collection[str], properties: TableProperties) -> list[Column]:
+    """The columns that the table keeps statistics on: fields of structs at any depth that are no structs themselves."""
+    leaves: list[Column] = []
+    structs: set[Path] = {()}
     for column in schema.walk():
-        below.setdefault(column.path[:-1], []).append(column)
-    return {column.path: below.get(column.path, []) for column in schema.walk() if column.field.struct is not None}
-
-
-def _indexed(columns: Sequence[Column], below: _Children, properties: TableProperties) -> _Kept:
+        if column.path[0].lower() in skipped or column.path[:-1] not in structs:
+            continue
+        if column.field.struct is not None:
+            structs.add(column.path)
+        else:
+            leaves.append(column)
     named = properties.get("delta.dataSkippingStatsColumns")
     if named is not None:
         wanted = {tuple(step.strip().strip("`").lower() for step in each.split(".")) for each in named.split(",")}
-        return _named(columns, below, wanted)
-    limit = properties.indexed_columns
-    return _first(columns, below, None if limit is None or limit < 0 else limit)[0]
+        lengths = range(1, max(map(len, wanted)) + 1)
+        return [each for each in leaves if any(_folded(each.path[:length]) in wanted for length in lengths)]
+    return leaves if properties.indexed_columns < 0 else leaves[: properties.indexed_columns]
 
 
-def _first(columns: Sequence[Column], below: _Children, limit: int | None) -> tuple[_Kept, int]:
-    kept: _Kept = []
-    used = 0
-    for column in columns:
-        if limit is not None and used >= limit:
-            break
-        if column.path in below:
-            inner, count = _first(below[column.path], below, None if limit is None else limit - used)
-            kept.append((column.physical[-1], inner))
-            used += count
-        else:
-            kept.append((column.physical[-1], column.type))
-            used += 1
-    return kept, used
+def _folded(path: Path) -> Path:
+    return tuple(step.lower() for step in path)
 
 
-def _named(columns: Sequence[Column], below: _Children, wanted: set[tuple[str, ...]]) -> _Kept:
-    kept: _Kept = []
-    for column in columns:
-        inner = below.get(column.path)
-        if tuple(step.lower() for step in column.path) in wanted:
-            kept.append((column.physical[-1], column.type if inner is None else _first(inner, below, None)[0]))
-        elif inner and (found := _named(inner, below, wanted)):
-            kept.append((column.physical[-1], found))
-    return kept
-
-
-def _bounds(kept: _Kept) -> Any:
-    fields = []
-    for name, below in kept:
-        if isinstance(below, list):
-            type = _bounds(below)
-        elif _has_arrow_type(below) and below.name not in _UNBOUNDED:
-            type = arrow.arrow_type(below)
-        else:
-            type = None
-        if type is not None:
-            fields.append((name, type))
-    return pa.struct(fields) if fields else None
-
-
-def _counts(kept: _Kept) -> Any:
-    fields = [(name, _counts(below) if isinstance(below, list) else pa.int64()) for name, below in kept]
-    fields = [(name, type) for name, type in fields if type is not None]
+def _nested(types: Mapping[Path, pa.DataType]) -> Any:
+    """The struct that holds columns of these paths and types; None if there are none."""
+    inner: dict[str, dict[Path, pa.DataType]] = {}
+    for (first, *rest), type in types.items():
+        inner.setdefault(first, {})[tuple(rest)] = type
+    fields = [(name, below[()] if () in below else _nested(below)) for name, below in inner.items()]
     return pa.struct(fields) if fields else None
 
 
