@@ -5,7 +5,8 @@ spelt, and readers accept every spelling that a release has written: the orderin
 the key generator as a class or as a type.
 
 The *watermark* is ours: the instant up to which the timeline was written by an older table version, recorded when a
-table moves. Below it the old rules hold, above it the new ones. Other clients leave the key alone.
+table moves. Below it the old rules hold, above it the new ones. Where the move copied the timeline, what lies at the
+old place is only there for readers from before. Other clients leave both keys alone.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
 BOOTSTRAP_PATH: Final = "hoodie.bootstrap.base.path"
 STORAGE_LAYOUT: Final = "hoodie.table.storage.layout"
 WATERMARK: Final = "hoodie.table.version.upgrade.commit.time"
+COPIED_TIMELINE: Final = "hoodie.table.version.upgrade.copied.timeline"
 
 FIRST_OF_LAYOUT_2: Final = 8
 """The first table version with timeline layout 2."""
@@ -147,6 +149,7 @@ class HudiTableConfig:
         change_logging: How much change blocks tell; None if there are none.
         metadata_partitions: The partitions of the metadata table that are in use.
         watermark: The instant up to which an older table version wrote; None if none did.
+        is_copied: Whether the timeline up to the watermark was copied to where the table version has it.
         pairs: All properties.
     """
 
@@ -171,6 +174,7 @@ class HudiTableConfig:
     change_logging: ChangeLogging | None
     metadata_partitions: tuple[str, ...]
     watermark: str | None
+    is_copied: bool
     pairs: Mapping[str, str] = field(repr=False)
 
     @staticmethod
@@ -220,6 +224,7 @@ class HudiTableConfig:
             change_logging=_change_logging(pairs, table) if cdc else None,
             metadata_partitions=_names(pairs.get(METADATA_PARTITIONS)),
             watermark=pairs.get(WATERMARK) or None,
+            is_copied=_flag(pairs, COPIED_TIMELINE, False, table),
             pairs=MappingProxyType(dict(pairs)),
         )
 

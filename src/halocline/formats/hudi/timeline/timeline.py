@@ -82,12 +82,12 @@ class HudiTimeline:
             >>> [str(each) for each in HudiTimeline.load(store, HudiTableConfig.parse(pairs, "t")).instants]
             ['20250101000000000.commit', '20250101000000001.commit.requested']
         """
-        found = list(_listed(store, config.timeline_folder))
+        found = list(instant_files(store, config.timeline_folder))
         if config.layout > 1:
-            if config.watermark:
+            if config.watermark and not config.is_copied:
                 # A table that moved without touching its timeline has its older instants where they were.
                 moved = {(each.time, each.action) for each in found}
-                older = (each for each in _listed(store, FOLDER) if order(each.time) <= order(config.watermark))
+                older = (each for each in instant_files(store, FOLDER) if order(each.time) <= order(config.watermark))
                 found += (each for each in older if (each.time, each.action) not in moved)
             found = [_with_completion(each, config) for each in found]
         return HudiTimeline(store, config, tuple(sorted(_furthest(found), key=_effect)))
@@ -222,11 +222,12 @@ def active_writes(store: Store) -> tuple[HudiInstant, ...]:
         >>> [each.time for each in active_writes(store)]
         ['20250101000000000']
     """
-    found = (each for folder in (FOLDER, f"{FOLDER}/timeline") for each in _listed(store, folder))
+    found = (each for folder in (FOLDER, f"{FOLDER}/timeline") for each in instant_files(store, folder))
     return tuple(sorted((each for each in found if each.is_completed and each.is_write), key=lambda each: each.time))
 
 
-def _listed(store: Store, folder: str) -> Iterator[HudiInstant]:
+def instant_files(store: Store, folder: str) -> Iterator[HudiInstant]:
+    """Every file of the active timeline in a folder: each state of each instant."""
     for meta in _beginning_with_a_digit(store, folder):
         instant = parse_name(meta.path.removeprefix(f"{folder}/"), meta.path, meta.modified_ms)
         if instant is not None:

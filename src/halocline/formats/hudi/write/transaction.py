@@ -19,6 +19,7 @@ from typing import Final
 from halocline.errors import AlreadyExistsError, ConflictError
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.configuration import HudiTableConfig
+from halocline.formats.hudi.properties import read_properties, table_version
 from halocline.formats.hudi.timeline.instant import REPLACE_COMMIT, HudiInstant, InstantState, file_name
 from halocline.formats.hudi.timeline.metadata import CommitMetadata, WriteStat
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
@@ -79,7 +80,8 @@ class HudiWrite:
             extra: What else to say.
 
         Raises:
-            ConflictError: Another write has changed the same file groups since; nothing of this one counts.
+            ConflictError: Another write has changed the same file groups since, or the table has moved to another
+                version; nothing of this one counts.
         """
         by_partition: dict[str, list[WriteStat]] = {}
         for stat in stats:
@@ -91,6 +93,7 @@ class HudiWrite:
             operation_type=self.operation,
             compacted=False,
         )
+        self._check_version()
         timeline = HudiTimeline.load(self.store, self.config)
         self._check_conflicts(timeline, metadata)
         done = replace(self.instant, state=InstantState.COMPLETED)
@@ -100,6 +103,17 @@ class HudiWrite:
         self.store.put_if_absent(done.path, encode_commit(metadata, done.action, self.config.layout))
         delete_markers(self.store, self.time)
         return done
+
+    def _check_version(self) -> None:
+        """A table that has moved has another timeline: a commit to the old one would be lost."""
+        found = table_version(read_properties(self.store).pairs, self.store.root)
+        if found != self.config.version:
+            raise ConflictError(
+                f"{self.store.root} has moved to table version {found} since {self.time} began",
+                condition="TABLE_MOVED",
+                sides={"this write": f"version {self.config.version}", "table": f"version {found}"},
+                next_step="Open the table again and do the write once more.",
+            )
 
     def _check_conflicts(self, timeline: HudiTimeline, metadata: CommitMetadata) -> None:
         touched = _groups(metadata)

@@ -1,0 +1,199 @@
+"""Every table that Apache Hudi wrote, moved up and down by us, with the same rows at each stop; also as hudi-rs reads it.
+
+The moves of Apache Hudi itself are beside them: where they keep all rows, ours leaves the same names on disk, so that
+no other client sees who moved the table. The tables lie beside the project; without them these tests skip.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from halocline.storage.faulty import WRITES, FaultyStore
+from hudi import HudiReadOptions, HudiTableBuilder
+
+from halocline.errors import UnsupportedError
+from halocline.formats.hudi import configuration as keys
+from halocline.formats.hudi.move.engine import apply_move, finish_move
+from halocline.formats.hudi.move.planning import plan_move
+from halocline.formats.hudi.move.record import read_record
+from halocline.formats.hudi.properties import properties
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.storage import open_store
+
+SPARK = Path(__file__).parents[3] / "shared" / "conformance" / "hudi-jvm"
+
+if not SPARK.is_dir():
+    pytest.skip(f"the conformance tables are not here: {SPARK}", allow_module_level=True)
+
+NAMES = sorted(path.stem for path in SPARK.glob("v*.json"))
+STOPS = {6: (8, 9, 8, 6), 8: (9, 8, 6, 8), 9: (8, 6, 8, 9)}
+KEYS_CHANGE = {"v6_cow_complex1": 9, "v9_cow_complex1": 8}
+"""Tables whose keys writers of that version would make differently."""
+
+CHAINS = sorted({path.name.partition(".")[0] for path in (SPARK / "upgrade").glob("*.0_v6.zip")})
+UNTOUCHED = [name for name in CHAINS if name.startswith("cow_") and name != "cow_complex1"]
+"""Tables that the original moves without a compaction."""
+
+MERGING = {keys.MERGE_MODE, keys.MERGE_STRATEGY, keys.OLD_MERGE_STRATEGY, keys.PAYLOAD_CLASS, keys.LEGACY_PAYLOAD_CLASS}
+OURS = {keys.WATERMARK, keys.COPIED_TIMELINE}
+METADATA = {keys.METADATA_PARTITIONS, f"{keys.METADATA_PARTITIONS}.inflight", "hoodie.table.index.defs.path"}
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder)
+    (table,) = (path.parent for path in folder.glob("*/.hoodie"))
+    return table
+
+
+def original(name: str, folder: Path) -> Path:
+    """A table as it was, with the times at which its files were written."""
+    table = unpacked(SPARK / f"{name}.zip", folder)
+    for path, moment in json.loads((SPARK / f"{name}.json").read_text())["mtimes_ns"].items():
+        if (table / path).exists():
+            os.utime(table / path, ns=(moment, moment))
+    return table
+
+
+def rows(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    """Rows for comparing; a compaction writes them to other files."""
+    found = (row for batch in batches for row in batch.to_pylist())
+    return sorted(
+        repr(sorted((key, value) for key, value in row.items() if key != "_hoodie_file_name")) for row in found
+    )
+
+
+def ours(table: Path) -> list[str]:
+    return rows(HudiSnapshot.load(open_store(table)).read())
+
+
+def theirs(table: Path) -> list[str] | None:
+    """What hudi-rs reads; None if it cannot."""
+    try:
+        return rows(HudiTableBuilder.from_base_uri(str(table)).build().read(HudiReadOptions()))
+    except BaseException as error:  # a panic of the library is no Exception
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+        return None
+
+
+def history(table: Path) -> list[tuple[str, str]]:
+    timeline = HudiSnapshot.load(open_store(table)).timeline
+    return sorted((each.time, each.action) for each in timeline.history())
+
+
+def files(table: Path) -> set[str]:
+    """What lies in the timeline, without what only this machine's Java left there."""
+    found = (path.relative_to(table / ".hoodie") for path in (table / ".hoodie").rglob("*") if path.is_file())
+    names = {str(path) for path in found if not path.name.endswith(".crc")}
+    return {name for name in names if not name.startswith(("metadata/", ".aux/", ".index_defs/", ".temp/"))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_keeps_its_rows_through_every_version(name, tmp_path):
+    table = original(name, tmp_path)
+    store = open_store(table)
+    first = HudiSnapshot.load(store).config
+    before, by_rs, archived = ours(table), theirs(table), history(table)
+    for stop in STOPS[first.version]:
+        if KEYS_CHANGE.get(name) == stop:
+            with pytest.raises(UnsupportedError, match="complex key generator with the one key field"):
+                plan_move(store, stop)
+            return
+        apply_move(store, plan_move(store, stop), grace_s=0)
+        assert HudiSnapshot.load(store).config.version == stop
+        assert ours(table) == before, f"at version {stop}"
+        assert set(archived) <= set(history(table)), f"archived instants at version {stop}"
+        found = theirs(table)
+        if by_rs is not None and found is not None:
+            assert found == by_rs, f"hudi-rs at version {stop}"
+    assert history(table) == archived
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("v6_", "v6by120_"))])
+def test_the_way_back_to_6_restores_what_was_there(name, tmp_path):
+    table = original(name, tmp_path)
+    store = open_store(table)
+    before, names = properties(store), files(table)
+    stops = (8, 6) if name in KEYS_CHANGE else STOPS[6]
+    planned = plan_move(store, 8)
+    for stop in stops:
+        apply_move(store, plan_move(store, stop), grace_s=0)
+    assert properties(store) == {key: value for key, value in before.items() if key not in METADATA}
+    assert read_record(store).changes == {}
+    assert not (table / ".hoodie" / "timeline").exists() or not any((table / ".hoodie" / "timeline").rglob("*.*"))
+    settled = {str(each.kind) for each in planned.stages} & {"roll back", "complete", "compact"}
+    if not settled:
+        archive = {each for each in names if "archive" in each}
+        assert {each for each in files(table) if "archive" not in each} == names - archive
+        assert bool({each for each in files(table) if "archive" in each}) == bool(archive)
+
+
+@pytest.mark.parametrize("name", UNTOUCHED)
+def test_names_and_properties_are_those_of_the_original(name, tmp_path):
+    table = original(f"v6_{name}", tmp_path / "ours")
+    store = open_store(table)
+    for version, state in ((8, "1_upgrade_EIGHT"), (9, "2_upgrade_NINE"), (8, "3_downgrade_EIGHT")):
+        apply_move(store, plan_move(store, version), grace_s=0)
+        real = unpacked(SPARK / "upgrade" / f"{name}.{state}.zip", tmp_path / state)
+        instants = {each for each in files(real) if "history" not in each and each.startswith("timeline/")}
+        mine = {each for each in files(table) if "history" not in each and each.startswith("timeline/")}
+        assert spelt(mine) == spelt(instants), state
+        expected = {key: value for key, value in told(real).items() if key not in METADATA | MERGING}
+        assert {key: value for key, value in told(table).items() if key not in MERGING | OURS} == expected, state
+        assert told(table).keys() & MERGING == told(real).keys() & MERGING or keys.OLD_MERGE_STRATEGY in told(real)
+
+
+def spelt(names: set[str]) -> set[str]:
+    """Names of instants. The original calls every pending replace commit a clustering; only a clustering is one."""
+    return {each.replace(".clustering.", ".replacecommit.") for each in names}
+
+
+def told(table: Path) -> dict[str, Any]:
+    return properties(open_store(table))
+
+
+@pytest.mark.parametrize("name", ["v6_cow_hive_mdt", "v6_mor_pending", "v6_mor_logs", "v8_mor_logs", "v9_cow_archived"])
+def test_hudi_rs_sees_all_rows_after_every_step(name, tmp_path):
+    table = original(name, tmp_path)
+    store = Watched(open_store(table), table)
+    target = 8 if HudiSnapshot.load(store).config.version == 6 else 6
+    before, store.expected = ours(table), theirs(table)
+    apply_move(store, plan_move(store, target))
+    assert store.looks > 10
+    assert ours(table) == before
+    assert finish_move(open_store(table), grace_s=0)
+    assert (ours(table), theirs(table)) == (before, before_of(store, table))
+
+
+def before_of(store: Watched, table: Path) -> list[str] | None:
+    return store.expected if store.settled is None else store.settled
+
+
+class Watched(FaultyStore):
+    """A store that has hudi-rs read the table after every write.
+
+    It misreads pending compactions of version 6, so there what it reads may change once: when the compaction is done.
+    """
+
+    def __init__(self, inner, table: Path) -> None:
+        super().__init__(inner)
+        self._table, self.expected, self.settled, self.looks = table, None, None, 0
+
+    def _do(self, name, path, action, torn=None):
+        result = super()._do(name, path, action, torn)
+        if name in WRITES and self.expected is not None:
+            found = theirs(self._table)
+            if found != self.expected:
+                assert "pending" in self._table.name, f"{len(found or [])} rows after {name} {path}"
+                assert self.settled in (None, found), f"changed again after {name} {path}"
+                self.settled = found
+            self.looks += 1
+        return result
