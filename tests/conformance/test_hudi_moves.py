@@ -1,4 +1,4 @@
-"""Every table that Apache Hudi wrote, moved up and down by us, with the same rows at each stop; also as hudi-rs reads it.
+"""Every table that Apache Hudi wrote, moved up and down by us, with the same rows at each stop, also for hudi-rs.
 
 The moves of Apache Hudi itself are beside them: where they keep all rows, ours leaves the same names on disk, so that
 no other client sees who moved the table. The tables lie beside the project; without them these tests skip.
@@ -36,6 +36,9 @@ NAMES = sorted(path.stem for path in SPARK.glob("v*.json"))
 STOPS = {6: (8, 9, 8, 6), 8: (9, 8, 6, 8), 9: (8, 6, 8, 9)}
 KEYS_CHANGE = {"v6_cow_complex1": 9, "v9_cow_complex1": 8}
 """Tables whose keys writers of that version would make differently."""
+
+OTHER_RULE = {"v6_mor_commit", "v6_mor_pending", "v6by120_mor_pending"}
+"""Tables of version 6 that hudi-rs reads unlike the release that wrote them, until the move merges their log files."""
 
 CHAINS = sorted({path.name.partition(".")[0] for path in (SPARK / "upgrade").glob("*.0_v6.zip")})
 UNTOUCHED = [name for name in CHAINS if name.startswith("cow_") and name != "cow_complex1"]
@@ -112,6 +115,9 @@ def test_a_table_keeps_its_rows_through_every_version(name, tmp_path):
         assert ours(table) == before, f"at version {stop}"
         assert set(archived) <= set(history(table)), f"archived instants at version {stop}"
         found = theirs(table)
+        if name in OTHER_RULE and stop == 8:
+            assert found is not None
+            by_rs = found
         if by_rs is not None and found is not None:
             assert found == by_rs, f"hudi-rs at version {stop}"
     assert history(table) == archived
@@ -123,14 +129,15 @@ def test_the_way_back_to_6_restores_what_was_there(name, tmp_path):
     store = open_store(table)
     before, names = properties(store), files(table)
     stops = (8, 6) if name in KEYS_CHANGE else STOPS[6]
-    planned = plan_move(store, 8)
+    stages = set()
     for stop in stops:
-        apply_move(store, plan_move(store, stop), grace_s=0)
+        planned = plan_move(store, stop)
+        stages |= {str(each.kind) for each in planned.stages}
+        apply_move(store, planned, grace_s=0)
     assert properties(store) == {key: value for key, value in before.items() if key not in METADATA}
     assert read_record(store).changes == {}
     assert not (table / ".hoodie" / "timeline").exists() or not any((table / ".hoodie" / "timeline").rglob("*.*"))
-    settled = {str(each.kind) for each in planned.stages} & {"roll back", "complete", "compact"}
-    if not settled:
+    if stages.isdisjoint({"roll back", "complete", "compact"}):
         archive = {each for each in names if "archive" in each}
         assert {each for each in files(table) if "archive" not in each} == names - archive
         assert bool({each for each in files(table) if "archive" in each}) == bool(archive)

@@ -15,7 +15,7 @@ from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.move import to_7, to_8, to_9
 from halocline.formats.hudi.move.copying import size_of
 from halocline.formats.hudi.move.model import HudiMove, MoveStage, StageKind
-from halocline.formats.hudi.move.record import Changes, difference, read_record, restored
+from halocline.formats.hudi.move.record import Changes, changes_of, read_record, restored
 from halocline.formats.hudi.move.step import Obstacle, VersionStep
 from halocline.formats.hudi.move.survey import Survey, refuse, survey, to_compact
 from halocline.formats.hudi.properties import FOLDER
@@ -111,7 +111,7 @@ def moved_pairs(store: Store, source: HudiTableConfig, to: int) -> tuple[dict[st
             if source.version <= step.lower < to:
                 refuse(store.root, source.version, to, _some(step.not_up(pairs)))
                 made = step.up(pairs)
-                changes[step.upper] = difference(pairs, made)
+                changes[step.upper] = changes_of(pairs, made)
                 pairs = made
     else:
         known = read_record(store).changes

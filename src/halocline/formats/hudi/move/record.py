@@ -1,7 +1,7 @@
 """What a move leaves in the table: that it is under way, what is to be cleaned, and what it changed.
 
 The record is one small file beside the timeline. Other clients do not look at it. What each step changed in the
-properties is kept for the way back: a property that still has the value that the step gave it gets the one from before.
+properties is kept for the way back: a property that still has the value from after the step gets the one from before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from halocline.storage.base import Store
 PATH: Final = f"{FOLDER}/.aux/halocline_move.json"
 
 Changes = dict[str, tuple[str | None, str | None]]
-"""For each property that a step changed, the value before and after; None where there was none."""
+"""For each property on either side of a step, the value before and after; None where there was none."""
 
 
 class PendingMove(msgspec.Struct, frozen=True, rename="camel"):
@@ -102,24 +102,23 @@ def write_record_of(store: Store, record: MoveRecord) -> None:
         store.put(PATH, msgspec.json.encode(record))
 
 
-def difference(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
-    """What a step changed.
+def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
+    """What a step did to each property.
 
     Example:
-        >>> difference({"a": "1", "b": "2"}, {"a": "1", "c": "3"})
-        {'b': ('2', None), 'c': (None, '3')}
+        >>> changes_of({"a": "1", "b": "2"}, {"a": "1", "c": "3"})
+        {'a': ('1', '1'), 'b': ('2', None), 'c': (None, '3')}
     """
-    names = dict.fromkeys([*before, *after])
-    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
+    return {name: (before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])}
 
 
 def restored(now: Mapping[str, str], lowered: Mapping[str, str], changes: Changes) -> dict[str, str]:
-    """Properties on the way back, with what the step up had changed as it was before.
+    """Properties on the way back, with what nobody changed since the step up as it was before.
 
     Args:
         now: The properties at the upper version.
         lowered: The same as the lower version has them.
-        changes: What the step up changed.
+        changes: What the step up did.
 
     Example:
         >>> changes = {"mode": (None, "X"), "class": ("Z", None)}
@@ -127,7 +126,8 @@ def restored(now: Mapping[str, str], lowered: Mapping[str, str], changes: Change
         {'name': 't', 'class': 'Z'}
     """
     made = dict(lowered)
-    for name, (before, after) in changes.items():
+    for name in dict.fromkeys([*changes, *lowered]) if changes else ():
+        before, after = changes.get(name, (None, None))
         if now.get(name) != after:
             continue
         made.pop(name, None)
