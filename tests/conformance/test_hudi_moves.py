@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from halocline.storage.faulty import WRITES, FaultyStore
 from hudi import HudiReadOptions, HudiTableBuilder
+from tests.support.faulty_store import WRITES, FaultyStore
 
 from halocline.errors import UnsupportedError
 from halocline.formats.hudi import configuration as keys

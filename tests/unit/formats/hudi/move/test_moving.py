@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 import pytest
-from halocline.storage.faulty import WRITES, CrashError, FaultyStore
+from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_tables import HudiTableMaker, shown
 from tests.support.hudi_tables import rows as made_rows
 
