@@ -18,7 +18,7 @@ then its own facts are all there is. How facts become an answer is told in `halo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -158,7 +158,7 @@ class Product:
 class Knowledge:
     """All products. Get it with `Knowledge.load`; a product's file is read when it is first asked for."""
 
-    files: Mapping[str, Callable[[], str]]
+    files: Mapping[str, Path]
     _read: dict[str, Product] = field(default_factory=dict, repr=False)
     _names: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -220,7 +220,7 @@ class Knowledge:
             import tomllib
 
             try:
-                data = tomllib.loads(self.files[name]())
+                data = tomllib.loads(self.files[name].read_text(encoding="utf-8"))
             except tomllib.TOMLDecodeError as error:
                 raise _malformed(name, f"is not TOML: {error}") from error
             found = self._read[name] = _product(name, data)
@@ -242,11 +242,8 @@ def _with_folders(folders: Iterable[Path]) -> Knowledge:
     return Knowledge(files)
 
 
-def _files(folder: Path) -> dict[str, Callable[[], str]]:
-    def reader(path: Path) -> Callable[[], str]:
-        return lambda: path.read_text(encoding="utf-8")
-
-    return {path.stem: reader(path) for path in sorted(folder.glob("*.toml"))}
+def _files(folder: Path) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 _PRODUCT_KEYS = frozenset(

@@ -142,14 +142,18 @@ class Opaque:
         return self.name
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Composite:
     """What holds types. Depth and hash are known from the start, so neither they nor equality recurse."""
 
-    __slots__ = ()
-    depth: int
-    _hash: int
+    depth: int = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
 
-    def _settle(self) -> None:
+    _frozen_parts: ClassVar[tuple[str, ...]] = ("extra",)
+
+    def __post_init__(self) -> None:
+        for name in self._frozen_parts:
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
         inside = self._inside()
         depth = max((each.depth for each in inside), default=0) + (not isinstance(self, Field))
         if depth > DEEPEST:
@@ -210,14 +214,8 @@ class Array(_Composite):
     contains_null: bool = True
     extra: Mapping[str, Any] = EMPTY
     order: tuple[str, ...] = field(default=("type", "elementType", "containsNull"), repr=False)
-    depth: int = field(init=False, repr=False)
-    _hash: int = field(init=False, repr=False)
 
     name: ClassVar[str] = "array"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "extra", _frozen(self.extra))
-        self._settle()
 
     def _own(self) -> tuple[object, ...]:
         return self.contains_null, self.extra
@@ -243,14 +241,8 @@ class Map(_Composite):
     value_contains_null: bool = True
     extra: Mapping[str, Any] = EMPTY
     order: tuple[str, ...] = field(default=("type", "keyType", "valueType", "valueContainsNull"), repr=False)
-    depth: int = field(init=False, repr=False)
-    _hash: int = field(init=False, repr=False)
 
     name: ClassVar[str] = "map"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "extra", _frozen(self.extra))
-        self._settle()
 
     def _own(self) -> tuple[object, ...]:
         return self.value_contains_null, self.extra
@@ -278,13 +270,8 @@ class Field(_Composite):
     metadata: Mapping[str, Any] = EMPTY
     extra: Mapping[str, Any] = EMPTY
     order: tuple[str, ...] = field(default=("name", "type", "nullable", "metadata"), repr=False)
-    depth: int = field(init=False, repr=False)
-    _hash: int = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "metadata", _frozen(self.metadata))
-        object.__setattr__(self, "extra", _frozen(self.extra))
-        self._settle()
+    _frozen_parts: ClassVar[tuple[str, ...]] = ("metadata", "extra")
 
     @property
     def struct(self) -> Struct | None:
@@ -323,15 +310,9 @@ class Struct(_Composite):
     fields: Sequence[Field] = ()
     extra: Mapping[str, Any] = EMPTY
     order: tuple[str, ...] = field(default=("type", "fields"), repr=False)
-    depth: int = field(init=False, repr=False)
-    _hash: int = field(init=False, repr=False)
 
     name: ClassVar[str] = "struct"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fields", tuple(self.fields))
-        object.__setattr__(self, "extra", _frozen(self.extra))
-        self._settle()
+    _frozen_parts: ClassVar[tuple[str, ...]] = ("fields", "extra")
 
     @property
     def names(self) -> tuple[str, ...]:

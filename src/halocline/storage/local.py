@@ -20,7 +20,7 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 
 from msgspec.structs import replace
@@ -79,11 +79,11 @@ class LocalStore(Store):
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """See `Store.get_range`."""
         checked_range(path, start, length)
-        with self._reading(path) as target, open(target, "rb", buffering=0) as file:
+        with self._reading(path) as target, open(target, "rb") as file:
             # A buffer is made before anything is read, so a wrong length must not ask for one larger than the file.
             left = os.fstat(file.fileno()).st_size - start
             file.seek(start)
-            return _read_fully(file.read, min(length, left))
+            return file.read(max(0, min(length, left)))
 
     def head(self, path: str) -> ObjectMeta:
         """See `Store.head`."""
@@ -229,8 +229,9 @@ class LocalStore(Store):
         """A complete file under a hidden name beside the target, gone afterwards."""
         hidden = os.path.join(os.path.dirname(target), f"{HIDDEN_PREFIX}{uuid.uuid4().hex}.tmp")
         try:
-            with open(hidden, "xb", buffering=0) as file:
-                _write_fully(file.write, data)
+            with open(hidden, "xb") as file:
+                file.write(data)
+                file.flush()
                 # The kernel's clock ticks in milliseconds and numbers of deleted files are given out again, so the
                 # time is set here: later than the one before, which is what makes an etag never come back.
                 moment = max(time.time_ns(), before.st_mtime_ns + 1 if before else 0)
@@ -350,20 +351,6 @@ def _etag(status: os.stat_result) -> str:
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:
     return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, _etag(status))
-
-
-def _read_fully(read: Callable[[int], bytes | None], length: int) -> bytes:
-    parts: list[bytes] = []
-    while length > 0 and (part := read(length)):
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
-
-
-def _write_fully(write: Callable[[memoryview], int | None], data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[write(rest) or 0 :]
 
 
 def _translated(error: OSError, path: str, folder: str) -> HaloclineError:

@@ -52,13 +52,9 @@ class Lifetime:
         """This lifetime in builds that have `flags` on."""
         changed = self
         for variant in self.variants:
+            parts = {part: getattr(variant, part) for part in ("provided", "required", "optional")}
             if variant.flag in flags:
-                changed = replace(
-                    changed,
-                    provided=changed.provided if variant.provided is None else variant.provided,
-                    required=changed.required if variant.required is None else variant.required,
-                    optional=changed.optional if variant.optional is None else variant.optional,
-                )
+                changed = replace(changed, **{part: spans for part, spans in parts.items() if spans is not None})
         return changed
 
     def removed_by(self, server: Version) -> bool:

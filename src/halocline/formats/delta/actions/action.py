@@ -286,13 +286,12 @@ def _brief(error: BaseException) -> str:
 
 def decode_commit(data: bytes, name: str) -> Commit:
     """Reads a commit, a log compaction or a JSON checkpoint into actions."""
-    actions: list[Action] = []
-    for line in decode_lines(data, name):
-        action = action_of(line, name)
-        if action is None:
-            return _decode_with_unknown(data, name)
-        actions.append(action)
-    return Commit(name, tuple(actions))
+    actions = [action_of(line, name) for line in decode_lines(data, name)]
+    if all(actions):
+        return Commit(name, tuple(filter(None, actions)))
+    texts = (text for text in data.split(b"\n") if text.strip())
+    pairs = zip(actions, texts, strict=True)
+    return Commit(name, tuple(each for action, text in pairs for each in ([action] if action else _unknown_in(text))))
 
 
 def action_of(line: Line, name: str) -> Action | None:
@@ -328,21 +327,9 @@ def decode_commit_info(data: bytes | Raw, name: str) -> CommitInfo:
         raise malformed(name, f"has a commitInfo action that cannot be read: {_brief(error)}") from error
 
 
-def _decode_with_unknown(data: bytes, name: str) -> Commit:
-    actions: list[Action] = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            names = _decode_names(line)
-            known = action_of(_decode_line(line), name)
-        except _EVERY_DECODE_ERROR as error:
-            raise malformed(name, f"line {number} cannot be read: {_brief(error)}") from error
-        if known is not None:
-            actions.append(known)
-        else:
-            actions += [UnknownAction(key, bytes(value)) for key, value in names.items() if bytes(value) != b"null"]
-    return Commit(name, tuple(actions))
+def _unknown_in(line: bytes) -> list[UnknownAction]:
+    named = _decode_names(line).items()
+    return [UnknownAction(key, bytes(value)) for key, value in named if bytes(value) != b"null"]
 
 
 def encode_action(action: Action) -> bytes:

@@ -16,36 +16,14 @@ from halocline.formats.delta.log.live_files import ALL
 def adds_from(files: Any, *, data_change: bool) -> Iterator[Add]:
     """The adds that would put these files into the table as they are."""
     for row in _rows(files):
-        yield Add(
-            path=row["log_path"],
-            partition_values=dict(row["partition_values"] or ()),
-            size=row["size"],
-            modification_time=row["modification_time"],
-            data_change=data_change,
-            stats=row["stats"],
-            tags=_map(row["tags"]),
-            deletion_vector=_vector(row),
-            base_row_id=row["base_row_id"],
-            default_row_commit_version=row["default_row_commit_version"],
-            clustering_provider=row["clustering_provider"],
-        )
+        yield Add(**_shared(row, Add), data_change=data_change)
 
 
 def removes_from(files: Any, *, timestamp_ms: int, data_change: bool) -> Iterator[Remove]:
     """The removes that take these files out of the table."""
+    told: dict[str, Any] = {"deletion_timestamp": timestamp_ms, "data_change": data_change, "stats": None}
     for row in _rows(files):
-        yield Remove(
-            path=row["log_path"],
-            deletion_timestamp=timestamp_ms,
-            data_change=data_change,
-            extended_file_metadata=True,
-            partition_values=dict(row["partition_values"] or ()),
-            size=row["size"],
-            tags=_map(row["tags"]),
-            deletion_vector=_vector(row),
-            base_row_id=row["base_row_id"],
-            default_row_commit_version=row["default_row_commit_version"],
-        )
+        yield Remove(**_shared(row, Remove) | told, extended_file_metadata=True)
 
 
 def _rows(files: Any) -> Iterator[dict[str, Any]]:
@@ -54,10 +32,9 @@ def _rows(files: Any) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _map(pairs: Any) -> dict[str, str | None] | None:
-    return None if pairs is None else dict(pairs)
-
-
-def _vector(row: dict[str, Any]) -> DeletionVector | None:
-    stored = row["deletion_vector"]
-    return None if stored is None else DeletionVector(**stored)
+def _shared(row: dict[str, Any], kind: type[Add | Remove]) -> dict[str, Any]:
+    """What a row of a file list says of a file, by the fields of an action."""
+    maps = {"partition_values": dict(row["partition_values"] or ()), "tags": row["tags"] and dict(row["tags"])}
+    vector = row["deletion_vector"] and DeletionVector(**row["deletion_vector"])
+    told = row | maps | {"path": row["log_path"], "deletion_vector": vector}
+    return {name: told[name] for name in kind.__struct_fields__ if name in told}

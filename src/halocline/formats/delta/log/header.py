@@ -47,15 +47,8 @@ class TableHeader:
     def protocol(self) -> Protocol:
         """What the table requires."""
         if self.protocol_action is None:
-            raise MalformedError(
-                f"the log of {self.root} has no protocol",
-                condition="MALFORMED_LOG",
-                sides={
-                    "expected": "a protocol action in a commit or checkpoint",
-                    "found": f"none up to version {self.version}",
-                },
-                next_step="If the table is older than protocols, open it with legacy_protocol=True, as (1,1).",
-            )
+            advice = "If the table is older than protocols, open it with legacy_protocol=True, as (1,1)."
+            raise _lacking("protocol", self.root, self.version, advice)
         return protocol_of(self.protocol_action)
 
     @cached_property
@@ -97,15 +90,8 @@ def header_of(replay: Replay) -> TableHeader:
     """The header of an opened log."""
     found = replay.header
     if found.metadata is None:
-        raise MalformedError(
-            f"the log of {replay.store.root} has no metadata",
-            condition="MALFORMED_LOG",
-            sides={
-                "expected": "a metaData action in a commit or checkpoint",
-                "found": f"none up to version {replay.segment.version}",
-            },
-            next_step="Restore the first commit of the log from a backup.",
-        )
+        advice = "Restore the first commit of the log from a backup."
+        raise _lacking("metaData", replay.store.root, replay.segment.version, advice)
     return TableHeader(replay.store.root, replay.segment.version, found.protocol, found.metadata)
 
 
@@ -119,3 +105,12 @@ def read_sound_header(store: Store) -> TableHeader:
     replay = Replay.open(store)
     replay.check_newest()
     return header_of(replay)
+
+
+def _lacking(action: str, root: str, version: int, next_step: str) -> MalformedError:
+    return MalformedError(
+        f"the log of {root} has no {action.lower()}",
+        condition="MALFORMED_LOG",
+        sides={"expected": f"a {action} action in a commit or checkpoint", "found": f"none up to version {version}"},
+        next_step=next_step,
+    )
