@@ -11,10 +11,12 @@ export UV_SYSTEM_CERTS := true
 ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py tests/spark/source/test_source.py \
 	$(addprefix tests/spark/table/test_,append.py overwrite.py change_feed.py delete.py merge.py)
 OLDEST := .venvs/oldest
+# Apache Hudi's own Spark bundles, fetched from Maven Central when they are needed.
+HUDI   := .venvs/hudi-jvm
 # How long `make fuzz` looks.
 MINUTES ?= 5
 
-.PHONY: help demo test test-connect test-oldest unit fuzz check format bench compat interop clean java
+.PHONY: help demo test test-connect test-oldest unit fuzz check format bench compat interop interop-jvm clean java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +80,14 @@ compat: $(VENV)/.ready ## Try real old releases of other clients and compare wit
 
 interop: java $(VENV)/.ready ## Exchange tables with other implementations, both ways
 	@$(BIN)/python -m pytest tests/conformance tests/interop
+
+$(HUDI)/.ready: pyproject.toml $(VENV)/.ready
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(HUDI)
+	@$(BIN)/uv pip install --quiet --python $(HUDI)/bin/python 'pyspark==3.5.*' setuptools
+	@touch $@
+
+interop-jvm: java $(HUDI)/.ready ## Exchange Hudi tables with Apache Hudi's own Spark bundles, both ways
+	@HALOCLINE_HUDI_JVM=$(CURDIR)/$(HUDI) $(BIN)/python -m pytest tests/interop_jvm
 
 clean: ## Remove the environments and caches
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse

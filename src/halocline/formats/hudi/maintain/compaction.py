@@ -35,6 +35,7 @@ from halocline.formats.hudi.write.base_writer import write_base_file
 from halocline.formats.hudi.write.commit_body import encode_commit
 from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
 from halocline.formats.hudi.write.markers import delete_markers
+from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.formats.hudi.write.rollback import failed_writes
 from halocline.storage.base import Store
 
@@ -101,8 +102,9 @@ def run_compaction(store: Store, time: str) -> HudiInstant:
             sides={"asked for": time, "pending": ", ".join(sorted(snapshot.timeline.pending_compactions)) or "none"},
             next_step="Schedule one.",
         )
+    retire_metadata_table(store, snapshot.config)
     put_inflight(store, snapshot.config, instant)
-    _remove_leftovers(store, time)
+    remove_leftovers(store, time)
     plan = read_plan(snapshot.timeline, instant)
     stats = [_compact(snapshot, each, time, number) for number, each in enumerate(plan.operations or [])]
     by_partition: dict[str, list[WriteStat]] = {}
@@ -225,7 +227,7 @@ def _planned_slice(operation: CompactionOperation, time: str) -> FileSlice:
     )
 
 
-def _remove_leftovers(store: Store, time: str) -> None:
+def remove_leftovers(store: Store, time: str) -> None:
     """Removes base files of an attempt that died: two files of one group and instant confuse readers."""
     store.delete_many([each.path for each in _base_files(data_files(store), time)])
 

@@ -23,7 +23,7 @@ from halocline.formats.hudi.move.copying import (
     remove_timeline,
 )
 from halocline.formats.hudi.move.model import HudiMove, StageKind
-from halocline.formats.hudi.move.planning import METADATA_TABLE, moved_pairs, plan_move
+from halocline.formats.hudi.move.planning import moved_pairs, plan_move
 from halocline.formats.hudi.move.record import (
     Cleanup,
     MoveRecord,
@@ -37,6 +37,7 @@ from halocline.formats.hudi.properties import FILES, FOLDER, encode, read_proper
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import ROLLBACK, InstantState, file_name, order
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write.metadata_table import METADATA_KEYS, delete_metadata_table
 from halocline.formats.hudi.write.rollback import failed_writes, roll_back
 from halocline.storage.base import Store
 
@@ -232,7 +233,7 @@ def _verify(run: _Run) -> None:
 def _flip(run: _Run) -> None:
     """One atomic write. The backup is what Java falls back on; nothing here needs it."""
     stored = read_properties(run.store)
-    if dict(stored.pairs) != dict(run.source.pairs):
+    if _lasting(stored.pairs) != _lasting(run.source.pairs):
         raise ConflictError(
             f"the properties of {run.store.root} have changed since the move was planned",
             sides={"planned": f"version {run.source.version}", "found": f"{stored.path}, changed"},
@@ -252,8 +253,7 @@ def _flip(run: _Run) -> None:
 
 
 def _drop_metadata_table(run: _Run) -> None:
-    for folder in METADATA_TABLE:
-        run.store.delete_many([meta.path for meta in run.store.list(folder)])
+    delete_metadata_table(run.store)
 
 
 def _note(run: _Run) -> None:
@@ -302,6 +302,11 @@ def _check_no_late_write(store: Store, old: HudiTableConfig, now: HudiTableConfi
 def _at(config: HudiTableConfig, layout: int, folder: str, archive: str) -> HudiTableConfig:
     """The same table, with its timeline somewhere else."""
     return replace(config, layout=layout, timeline_folder=folder, history_folder=archive)
+
+
+def _lasting(pairs: Mapping[str, str]) -> dict[str, str]:
+    """Properties without those of the metadata table, which a compaction takes away."""
+    return {key: value for key, value in pairs.items() if key not in METADATA_KEYS}
 
 
 def _layout_of(version: int) -> int:

@@ -10,7 +10,6 @@ from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
 from halocline.errors import InputError
-from halocline.formats.hudi import configuration as keys
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.move import to_7, to_8, to_9
 from halocline.formats.hudi.move.copying import size_of
@@ -18,8 +17,8 @@ from halocline.formats.hudi.move.model import HudiMove, MoveStage, StageKind
 from halocline.formats.hudi.move.record import Changes, changes_of, read_record, restored
 from halocline.formats.hudi.move.step import Obstacle, VersionStep
 from halocline.formats.hudi.move.survey import Survey, refuse, survey, to_compact
-from halocline.formats.hudi.properties import FOLDER
 from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.write.metadata_table import METADATA_FOLDERS, METADATA_KEYS
 from halocline.storage.base import Store
 
 STEPS: Final[tuple[VersionStep, ...]] = (to_7.STEP, to_8.STEP, to_9.STEP)
@@ -27,16 +26,6 @@ STEPS: Final[tuple[VersionStep, ...]] = (to_7.STEP, to_8.STEP, to_9.STEP)
 
 VERSIONS: Final = (*(each.lower for each in STEPS), STEPS[-1].upper)
 """The versions that tables move between."""
-
-METADATA_TABLE: Final = (f"{FOLDER}/metadata", f"{FOLDER}/.index_defs")
-"""Where the metadata table lies, and what its indexes are."""
-
-_METADATA_KEYS: Final = (
-    keys.METADATA_PARTITIONS,
-    f"{keys.METADATA_PARTITIONS}.inflight",
-    "hoodie.table.index.defs.path",
-    "hoodie.table.secondary.indexes.metadata",
-)
 
 
 def plan_move(store: Store, to: int, *, clients: Sequence[Client] = ()) -> HudiMove:
@@ -93,7 +82,7 @@ def _stages(snapshot: HudiSnapshot, target: HudiTableConfig, found: Survey) -> I
     yield MoveStage(StageKind.VERIFY)
     yield MoveStage(StageKind.FLIP, (), 1)
     if not {source.version, target.version} <= {6, 7}:
-        sizes = [size_of(store, each) for each in METADATA_TABLE]
+        sizes = [size_of(store, each) for each in METADATA_FOLDERS]
         if any(count for count, _ in sizes):
             yield MoveStage(
                 StageKind.DROP_METADATA_TABLE, source.metadata_partitions, *map(sum, zip(*sizes, strict=True))
@@ -120,7 +109,7 @@ def moved_pairs(store: Store, source: HudiTableConfig, to: int) -> tuple[dict[st
                 refuse(store.root, source.version, to, _some(step.not_down(pairs)))
                 pairs = restored(pairs, step.down(pairs), known.get(str(step.upper), {}))
     if not {source.version, to} <= {6, 7}:
-        pairs = {key: value for key, value in pairs.items() if key not in _METADATA_KEYS}
+        pairs = {key: value for key, value in pairs.items() if key not in METADATA_KEYS}
     return pairs, changes
 
 

@@ -132,6 +132,43 @@ class CleanMetadata(_Said, frozen=True, kw_only=True):
     last_completed_commit_timestamp: str = ""
 
 
+class RetainedInstant(_Said, frozen=True, kw_only=True):
+    """The first instant that a cleaning keeps within reach."""
+
+    timestamp: str
+
+
+class FileToClean(_Said, frozen=True, kw_only=True):
+    """A file that a cleaning is to delete; only its name counts, the rest is that of the machine that wrote it."""
+
+    file_path: str | None = None
+
+
+class CleanerPlan(_Said, frozen=True, kw_only=True):
+    """What a cleaning is to delete.
+
+    Attributes:
+        earliest_instant_to_retain: The first instant that stays within reach.
+        last_completed_commit_timestamp: The newest write then.
+        policy: What stays.
+        file_paths_to_be_deleted_per_partition: The files to delete.
+        files_to_be_deleted_per_partition: The same by name, as older releases say it.
+    """
+
+    earliest_instant_to_retain: RetainedInstant | None = None
+    last_completed_commit_timestamp: str = ""
+    policy: str = ""
+    file_paths_to_be_deleted_per_partition: dict[str, list[FileToClean]] | None = None
+    files_to_be_deleted_per_partition: dict[str, list[str]] | None = None
+
+    def names(self) -> Iterator[tuple[str, list[str]]]:
+        """The names of the files to delete, by partition."""
+        for partition, files in (self.file_paths_to_be_deleted_per_partition or {}).items():
+            yield partition, [each.file_path.rpartition("/")[2] for each in files if each.file_path]
+        for partition, names in (self.files_to_be_deleted_per_partition or {}).items():
+            yield partition, names
+
+
 class InstantInfo(_Said, frozen=True, kw_only=True):
     """An instant that another one is about."""
 
@@ -217,10 +254,17 @@ class ClusteringGroup(_Said, frozen=True, kw_only=True):
     slices: list[ClusteringSlice] | None = None
 
 
+class ClusteringStrategy(_Said, frozen=True, kw_only=True):
+    """How a clustering is to write rows."""
+
+    strategy_params: dict[str, str] | None = None
+
+
 class ClusteringPlan(_Said, frozen=True, kw_only=True):
     """What a clustering is to rewrite."""
 
     input_groups: list[ClusteringGroup] | None = None
+    strategy: ClusteringStrategy | None = None
 
 
 class ReplacePlan(_Said, frozen=True, kw_only=True):

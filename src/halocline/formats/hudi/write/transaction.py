@@ -26,6 +26,7 @@ from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.commit_body import encode_commit
 from halocline.formats.hudi.write.markers import delete_markers
+from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.formats.hudi.write.times import next_time
 from halocline.storage.base import Store
 
@@ -143,6 +144,7 @@ def begin_write(
         operation: What kind of write it is, e.g. `UPSERT`.
         timeline: The timeline that the write is based on; as it is now if not given.
     """
+    config = retire_metadata_table(store, config)
     known = timeline or HudiTimeline.load(store, config)
     now = HudiTimeline.load(store, config)
     plan = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": 1}

@@ -1,0 +1,115 @@
+"""How several writers of one table take turns.
+
+Writers that change different file groups do not disturb each other; what was completed since one began is compared
+with it before it is completed (`write.transaction`). Between that look and the completion nobody else may complete
+anything, so every writer holds the table's lock for that moment, and a move or a service for as long as it runs.
+
+A lock is any context manager, so the fleet's or that of another service serves as well. `FileSystemLock` is the one
+that Apache Hudi calls `FileSystemBasedLockProvider`: a file that only one can create. Both find it at the same place,
+so Java writers and ours exclude each other.
+
+The limit: a holder that dies leaves the file. It expires after the time that every writer of the table must have set
+alike; without one, somebody has to delete the file.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
+from halocline.formats.hudi.properties import FOLDER
+from halocline.storage.base import Store
+
+LOCK_FILE: Final = f"{FOLDER}/lock"
+"""Where `hoodie.write.lock.filesystem.path` puts the lock unless it is set."""
+
+
+class FileSystemLock:
+    """The lock of a table, as a file. Use it with `with`; it can be taken again after it was given back.
+
+    Args:
+        store: Where the table lies.
+        path: The file.
+        wait_s: How long to wait for another holder.
+        expires_s: After how long a holder counts as dead; None for never. The same as
+            `hoodie.write.lock.filesystem.expire`, which is in minutes.
+
+    Example:
+        >>> from halocline.storage.memory import MemoryStore
+        >>> store = MemoryStore()
+        >>> with FileSystemLock(store):
+        ...     store.exists(LOCK_FILE)
+        True
+        >>> store.exists(LOCK_FILE)
+        False
+    """
+
+    def __init__(
+        self, store: Store, *, path: str = LOCK_FILE, wait_s: float = 60.0, expires_s: float | None = None
+    ) -> None:
+        self._store, self._path = store, path
+        self._wait_s, self._expires_s = wait_s, expires_s
+        self._etag: str | None = None
+
+    def __enter__(self) -> Self:
+        deadline, pause = time.monotonic() + self._wait_s, 0.01
+        while not self._try():
+            if time.monotonic() > deadline:
+                raise UnavailableError(
+                    f"another writer holds the lock of {self._store.root}",
+                    sides={"waited": f"{self._wait_s:g} s", "lock": self._path},
+                    next_step=f"Find out whether that writer is alive; if it is not, delete {self._path}.",
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.5)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        held, self._etag = self._etag, None
+        try:
+            found = self._store.head(self._path).etag
+        except NotFoundError:
+            found = None
+        if found == held:
+            self._store.delete(self._path)
+        elif error is None:
+            raise ConflictError(
+                f"the lock of {self._store.root} expired while it was held",
+                sides={"held": str(held), "found": found or "no lock"},
+                next_step="Look whether another writer has changed the same file groups; let locks expire later.",
+            )
+
+    def _try(self) -> bool:
+        said = {
+            "lockCreateTime": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3],
+            "lockThreadName": f"{os.getpid()}-{threading.current_thread().name}",
+            "lockStacksInfo": "halocline",
+        }
+        body = msgspec.json.encode(said)
+        try:
+            self._etag = self._store.put_if_absent(self._path, body)
+        except AlreadyExistsError:
+            return self._take_over(body)
+        return True
+
+    def _take_over(self, body: bytes) -> bool:
+        """Replaces the lock of a holder that counts as dead; of several that try, one succeeds."""
+        if self._expires_s is None:
+            return False
+        try:
+            found = self._store.head(self._path)
+            if found.etag is None or time.time() * 1000 - found.modified_ms < self._expires_s * 1000:
+                return False
+            self._etag = self._store.put_if_match(self._path, body, found.etag)
+        except (NotFoundError, ConflictError):
+            return False
+        return True
