@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
+from rich.status import Status
 
 from halocline.cli.output import ERROR, FINE, OutputFormat, OutputOption, columns, emit
 from halocline.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from halocline.fleet.model.explorer import Exploration, Progress
+    from halocline.fleet.model.explorer import Exploration
     from halocline.fleet.model.scenario import Scenario
 
 
@@ -62,12 +63,13 @@ def _scenarios(scenarios: list[Scenario], max_states: int | None, seconds: float
 
     table = columns("scenario", "states", "transitions", "steps", "seconds", "result")
     results = []
-    for each in scenarios:
-        result = walk(each, max_states=max_states, seconds=seconds, progress=_progress(each.name, output))
-        results.append(result)
+    with _status(output) as status:
+        for each in scenarios:
+            progress = partial(_show_progress, status, each.name)
+            results.append(walk(each, max_states=max_states, seconds=seconds, progress=progress))
+    for result in results:
         numbers = (f"{result.states:,}", f"{result.transitions:,}", str(result.depth), f"{result.seconds:.1f}")
-        table.add_row(each.name, *numbers, _verdict(result))
-    _progress_ends(output)
+        table.add_row(result.scenario.name, *numbers, _verdict(result))
     found = [f"\n{each.scenario.name}\n{each.counterexample}" for each in results if each.counterexample]
     emit(output, [_facts(each) for each in results], table, *found)
     return ERROR if found else FINE
@@ -81,22 +83,15 @@ def _mutants(max_states: int | None, seconds: float | None, output: OutputFormat
     facts: list[dict[str, object]] = []
     survived = 0
     for mutant in MUTANTS:
-        progress = _progress(mutant.name, output)
-        result = walk(
-            mutant.scenario,
-            mutant.rules,
-            watch=mutant.watch,
-            max_states=max_states,
-            seconds=seconds,
-            progress=progress,
-            lively=mutant.stuck,
-        )
+        search = partial(walk, mutant.scenario, mutant.rules, watch=mutant.watch, lively=mutant.stuck)
+        with _status(output) as status:
+            progress = partial(_show_progress, status, mutant.name)
+            result = search(max_states=max_states, seconds=seconds, progress=progress)
         survived += result.counterexample is None
         steps = f"broken in {len(result.counterexample.steps)} steps" if result.counterexample else "NOT broken"
         found = f"{steps}, {result.states:,} states, {result.seconds:.1f} s"
         shown.append(f"{mutant.name}: {mutant.fault}\n{found}\n{result.counterexample or ''}\n")
         facts.append({"mutant": mutant.name, "fault": mutant.fault, **_facts(result)})
-    _progress_ends(output)
     emit(output, facts, *shown, f"{len(MUTANTS) - survived} of {len(MUTANTS)} broken, as they should be.")
     return ERROR if survived else FINE
 
@@ -122,22 +117,12 @@ def _facts(result: Exploration) -> dict[str, object]:
     }
 
 
-def _progress(name: str, output: OutputFormat) -> Progress | None:
-    """One line on standard error that is overwritten, for people only."""
-    if not _watched(output):
-        return None
-
-    def show(states: int, depth: int, seconds: float) -> None:
-        sys.stderr.write(f"\r\x1b[K{name}: {states:,} states, {depth} steps deep, {seconds:.0f} s")
-        sys.stderr.flush()
-
-    return show
+def _status(output: OutputFormat) -> Status:
+    """A line on standard error that is overwritten, for people at a terminal only."""
+    console = Console(stderr=True)
+    console.quiet = output is OutputFormat.JSON or not console.is_terminal
+    return console.status("")
 
 
-def _progress_ends(output: OutputFormat) -> None:
-    if _watched(output):
-        sys.stderr.write("\r\x1b[K")
-
-
-def _watched(output: OutputFormat) -> bool:
-    return output is OutputFormat.TEXT and sys.stderr.isatty()
+def _show_progress(status: Status, name: str, states: int, depth: int, seconds: float) -> None:
+    status.update(f"{name}: {states:,} states, {depth} steps deep, {seconds:.0f} s")
