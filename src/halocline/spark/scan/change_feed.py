@@ -27,6 +27,7 @@ from halocline.spark.scan.footers import at_once, open_file
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import scan
+from halocline.spark.session.functions import F
 from halocline.spark.types.file_layout import FileLayout
 from halocline.storage.base import Store
 
@@ -56,8 +57,6 @@ def _parts(files: Sequence[ChangeFile]) -> list[list[ChangeFile]]:
 
 
 def _frame(spark: SparkSession, shown: Snapshot, files: Sequence[ChangeFile]) -> DataFrame:
-    from pyspark.sql import functions as F
-
     itself = bool(files) and files[0].kind is ChangeKind.RECORDED
     sized = at_once(lambda file: with_size(shown.store, file), files)
     layout = FileLayout.of(shown.configuration)

@@ -13,14 +13,14 @@ compressed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from halocline.spark.session.session import functions
+from halocline.spark.session.functions import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -77,8 +77,7 @@ def words_column(deleted: Mapping[int, BitMap64], numbers: Iterable[int]) -> pa.
 
 def living(df: DataFrame, row: str) -> DataFrame:
     """The rows with the column `WORDS` whose bit is not set, given the column of their position."""
-    f = functions(df.sparkSession)
-    return df.where(_lives(f, f.expr(f"get({WORDS}, CAST(shiftright({row}, 6) AS int))"), row))
+    return df.where(_lives(F.expr(f"get({WORDS}, CAST(shiftright({row}, 6) AS int))"), row))
 
 
 def living_by_constant(df: DataFrame, file: str, row: str, bitmaps: Sequence[BitMap64]) -> DataFrame:
@@ -86,8 +85,6 @@ def living_by_constant(df: DataFrame, file: str, row: str, bitmaps: Sequence[Bit
 
     A row is given by SQL for the index of its file among the bitmaps, and for its position.
     """
-    spark = df.sparkSession
-    f = functions(spark)
     # The first words of all files, then their second words, and so on: no bitmap has an end of its own to look at.
     matrix = np.zeros((max(map(_bytes, bitmaps)) // 8, len(bitmaps)), dtype=np.int64)
     for index, words in enumerate(map(words_of, bitmaps)):
@@ -97,15 +94,15 @@ def living_by_constant(df: DataFrame, file: str, row: str, bitmaps: Sequence[Bit
         pa.array(matrix.reshape(-1)),
         type=pa.list_(pa.field("word", pa.int64(), nullable=False)),
     )
-    constant = spark.createDataFrame(pa.table({WORDS: array})).scalar()
-    index = f.expr(f"CAST(shiftright({row}, 6) * {len(bitmaps)} + {file} AS int)")
-    return df.where(_lives(f, f.get(constant, index), row))
+    constant = df.sparkSession.createDataFrame(pa.table({WORDS: array})).scalar()
+    place = F.expr(f"CAST(shiftright({row}, 6) * {len(bitmaps)} + {file} AS int)")
+    return df.where(_lives(F.get(constant, place), row))
 
 
-def _lives(f: Any, word: Column, row: str) -> Column:
-    shifted = f.call_function("shiftleft", word, f.expr(f"CAST({row} & 63 AS int)"))
+def _lives(word: Column, row: str) -> Column:
+    shifted = F.call_function("shiftleft", word, F.expr(f"CAST({row} & 63 AS int)"))
     # Past the end of the bitmap there is no word, hence no bit, hence the row lives.
-    return f.coalesce(shifted, f.lit(0)) >= 0  # type: ignore[no-any-return]
+    return F.coalesce(shifted, F.lit(0)) >= 0
 
 
 def size_of(bitmaps: Collection[BitMap64]) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from halocline.errors import InputError
 from halocline.schema.json_edge import type_from_json
 from halocline.schema.types import DataType
+from halocline.spark.session.functions import F
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -35,8 +36,6 @@ def text_of(expression: Expression) -> str:
 
 def column_of(value: Any) -> Column:
     """A value as a Spark column: text is SQL, anything else but a column is a constant."""
-    from pyspark.sql import functions as F
-
     if isinstance(value, str):
         return F.expr(value)
     return value if type(value).__name__ == "Column" else F.lit(value)

@@ -67,17 +67,6 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith(_CONNECT)
 
 
-def functions(spark: SparkSession) -> Any:
-    """The column functions of this kind of session."""
-    if is_connect(spark):
-        from pyspark.sql.connect import functions as connect_functions
-
-        return connect_functions
-    from pyspark.sql import functions as classic_functions
-
-    return classic_functions
-
-
 def setting(spark: SparkSession, key: str, default: str) -> str:
     """A setting of the session, or the default where it is not set."""
     value = spark.conf.get(key, default)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InternalError
+from halocline.spark.session.functions import F
 from halocline.spark.types.assignment import Fit
 from halocline.spark.types.columns import quoted
 from halocline.spark.write.rules import LONGEST_SHOWN, RowRule
@@ -62,8 +63,6 @@ def unfit_item(fits: Sequence[Fit]) -> list[str]:
 
 def judged(df: DataFrame, rules: Sequence[RowRule], *, first: int = 0) -> DataFrame:
     """The rows with the column `BROKEN` in place of `UNFIT`."""
-    from pyspark.sql import functions as F
-
     # Columns go to the JVM one by one, so those of a wide table are not named again.
     unfit = UNFIT in df.columns
     if not rules:
@@ -101,7 +100,6 @@ class Watched:
 def watched(df: DataFrame, rules: Sequence[RowRule]) -> Watched:
     """Judged rows without their verdicts, which Spark reports instead when it writes them for the first time."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as F
 
     if not rules:
         return Watched(df.drop(BROKEN))
@@ -111,8 +109,6 @@ def watched(df: DataFrame, rules: Sequence[RowRule]) -> Watched:
 
 def checked(df: DataFrame, rules: Sequence[RowRule], table: str) -> DataFrame:
     """Judged rows that are computed already, without their verdicts."""
-    from pyspark.sql import functions as F
-
     if rules:
         _refuse(df.agg(F.min(BROKEN).alias(BROKEN)).collect()[0].asDict(), rules, table)
     return df.drop(BROKEN)

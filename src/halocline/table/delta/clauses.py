@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.schema.types import Struct
 from halocline.spark.session.analysis import Expression, check_condition, column_of, text_of, type_of
+from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted, written_fields
 
 if TYPE_CHECKING:
@@ -65,8 +66,6 @@ class Clause:
 
 def chosen(clauses: Sequence[Clause], first: int = 0) -> Column:
     """The number of the clause that takes a row, counted from `first`; null if none does."""
-    from pyspark.sql import functions as F
-
     found: Any = F
     for number, clause in enumerate(clauses, first):
         holds = F.lit(True) if clause.condition is None else F.coalesce(column_of(clause.condition), F.lit(False))
@@ -76,8 +75,6 @@ def chosen(clauses: Sequence[Clause], first: int = 0) -> Column:
 
 def with_old(df: DataFrame, schema: Struct, alias: str) -> DataFrame:
     """Rows of a table under an alias, with the struct `OLD`."""
-    from pyspark.sql import functions as F
-
     names = [quoted(field.name) for field in written_fields(schema)]
     return df.alias(alias).select("*", F.struct(*map(F.col, names)).alias(OLD))
 

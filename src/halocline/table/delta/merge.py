@@ -26,6 +26,7 @@ from halocline.schema.types import Primitive, Struct
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.session.analysis import Expression, column_of
+from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting, Lacking
@@ -141,8 +142,6 @@ class Merge(RowChange):
         return replace(clause, values=values)
 
     def _all_values(self, kind: ClauseKind) -> dict[str, Any]:
-        from pyspark.sql import functions as F
-
         own = {column.name for column in identity_columns(self.state.schema)}
         values: dict[str, Any] = {}
         lacking = []
@@ -165,8 +164,6 @@ class Merge(RowChange):
 
     def execute(self) -> RowsChanged:
         """Does it."""
-        from pyspark.sql import functions as F
-
         asked = self.asked
         numbered = asked.source.select("*", F.monotonically_increasing_id().alias(SOURCE_ID))
         rows = computed_once(numbered)
@@ -202,8 +199,6 @@ class Merge(RowChange):
         return self.count * (len(self.source_schema.fields) + 1) * _BYTES_PER_VALUE <= _BROADCAST_BYTES
 
     def _source(self) -> DataFrame:
-        from pyspark.sql import functions as F
-
         return F.broadcast(self.rows) if self._is_small else self.rows
 
     def _target(self, files: pa.Table) -> DataFrame:
@@ -212,8 +207,6 @@ class Merge(RowChange):
 
     def _pairs(self, candidates: pa.Table) -> DataFrame | None:
         """The pairs that the condition holds for, each with the clause that takes it; None if there cannot be any."""
-        from pyspark.sql import functions as F
-
         if not len(candidates) or not self.count:
             return None
         both = self._target(candidates).join(self._source(), column_of(self.asked.condition), "inner")
@@ -223,8 +216,6 @@ class Merge(RowChange):
         return computed_once(both.select(FILE, ROW, F.col(SOURCE_ID).alias(HIT_SOURCE), taken))
 
     def _hits(self, candidates: pa.Table, pairs: DataFrame | None) -> Hits:
-        from pyspark.sql import functions as F
-
         asked = self.asked
         nothing = Hits(candidates.slice(0, 0), None, {})
         if not self.changing or not len(candidates):
@@ -244,8 +235,6 @@ class Merge(RowChange):
 
     def _alone(self, candidates: pa.Table, pairs: DataFrame | None) -> DataFrame:
         """The rows of the table that no row of the source matches, and that a clause takes."""
-        from pyspark.sql import functions as F
-
         rows = self._target(candidates)
         taken = chosen(self.asked.not_matched_by_source, len(self.asked.matched)).alias(CLAUSE)
         alone = rows.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ID), taken)
@@ -256,14 +245,10 @@ class Merge(RowChange):
         return computed_once(alone)
 
     def _beside(self, df: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F
-
         return df.join(self._source(), F.col(HIT_SOURCE) == F.col(SOURCE_ID), "left")
 
     def _inserts(self, pairs: DataFrame | None, files: RowFiles) -> list[Add]:
         """Writes rows of the source that match none."""
-        from pyspark.sql import functions as F
-
         if not self.inserting or not self.count:
             return []
         rows = self.rows
@@ -282,8 +267,6 @@ class Merge(RowChange):
         return adds
 
     def _ambiguous(self, candidates: pa.Table, found: DataFrame) -> InputError:
-        from pyspark.sql import functions as F
-
         twice = found.groupBy(FILE, ROW).count().where("count > 1").first()
         assert twice is not None
         here = (F.col(FILE) == F.lit(twice[0])) & (F.col(ROW) == F.lit(twice[1]))

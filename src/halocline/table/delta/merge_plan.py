@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.schema.types import DataType, Primitive, Struct, decimal_of
 from halocline.spark.session.analysis import text_of
+from halocline.spark.session.functions import F
 from halocline.spark.session.session import unabridged
 from halocline.spark.types.columns import quoted
 
@@ -118,8 +119,6 @@ def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Part
 
 def pruning(parts: Parts, rows: DataFrame, target: Struct, source: Struct) -> tuple[str | None, int]:
     """A condition that every row of the table meets which may match, if one is known, and the number of source rows."""
-    from pyspark.sql import functions as F
-
     keys = [
         key
         for key in parts.keys

@@ -21,6 +21,7 @@ from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.configuration import clustering
 from halocline.schema.types import Primitive
 from halocline.spark.scan.frames import frame_of, session_zone
+from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.bins import bins_of, spread
@@ -177,8 +178,6 @@ class _Rearranging(RowChange):
 
     def packed(self, files: RowFiles, bins: Sequence[Sequence[int]]) -> list[Add]:
         """Writes the files of each bin as one."""
-        from pyspark.sql import functions as F
-
         numbers = [number for each in bins for number in each]
         keys = spread(self.spark, len(bins))
         of_file = np.repeat(keys, [len(each) for each in bins])
@@ -190,8 +189,6 @@ class _Rearranging(RowChange):
 
     def sorted(self, files: RowFiles, names: Sequence[str], largest: int) -> list[Add]:
         """Writes all chosen files in another order."""
-        from pyspark.sql import functions as F
-
         total = sum(size or 0 for size in self.files["size"].to_pylist())
         count = max(1, math.ceil(total / largest))
         rows = with_z_value(

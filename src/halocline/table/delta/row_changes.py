@@ -32,6 +32,7 @@ from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import scan
 from halocline.spark.session.analysis import Expression, column_of
+from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
@@ -155,8 +156,6 @@ def check_clause(work: RowChange, clause: Clause) -> None:
 
 def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) -> Hits:
     """The rows that meet a condition, all without one, taken by the first clause."""
-    from pyspark.sql import functions as F
-
     if where is None:
         return Hits(candidates, None, {0: None})
     if isinstance(where, str) and is_steady(where) and is_about_partitions(work.snapshot, where):
@@ -175,8 +174,6 @@ def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame) -> tuple[Hit
 
     Pairs are a file's number, a position, a source row and a clause; kept already, and possibly several per row.
     """
-    from pyspark.sql import functions as F
-
     rows = pairs.groupBy(FILE, ROW).agg(
         F.count(F.lit(1)).alias("n"), F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE)
     )
@@ -206,8 +203,6 @@ def feeds_changes(snapshot: Snapshot) -> bool:
 
 def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str, row_files: RowFiles) -> Changed:
     """What takes the rows that meet a condition out of a table, given its files that may hold such rows."""
-    from pyspark.sql import functions as F
-
     found, changes_data = matches(spark, snapshot, files, where), row_files.layout.data_change
     removes = removed(found.files, data_change=changes_data)
     if not len(found.mixed):
@@ -238,8 +233,6 @@ def _marked(snapshot: Snapshot, files: pa.Table, rows: DataFrame, row_files: Row
 
 def inserted(spark: SparkSession, store: Store, adds: Sequence[Add], row_files: RowFiles) -> list[Cdc]:
     """The rows of new files once more, as changes; read back, since computing them again might give others."""
-    from pyspark.sql import functions as F
-
     if not adds:
         return []
     decode, state = Locations(store.root).decode, row_files.state
@@ -322,8 +315,6 @@ class Rewrite:
         return Edited(after.rows.selectExpr(*others, fresh), after.rules)
 
     def _located(self, hits: Hits, identities: RowColumns, only_hits: bool) -> DataFrame:
-        from pyspark.sql import functions as F
-
         columns = identities if hits.frame is None else replace(identities, file=FILE, row=ROW)
         df = frame_of(self.work.spark, self.work.snapshot, files=hits.files, rows=columns)
         if hits.frame is None:

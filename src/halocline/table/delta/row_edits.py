@@ -23,6 +23,7 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.schema.json_edge import type_from_json
 from halocline.schema.types import DataType, Field, Struct, is_void
 from halocline.spark.session.analysis import column_of
+from halocline.spark.session.functions import F
 from halocline.spark.types import char_types
 from halocline.spark.types.assignment import Assignment, Casting, Lacking
 from halocline.spark.types.columns import missing, quoted, sql_type, written_fields
@@ -85,8 +86,6 @@ def with_values(df: DataFrame, clauses: Mapping[int, Clause], schema: Struct) ->
 
     The values of clauses are by quoted path, as `checked_values` gives them.
     """
-    from pyspark.sql import functions as F
-
     items = []
     for number, clause in clauses.items():
         if clause.kind is ClauseKind.UPDATE:
@@ -180,8 +179,6 @@ def _by_column(values: Mapping[str, Any], schema: Struct) -> Iterator[tuple[str,
 
 def _with_fields(sql: str, struct: Struct, values: Mapping[tuple[str, ...], Any]) -> Column:
     """A struct with other values in some of its fields, at any depth; it is there even if it was not."""
-    from pyspark.sql import functions as F
-
     parts = []
     for field in struct.fields:
         name = field.name

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ _MOST_BITS: Final = 8
 
 def with_z_value(df: DataFrame, columns: Sequence[str], rows: int) -> DataFrame:
     """The rows with a column to sort by."""
-    from pyspark.sql import functions as F
-
     bits = max(1, min(_MOST_BITS, 62 // len(columns)))
     chosen = df.select(*(F.col(quoted(name)) for name in columns))
     sample: Any = chosen.sample(fraction=min(1.0, _SAMPLE / max(rows, 1)), seed=7).limit(2 * _SAMPLE).toArrow()
@@ -45,8 +44,6 @@ def with_z_value(df: DataFrame, columns: Sequence[str], rows: int) -> DataFrame:
 
 def interleaved(numbers: Sequence[Column], bits: int) -> Column:
     """One number out of so many bits of several, the highest of each first."""
-    from pyspark.sql import functions as F
-
     found = F.lit(0).cast("long")
     place = len(numbers) * bits
     for bit in reversed(range(bits)):
@@ -77,8 +74,6 @@ def _range_numbers(df: DataFrame, columns: Sequence[str], bits: int) -> DataFram
 
     Nulls come first. Past the last cut there is no value to be above of.
     """
-    from pyspark.sql import functions as F
-
     names = [f"{_NUMBER}{number}" for number in range(len(columns))]
     df = df.withColumns({name: F.lit(0) for name in names})
     for bit in reversed(range(bits)):
