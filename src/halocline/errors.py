@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -135,6 +135,9 @@ class HaloclineError(Exception):
     default_condition: ClassVar[str] = "INTERNAL_ERROR"
     exit_code: ClassVar[int] = 1
 
+    def __init_subclass__(cls, *, condition: str | None = None) -> None:
+        cls.default_condition = condition or cls.default_condition
+
     def __init__(
         self,
         message: str,
@@ -179,46 +182,32 @@ def _rebuilt(kind: type[HaloclineError], args: tuple[object, ...], state: Mappin
     return error
 
 
-class InputError(HaloclineError):
+class InputError(HaloclineError, condition="ARGUMENT_INVALID"):
     """What the caller gave cannot be used as it is."""
 
-    default_condition = "ARGUMENT_INVALID"
 
-
-class NotFoundError(InputError):
+class NotFoundError(InputError, condition="NOT_FOUND"):
     """There is no such table, version, history, product or feature."""
 
-    default_condition = "NOT_FOUND"
 
-
-class SchemaError(InputError):
+class SchemaError(InputError, condition="SCHEMA_MISMATCH"):
     """The columns offered do not fit the table's."""
 
-    default_condition = "SCHEMA_MISMATCH"
 
-
-class ConstraintError(InputError):
+class ConstraintError(InputError, condition="CONSTRAINT_VIOLATED"):
     """Rows break a rule of the table; nothing was written."""
 
-    default_condition = "CONSTRAINT_VIOLATED"
 
-
-class MalformedError(HaloclineError):
+class MalformedError(HaloclineError, condition="MALFORMED"):
     """What was read is damaged or breaks its own specification."""
 
-    default_condition = "MALFORMED"
 
-
-class UnsupportedError(HaloclineError):
+class UnsupportedError(HaloclineError, condition="UNSUPPORTED"):
     """Valid, but this release of Halocline does not do it."""
 
-    default_condition = "UNSUPPORTED"
 
-
-class MissingExtraError(UnsupportedError):
+class MissingExtraError(UnsupportedError, condition="MISSING_EXTRA"):
     """An optional part is not installed; the message names the extra."""
-
-    default_condition = "MISSING_EXTRA"
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} is not installed", next_step=f"pip install 'halocline[{extra}]'")
@@ -229,73 +218,45 @@ class MissingVerbError(UnsupportedError, AttributeError):
     """Tables of this format have no such verb; the nearest that they have is named."""
 
 
-class IncompatibleError(HaloclineError):
+class IncompatibleError(HaloclineError, condition="INCOMPATIBLE_VERSION"):
     """One party lacks a feature that the other requires."""
 
-    default_condition = "INCOMPATIBLE_VERSION"
     exit_code = 2
 
 
-class ConflictError(HaloclineError):
+class ConflictError(HaloclineError, condition="CONFLICT"):
     """Somebody else changed the same thing first."""
 
-    default_condition = "CONFLICT"
 
-
-class AlreadyExistsError(ConflictError):
+class AlreadyExistsError(ConflictError, condition="ALREADY_EXISTS"):
     """The name to be created is taken; nothing was written."""
 
-    default_condition = "ALREADY_EXISTS"
 
-
-class StaleEpochError(ConflictError):
+class StaleEpochError(ConflictError, condition="STALE_EPOCH"):
     """Another coordinator has taken over; nothing was written."""
 
-    default_condition = "STALE_EPOCH"
 
-
-class NotYetError(HaloclineError):
+class NotYetError(HaloclineError, condition="DROP_WAIT_FOR_RETENTION"):
     """Time must pass before this can be done.
 
-    Args:
-        message: What has to wait, and for what.
-        condition: A code from `CONDITIONS`.
-        until_ms: When to come back, in milliseconds since the epoch; 0 if that is not known.
-        sides: What each party has or wants.
-        next_step: The command to repeat then.
+    `until_ms` is when to come back, in milliseconds since the epoch; 0 if that is not known.
     """
 
-    default_condition = "DROP_WAIT_FOR_RETENTION"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        condition: str | None = None,
-        until_ms: int = 0,
-        sides: Mapping[str, str] | None = None,
-        next_step: str | None = None,
-    ) -> None:
-        super().__init__(message, condition=condition, sides=sides, next_step=next_step)
+    def __init__(self, message: str, *, until_ms: int = 0, **told: Any) -> None:
+        super().__init__(message, **told)
         self.until_ms = until_ms
 
 
-class UnavailableError(HaloclineError):
+class UnavailableError(HaloclineError, condition="UNAVAILABLE"):
     """A service or store could not be reached, or answered too late."""
 
-    default_condition = "UNAVAILABLE"
 
-
-class StorageFullError(HaloclineError):
+class StorageFullError(HaloclineError, condition="STORAGE_FULL"):
     """There is no room for what was to be written."""
 
-    default_condition = "STORAGE_FULL"
 
-
-class DeniedError(HaloclineError):
+class DeniedError(HaloclineError, condition="DENIED"):
     """The caller has no right to do this."""
-
-    default_condition = "DENIED"
 
 
 class InternalError(HaloclineError):
