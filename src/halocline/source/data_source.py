@@ -36,11 +36,12 @@ from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, 
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.source import hudi
 from halocline.source.options import LATEST, Door, SourceOptions
-from halocline.source.writer import RowSink, Written
+from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
 from halocline.spark.session.session import remembered
 from halocline.spark.session.settings import Settings
 from halocline.spark.types.columns import spark_schema, struct_of
+from halocline.spark.write.arrow_write import WrittenFile
 from halocline.table.delta.read import first_version_from
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class HaloclineSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or puts them in place of all others."""
         asked = self._asked.through(Door.WRITE)
-        return TableWriter(RowSink.open(asked, struct_of(schema), overwrite=overwrite), asked)
+        return TableWriter(RowSink.open(asked, struct_of(schema), overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads what is added to the table, version by version."""
@@ -186,16 +187,15 @@ class TableReader(DataSourceReader):
 class FilesMessage(WriterCommitMessage):
     """What one task wrote."""
 
-    def __init__(self, files: Sequence[Written]) -> None:
+    def __init__(self, files: Sequence[WrittenFile]) -> None:
         self.files = list(files)
 
 
 class TableWriter(DataSourceArrowWriter):
     """Writes the rows of one batch as one version, or nothing."""
 
-    def __init__(self, sink: RowSink, asked: SourceOptions) -> None:
+    def __init__(self, sink: RowSink) -> None:
         self._sink = sink
-        self._asked = asked
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of one task into files that nobody knows yet."""
@@ -212,7 +212,7 @@ class TableWriter(DataSourceArrowWriter):
         self._sink.discard_folder()
 
 
-def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile]:
     """All files of the tasks that succeeded."""
     return [file for message in messages if isinstance(message, FilesMessage) for file in message.files]
 

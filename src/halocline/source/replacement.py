@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, UnsupportedError
 from halocline.formats.delta.actions.action import Remove
-from halocline.formats.delta.log.file_actions import adds_from
-from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
+from halocline.formats.delta.snapshot.change_feed import ChangeFile
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.row_filter import RowFilter
 from halocline.schema.arrow import arrow_type
 from halocline.schema.types import Struct
-from halocline.spark.scan.file_rows import FileRows, shown_schema
+from halocline.spark.scan.file_rows import FileRows, change_files, shown_schema
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.table.delta.row_changes import feeds_changes, removed
@@ -69,7 +68,7 @@ def replaced(
     if all(column.path[0].lower() in names for column in condition.columns):
         gone = candidates.filter(_by_partition(snapshot, candidates, condition, zone))
         return Replaced(removed(gone, data_change=data_change), iter(()), all_live_rows(gone))
-    files = _change_files(snapshot, candidates)
+    files = change_files(snapshot, candidates)
     wanted = {column.path[0].lower() for column in condition.columns}
     read = FileRows.of(snapshot, _with_columns(snapshot, wanted), zone=zone)
     counts = [_counted(read, file, condition) for file in files]
@@ -112,13 +111,6 @@ def _staying(read: FileRows, files: list[ChangeFile], condition: RowFilter) -> I
             kept = batch.filter(pc.invert(condition.mask(batch)))
             if kept.num_rows:
                 yield kept
-
-
-def _change_files(snapshot: Snapshot, files: pa.Table) -> list[ChangeFile]:
-    adds = zip(files["path"].to_pylist(), adds_from(files, data_change=True), strict=True)
-    return [
-        ChangeFile(path, add, ChangeKind.INSERT, snapshot.version, 0, without=add.deletion_vector) for path, add in adds
-    ]
 
 
 def _with_columns(snapshot: Snapshot, names: set[str]) -> Struct:

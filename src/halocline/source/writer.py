@@ -62,7 +62,6 @@ from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import Layout
 from halocline.table.delta.write import Replacement, WriteRequest, same_partitions, target_state
 
-Written = WrittenFile
 OPERATION: Final = "write"
 _BUFFER: Final = 64 * 1024 * 1024
 

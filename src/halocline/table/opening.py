@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 from zoneinfo import ZoneInfo
@@ -30,6 +30,7 @@ from halocline.errors import ConflictError, HaloclineError, InputError
 from halocline.formats.base import TableVersion
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.log.gate import UNCHECKED, own_release
+from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import read_failure
 from halocline.spark.session.settings import PREFIX, Settings
 from halocline.storage import open_store
@@ -203,11 +204,7 @@ class Opening(ABC, Generic[V]):
 
     def _timezone(self) -> tzinfo:
         """Times without a zone are in the session's, as everywhere in Spark; in UTC where there is none."""
-        if self._zone is not None:
-            return ZoneInfo(self._zone)
-        if self.session is None:
-            return UTC
-        return ZoneInfo(self.session.conf.get("spark.sql.session.timeZone", "UTC") or "UTC")
+        return ZoneInfo(self._zone or ("UTC" if self.session is None else session_zone(self.session)))
 
 
 def placed(

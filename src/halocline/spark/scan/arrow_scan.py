@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -55,8 +56,7 @@ _GREGORIAN: Final = {pa.date32(): -141427, pa.timestamp("us"): -1221929280000000
 """The first day, and the first microsecond, of the Gregorian calendar."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArrowFile:
+class ArrowFile(msgspec.Struct, frozen=True):
     """A file to read.
 
     Attributes:
@@ -163,17 +163,7 @@ def arrow_frame(spark: SparkSession, reader: ArrowReader, files: Sequence[ArrowF
     if isinstance(reader.store, MemoryStore):  # no other process sees it
         batches = [batch for file in files for batch in reader.read(file)]
         return spark.createDataFrame(pa.Table.from_batches(batches, reader.schema), schema)
-    rows = [
-        {
-            "number": file.number,
-            "path": file.path,
-            "size": file.size,
-            "deleted": file.deleted and file.deleted.serialize(),
-            "values": list(file.values),
-            "of_file": list(file.of_file),
-        }
-        for file in files
-    ]
+    rows = [{**msgspec.structs.asdict(file), "deleted": file.deleted and file.deleted.serialize()} for file in files]
     listed = spark.createDataFrame(pa.Table.from_pylist(rows, _FILES))
     tasks = min(len(files), max(4, sum(file.size for file in files) // _TASK_BYTES))
     return listed.repartition(tasks).mapInArrow(reader, schema)

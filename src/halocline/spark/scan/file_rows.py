@@ -59,12 +59,16 @@ def shown_schema(snapshot: Snapshot, *, changes: bool = False) -> Struct:
 
 def live_files(snapshot: Snapshot) -> list[ChangeFile]:
     """The live files of a version, in an order that is always the same."""
-    found = snapshot.files()
-    files = [
-        ChangeFile(path, add, ChangeKind.INSERT, snapshot.version, snapshot.timestamp_ms, without=add.deletion_vector)
-        for path, add in zip(found["path"].to_pylist(), adds_from(found, data_change=True), strict=True)
-    ]
+    files = change_files(snapshot, snapshot.files())
     return sorted(files, key=lambda each: (each.file.modification_time, each.path))
+
+
+def change_files(snapshot: Snapshot, files: pa.Table) -> list[ChangeFile]:
+    """Files of a version, whose rows count as inserted by it."""
+    return [
+        ChangeFile(path, add, ChangeKind.INSERT, snapshot.version, snapshot.timestamp_ms, without=add.deletion_vector)
+        for path, add in zip(files["path"].to_pylist(), adds_from(files, data_change=True), strict=True)
+    ]
 
 
 def tasks(files: Sequence[ChangeFile]) -> list[list[ChangeFile]]:

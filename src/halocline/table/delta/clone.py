@@ -80,16 +80,10 @@ def shallow_clone(
     state = _state(source, dict(properties or {}))
     approve_change(None, state, clone.approve)
     files = source.files()
-    actions: list[Action] = [*_domains(source), *_adds(source, files)]
-    size = pc.sum(files["size"]).as_py() or 0
-    metrics = {
-        "sourceTableSize": size,
-        "sourceNumOfFiles": len(files),
-        "numRemovedFiles": 0,
-        "numCopiedFiles": 0,
-        "removedFilesSize": 0,
-        "copiedFilesSize": 0,
-    }
+    domains = [domain for name, domain in source.domains.items() if name == clustering.DOMAIN]
+    actions: list[Action] = [*domains, *_adds(source, files)]
+    metrics = {"sourceTableSize": pc.sum(files["size"]).as_py() or 0, "sourceNumOfFiles": len(files)}
+    metrics |= dict.fromkeys(("numRemovedFiles", "numCopiedFiles", "removedFilesSize", "copiedFilesSize"), 0)
     parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
     clone.transaction().commit(actions, CommitDescription("CLONE", parameters, metrics), configuration=state)
     return clone
@@ -101,13 +95,8 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableConfiguration:
     if properties.flag(kept, row_ids.ENABLED):
         # Ids that the source keeps inside of its files belong to the source: other columns hold those of the clone.
         kept |= row_ids.materialised_columns()
-    metadata = replace(
-        source.metadata,
-        id=str(uuid.uuid4()),
-        name=None,
-        created_time=system_clock(),
-        configuration=kept,
-    )
+    own, now = str(uuid.uuid4()), system_clock()
+    metadata = replace(source.metadata, id=own, name=None, created_time=now, configuration=kept)
     protocol = source.protocol
     for name in _NOT_TAKEN_FEATURES:
         if protocol.supports(name):
@@ -123,11 +112,6 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableConfiguration:
             next_step="Add the constraint to the clone afterwards, so that its rows are checked.",
         )
     return alter.set_properties(state, asked)
-
-
-def _domains(source: Snapshot) -> Iterator[Action]:
-    if clustering.DOMAIN in source.domains:
-        yield source.domains[clustering.DOMAIN]
 
 
 def _adds(source: Snapshot, files: pa.Table) -> Iterator[Add]:

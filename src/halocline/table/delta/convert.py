@@ -84,7 +84,8 @@ def convert_folder(
     store = table.store
     asked = {key: str(value) for key, value in (properties or {}).items()}
     with table.operation("convert"):
-        adds, declaration = _converted(store, _partition_fields(partition_by), asked, collect_stats)
+        partitions = input_schema.declared(partition_by).fields if partition_by else ()
+        adds, declaration = _converted(store, partitions, asked, collect_stats)
         state = declaration.state(spark, store.root)
         approve_change(None, state, table.approve)
         parameters = {
@@ -187,10 +188,6 @@ def _footers(store: Store, found: Sequence[ObjectMeta]) -> list[Any]:
             sides=error.sides,
             next_step="Move it out of the folder, or give it a name that begins with '_'.",
         ) from error
-
-
-def _partition_fields(partition_by: Any) -> Sequence[Field]:
-    return input_schema.declared(partition_by).fields if partition_by else ()
 
 
 def _values(path: str, partitions: Sequence[Field]) -> dict[str, str | None]:

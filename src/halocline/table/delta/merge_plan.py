@@ -33,23 +33,15 @@ _WHOLE: Final = ("byte", "short", "integer", "long")
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """A column of the table that must be equal to one of the source."""
-
-    target: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
 class Parts:
     """What is understood of a merge's condition.
 
     Attributes:
-        keys: The keys.
+        keys: A column of the table and one of the source that must be equal, for each key.
         tests: Conditions on the table alone, as SQL without aliases.
     """
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[tuple[str, str], ...] = ()
     tests: tuple[str, ...] = ()
 
 
@@ -96,7 +88,7 @@ def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Part
         >>> from halocline.schema import Field
         >>> columns = lambda *names: Struct([Field(name, Primitive("long")) for name in names])
         >>> parts_of("t.id = s.id AND t.day > 3", columns("id", "day"), columns("id"), "t")
-        Parts(keys=(Key(target='id', source='id'),), tests=('`day` > 3',))
+        Parts(keys=(('id', 'id'),), tests=('`day` > 3',))
     """
     import sqlglot
     from sqlglot import errors, exp
@@ -120,23 +112,23 @@ def parts_of(condition: Any, target: Struct, source: Struct, alias: str) -> Part
 def pruning(parts: Parts, rows: DataFrame, target: Struct, source: Struct) -> tuple[str | None, int]:
     """A condition that every row of the table meets which may match, if one is known, and the number of source rows."""
     keys = [
-        key
-        for key in parts.keys
-        if _is_comparable(target.find([key.target])[1].type, source.find([key.source])[1].type)
+        (one, other)
+        for one, other in parts.keys
+        if _is_comparable(target.find([one])[1].type, source.find([other])[1].type)
     ]
-    asked = [F.count(F.lit(1))]
-    for key in keys:
-        column = F.col(quoted(key.source))
-        asked += [F.min(column), F.max(column), F.approx_count_distinct(column)]
+    aggregates = [F.count(F.lit(1))]
+    for _, other in keys:
+        column = F.col(quoted(other))
+        aggregates += [F.min(column), F.max(column), F.approx_count_distinct(column)]
     with unabridged(rows):
-        figures = rows.agg(*asked).collect()[0]
+        figures = rows.agg(*aggregates).collect()[0]
     tests = list(parts.tests)
-    for number, key in enumerate(keys):
+    for number, (one, other) in enumerate(keys):
         lowest, highest, distinct = figures[1 + 3 * number : 4 + 3 * number]
-        test = _range_test(quoted(key.target), lowest, highest)
+        test = _range_test(quoted(one), lowest, highest)
         if distinct <= MOST_VALUES // 2 and lowest is not None:
-            values = [row[0] for row in rows.select(quoted(key.source)).distinct().limit(MOST_VALUES + 1).collect()]
-            test = _list_test(quoted(key.target), values) or test
+            values = [row[0] for row in rows.select(quoted(other)).distinct().limit(MOST_VALUES + 1).collect()]
+            test = _list_test(quoted(one), values) or test
         tests += [test] if test else []
     return (" AND ".join(f"({test})" for test in tests) if tests else None), figures[0]
 
@@ -152,7 +144,7 @@ class _Sides:
         fields = (*target.fields, *source.fields)
         self._nested = {field.name.lower() for field in fields if not isinstance(field.type, Primitive)}
 
-    def key(self, part: exp.EQ) -> Key | None:
+    def key(self, part: exp.EQ) -> tuple[str, str] | None:
         """The key that an equation is, if it is one."""
         from sqlglot import exp
 
@@ -160,7 +152,7 @@ class _Sides:
         for side in (part.left, part.right):
             if isinstance(side, exp.Column) and (place := self._place(side)):
                 found[place[0]] = place[1]
-        return Key(found["target"], found["source"]) if len(found) == 2 else None
+        return (found["target"], found["source"]) if len(found) == 2 else None
 
     def is_about_target(self, part: exp.Expr) -> bool:
         """Whether a part is made of columns of the table and constants, compared in plain ways."""

@@ -185,7 +185,7 @@ class _Rearranging(RowChange):
         side = pa.table({FILE: pa.array(range(len(numbers)), pa.int64()), _KEY: pa.array(of_file, pa.int64())})
         rows = rows.join(F.broadcast(self.spark.createDataFrame(side)), FILE)
         rows = rows.repartition(len(bins), F.col(_KEY)).sortWithinPartitions(_KEY, FILE, ROW)
-        return self._written(files, rows.drop(_KEY, FILE, ROW))
+        return files.rewrite(rows.drop(_KEY, FILE, ROW), self.snapshot.schema, data_change=False)
 
     def sorted(self, files: RowFiles, names: Sequence[str], largest: int) -> list[Add]:
         """Writes all chosen files in another order."""
@@ -198,15 +198,13 @@ class _Rearranging(RowChange):
         )
         order = [F.col(quoted(name)) for name in (*self.snapshot.partition_columns, VALUE, *names)]
         rows = rows.repartitionByRange(count, *order) if count > 1 else rows.coalesce(1)
-        return self._written(files, rows.sortWithinPartitions(*order).drop(VALUE))
+        rows = rows.sortWithinPartitions(*order).drop(VALUE)
+        return files.rewrite(rows, self.snapshot.schema, data_change=False)
 
     def _rows(self, files: RowFiles, numbers: Sequence[int]) -> DataFrame:
         chosen = self.files.take(pa.array(numbers, pa.int64()))
         columns = replace(files.identities(), file=FILE, row=ROW)
         return frame_of(self.spark, self.snapshot, files=chosen, rows=columns)
-
-    def _written(self, files: RowFiles, rows: DataFrame) -> list[Add]:
-        return files.rewrite(rows, self.snapshot.schema, data_change=False)
 
     # ------------------------------------------------------------------ committing
 

@@ -7,6 +7,7 @@ behind the gate. No data is read or written, so no Spark session is needed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from halocline.errors import InputError
 from halocline.formats.delta.commit.provenance import CommitDescription
@@ -15,6 +16,12 @@ from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.maintain.restore import restoration
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import Moment, as_operation
+
+_FIGURES: Final = (
+    *("numRestoredFiles", "numRemovedFiles", "restoredFilesSize", "removedFilesSize"),
+    *("numOfFilesAfterRestore", "tableSizeAfterRestore"),
+)
+"""The figures of a commit that a `Restored` holds, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +80,4 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     details = {"version": version, "timestamp": None if timestamp is None else str(timestamp)}
     said = CommitDescription("RESTORE", details, planned.metrics)
     committed = transaction.commit(planned.actions, said, configuration=planned.configuration)
-    figures = planned.metrics
-    return Restored(
-        version=committed,
-        restored_files=figures["numRestoredFiles"],
-        removed_files=figures["numRemovedFiles"],
-        restored_bytes=figures["restoredFilesSize"],
-        removed_bytes=figures["removedFilesSize"],
-        files=figures["numOfFilesAfterRestore"],
-        bytes=figures["tableSizeAfterRestore"],
-    )
+    return Restored(committed, *(planned.metrics[name] for name in _FIGURES))

@@ -35,7 +35,6 @@ from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import identity
 from halocline.formats.delta.configuration.column_mapping import mapped_field, physical_name
-from halocline.formats.delta.configuration.identity import IdentityColumn
 from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.file_actions import adds_from
@@ -119,7 +118,8 @@ class RowFiles:
         if files:
             rows.check(self._store.root)
         if plan.numbered and files:
-            physical = {self._physical(column): column for column in plan.numbered}
+            fields = [(self._schema.find([column.name])[1], column) for column in plan.numbered]
+            physical = {physical_name(field, self._mode): column for field, column in fields}
             self._marks |= marks_in(self._store, [(file.path, file.size) for file in files], physical)
         return [file.add(data_change=self.layout.data_change) for file in files]
 
@@ -229,9 +229,6 @@ class RowFiles:
         columns = self.identities()
         named = ((columns.row_id, _ROW_ID_FIELD), (columns.row_commit_version, _ROW_VERSION_FIELD))
         return [(name, number) for name, number in named if name is not None]
-
-    def _physical(self, column: IdentityColumn) -> str:
-        return physical_name(self._schema.find([column.name])[1], self._mode)
 
     def _discard(self) -> None:
         """Deletes what was written; what cannot be deleted now is left to vacuum."""
