@@ -113,7 +113,7 @@ def test_a_value_may_only_grow_into_its_column_unless_ansi_casts_are_asked_for(s
     getattr(table, write)(spark.sql("SELECT 5S n, 1.25BD d, 5 p, array(5S) a"))
     getattr(table, write)(spark.sql("SELECT 5.7D n, 5L d, 1.255BD p, array(6L) a"), cast="ansi")
     assert (5, 5.0, Decimal("1.26"), [6]) in rows(table)
-    with pytest.raises(InputError, match="cast of (append|overwrite) cannot be"):
+    with pytest.raises(InputError, match=f"cast of {write} cannot be"):
         getattr(table, write)(spark.sql("SELECT 5 n"), cast="legacy")
 
 
