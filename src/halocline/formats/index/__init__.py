@@ -9,9 +9,10 @@ footer (`halocline.formats.index.split`); tables that hold one need version 5 an
 `tantivyFst7`, so that IndexTables4Spark refuses them. *Bundles* are those of IndexTables4Spark 0.3 to 0.5: their rows
 and columns are read, but their term dictionaries are of a kind that this release's library does not search.
 
-From the bottom: `log` reads and writes commits and checkpoints, `split` writes and opens splits, `protocol` says what a
-commit needs, `snapshot` is a version behind the gate, `transaction` makes the next one, and `inspection` tells what a
-table is.
+From the bottom: `log` reads and writes commits and checkpoints, `split` writes and opens splits, `query` reads what is
+searched for and runs it on one split, `pruning` says which splits need not be asked, `protocol` what a commit needs;
+`snapshot` is a version behind the gate, `transaction` makes the next one, `search` finds rows, and `inspection` tells
+what a table is.
 
 What is refused, by name: tables that require more than this release provides, writing to tables whose newest state is
 in Avro, companion splits (which hold no rows of their own), and full-text search in bundles. Nothing is ever left out

@@ -1,0 +1,352 @@
+"""Runs a bound query on one split: by its index as far as that goes, by the rows where it does not.
+
+A query that the index can answer wholly is one query of the library. Otherwise the tree is walked: each part that the
+index can answer is asked of it, each other leaf of the rows, and the sets of row numbers are put together here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from halocline.errors import InputError
+from halocline.formats.index.query.bound import (
+    PARTITION,
+    Among,
+    Between,
+    Both,
+    BoundLeaf,
+    BoundQuery,
+    Either,
+    EveryRow,
+    HasValue,
+    InRow,
+    Like,
+    Near,
+    Without,
+)
+from halocline.formats.index.query.expressions import ANYTHING, begins_with, literally
+from halocline.formats.index.query.partitions import holds
+from halocline.formats.index.query.scan import scanned_rows
+from halocline.formats.index.split.fields import ROW, FieldKind, IndexField
+from halocline.formats.index.split.library import guarded, library
+from halocline.formats.index.split.reader import OpenedSplit
+from halocline.formats.index.split.values import hashed
+
+if TYPE_CHECKING:
+    import tantivy
+
+
+@dataclass(frozen=True)
+class SplitHits:
+    """What a search found in one split.
+
+    Attributes:
+        rows: Row numbers; in ascending order, or the best first where there are scores.
+        scores: How relevant each is, by BM25 over the split; None if nobody asked.
+        scanned: The columns that were read because the index could not answer.
+    """
+
+    rows: np.ndarray
+    scores: np.ndarray | None = None
+    scanned: tuple[str, ...] = ()
+
+
+@dataclass
+class Evaluation:
+    """One query on one split.
+
+    Args:
+        opened: The split.
+        query: What is looked for, with partition columns decided (`decided`).
+
+    Attributes:
+        scanned: The columns that were read because the index could not answer.
+    """
+
+    opened: OpenedSplit
+    query: BoundQuery
+    scanned: set[str] = field(default_factory=set)
+
+    def hits(self) -> SplitHits:
+        """Every row that is found, in ascending order.
+
+        Raises:
+            MalformedError: The split is damaged.
+        """
+        rows = self._rows(self.query)
+        return SplitHits(rows, None, tuple(sorted(self.scanned)))
+
+    def count(self) -> int:
+        """How many rows are found."""
+        if isinstance(self.query, EveryRow):
+            return self.opened.layout.rows
+        asked = self._asked(self.query)
+        if asked is None:
+            return len(self._rows(self.query))
+        with self._searching():
+            found: Any = self.opened.searcher.search(asked, limit=1, count=True)
+        return int(found.count)
+
+    def best(self, limit: int) -> SplitHits:
+        """The most relevant rows, the best first.
+
+        Args:
+            limit: How many at most.
+
+        Raises:
+            InputError: A column would have to be read, which gives no scores.
+        """
+        asked = self._asked(self.query)
+        if asked is None:
+            self._rows(self.query)
+            raise InputError(
+                "a query that is partly answered from rows has no scores",
+                condition="QUERY_INVALID",
+                sides={"read": ", ".join(sorted(self.scanned)), "scored": "what the index answers"},
+                next_step="Ask for the rows without scores, or search in other columns.",
+            )
+        with self._searching():
+            searcher = self.opened.searcher
+            hits = searcher.search(asked, limit=max(min(limit, self.opened.layout.rows), 1), count=False).hits
+            rows = searcher.fast_field_values(ROW, [address for _, address in hits])
+        scores = np.array([score for score, _ in hits], dtype=np.float64)
+        numbers = np.array(rows, dtype=np.int64)
+        order = np.lexsort((numbers, -scores))[:limit]
+        return SplitHits(numbers[order], scores[order])
+
+    # ------------------------------------------------------------------ sets of rows
+
+    def _rows(self, query: BoundQuery) -> np.ndarray:
+        total = self.opened.layout.rows
+        if isinstance(query, EveryRow):
+            return np.arange(total, dtype=np.int64)
+        asked = self._asked(query)
+        if asked is not None:
+            return self._numbers(asked)
+        match query:
+            case Both(parts):
+                found = [self._mask(each) for each in parts]
+                return np.flatnonzero(np.logical_and.reduce(found))
+            case Either(parts):
+                return np.flatnonzero(np.logical_or.reduce([self._mask(each) for each in parts]))
+            case Without(part):
+                return np.flatnonzero(~self._mask(part))
+            case leaf:
+                return self._scanned(leaf)
+
+    def _mask(self, query: BoundQuery) -> np.ndarray:
+        mask = np.zeros(self.opened.layout.rows, dtype=np.bool_)
+        mask[self._rows(query)] = True
+        return mask
+
+    def _numbers(self, asked: tantivy.Query) -> np.ndarray:
+        order = library().Order.Asc
+        with self._searching():
+            hits = self.opened.searcher.search(
+                asked, limit=max(self.opened.layout.rows, 1), count=False, order_by_field=ROW, order=order
+            ).hits
+        return np.fromiter((row for row, _ in hits), dtype=np.int64, count=len(hits))
+
+    def _scanned(self, leaf: BoundLeaf) -> np.ndarray:
+        if isinstance(leaf, Among) and leaf.field.hashed:
+            # Few rows share 64 bits with a value; whether they have the value itself is asked of them alone.
+            digests = [hashed(str(each)) for each in leaf.values]
+            with guarded(self.opened.path):
+                asked = library().Query.term_set_query(self.opened.index.schema, leaf.field.name, digests)
+            return scanned_rows(self.opened, leaf, self._numbers(asked))
+        self.scanned.add(leaf.field.column)
+        return scanned_rows(self.opened, leaf)
+
+    # ------------------------------------------------------------------ queries of the library
+
+    def _asked(self, query: BoundQuery) -> tantivy.Query | None:
+        """The library's query; None if it cannot answer, or not wholly.
+
+        Raises:
+            InputError: The library refuses it, a pattern that is too large for instance.
+        """
+        _ = self.opened.index
+        try:
+            return self._translated(query)  # type: ignore[no-any-return]
+        except ValueError as error:
+            raise _too_much(error, self.opened.path) from error
+
+    @contextmanager
+    def _searching(self) -> Iterator[None]:
+        """Tells what the library refuses to do from what it cannot read."""
+        with guarded(self.opened.path):
+            try:
+                yield
+            except ValueError as error:
+                if "invalid argument" in str(error):
+                    raise _too_much(error, self.opened.path) from error
+                raise
+
+    def _translated(self, query: BoundQuery) -> Any:
+        queries, occur = library().Query, library().Occur
+        match query:
+            case EveryRow():
+                return queries.const_score_query(queries.all_query(), 0.0)
+            case Both(parts) | Either(parts):
+                needed = occur.Must if isinstance(query, Both) else occur.Should
+                if not parts:
+                    return self._translated(EveryRow()) if isinstance(query, Both) else queries.empty_query()
+                found = []
+                for part in parts:
+                    negated = isinstance(query, Both) and isinstance(part, Without)
+                    inner = self._translated(part.part if negated and isinstance(part, Without) else part)
+                    if inner is None:
+                        return None
+                    found.append((occur.MustNot if negated else needed, inner))
+                if all(sign is occur.MustNot for sign, _ in found):
+                    found.append((occur.Must, self._translated(EveryRow())))
+                return queries.boolean_query(found)
+            case Without(part):
+                return self._translated(Both((query,))) if not isinstance(part, EveryRow) else queries.empty_query()
+            case leaf:
+                return self._leaf(leaf)
+
+    def _leaf(self, leaf: BoundLeaf) -> Any:
+        queries, schema, name = library().Query, self.opened.index.schema, leaf.field.name
+        incomplete = leaf.field.column in self.opened.layout.unindexed
+        if leaf.field.hashed or (leaf.field.kind is FieldKind.STRING and incomplete):
+            return None
+        match leaf:
+            case Among(field, values) if field.kind.is_words:
+                return queries.term_set_query(schema, name, list(values))
+            case Among(field, values) if field.kind is FieldKind.IP:
+                return _either([queries.term_query(schema, name, each) for each in values])
+            case Among(_, values):
+                return _either([self._range(Between(leaf.field, each, each)) for each in values])
+            case Between(field) if field.kind is FieldKind.STRING:
+                return None
+            case Between():
+                return self._range(leaf)
+            case InRow():
+                return self._words(leaf)
+            case Like(_, expression):
+                return queries.regex_query(schema, name, expression)
+            case Near(_, word, distance, path):
+                return queries.fuzzy_term_query(schema, _address(name, path), word, distance)
+            case HasValue(field) if field.kind is FieldKind.TEXT:
+                return queries.regex_query(schema, name, ANYTHING)
+            case HasValue(field):
+                tells = field.fast if field.kind is FieldKind.STRING else field.kind is not FieldKind.FLOAT
+                return queries.exists_query(name) if tells and not incomplete else None
+
+    def _range(self, leaf: Between) -> Any:
+        types = library().FieldType
+        kind = types.IpAddr if leaf.field.kind is FieldKind.IP else types.Integer
+        kind = types.Float if leaf.field.kind is FieldKind.FLOAT else kind
+        return library().Query.range_query(
+            self.opened.index.schema,
+            leaf.field.name,
+            kind,
+            leaf.low,
+            leaf.high,
+            include_lower=leaf.includes_low or leaf.low is None,
+            include_upper=leaf.includes_high or leaf.high is None,
+        )
+
+    def _words(self, leaf: InRow) -> Any:
+        queries, schema = library().Query, self.opened.index.schema
+        name = _address(leaf.field.name, leaf.path)
+        found: list[Any] = [queries.term_query(schema, name, each) for each in leaf.typed]
+        words = list(leaf.words)
+        if leaf.goes_on:
+            # The library's own query for this looks at fifty words that go on and no further.
+            found.append(
+                queries.regex_phrase_query(schema, name, [*map(literally, words[:-1]), begins_with(words[-1])])
+            )
+        elif len(words) > 1:
+            found.append(queries.phrase_query(schema, name, words, leaf.slop))
+        elif words:
+            option = "position" if leaf.field.positions else "freq"
+            found.append(queries.term_query(schema, name, words[0], option))
+        return _either(found)
+
+
+def decided(
+    query: BoundQuery, partition_values: Mapping[str, str | None], fields: Mapping[str, IndexField]
+) -> BoundQuery:
+    """The query for one split, in its own fields.
+
+    Leaves about partition columns become every row or none; a column that is younger than the split has no values.
+
+    Args:
+        query: The query.
+        partition_values: The split's values, as the log holds them.
+        fields: What the split's index has of each column.
+
+    Raises:
+        InputError: The split was indexed with other options.
+    """
+    match query:
+        case Both(parts):
+            return _simplified(Both(tuple(decided(each, partition_values, fields) for each in parts)))
+        case Either(parts):
+            return _simplified(Either(tuple(decided(each, partition_values, fields) for each in parts)))
+        case Without(part):
+            return _simplified(Without(decided(part, partition_values, fields)))
+        case EveryRow():
+            return query
+        case leaf if leaf.field.number == PARTITION:
+            return EveryRow() if holds(leaf, partition_values.get(leaf.field.column)) else NO_ROW
+    own = fields.get(query.field.column)
+    if own is None:
+        return NO_ROW
+    same = msgspec.structs.replace(own, number=query.field.number) == query.field
+    if not same and not own.kind is query.field.kind is FieldKind.STRING:
+        raise InputError(
+            f"a split was indexed with other options for column {own.column!r}",
+            condition="QUERY_INVALID",
+            sides={"split": f"{own.kind} {own.analyzer}", "table": f"{query.field.kind} {query.field.analyzer}"},
+            next_step="Index the table anew, so that all splits have the same options.",
+        )
+    return replace(query, field=own)
+
+
+NO_ROW: Final = Either(())
+"""Finds nothing."""
+
+
+def _simplified(query: Both | Either | Without) -> BoundQuery:
+    match query:
+        case Without(part):
+            return NO_ROW if isinstance(part, EveryRow) else EveryRow() if part == NO_ROW else query
+        case Both(parts):
+            left: list[BoundQuery] = [each for each in parts if not isinstance(each, EveryRow)]
+            if NO_ROW in left:
+                return NO_ROW
+            return EveryRow() if not left else left[0] if len(left) == 1 else Both(tuple(left))
+        case Either(parts):
+            if any(isinstance(each, EveryRow) for each in parts):
+                return EveryRow()
+            some = [each for each in parts if each != NO_ROW]
+            return some[0] if len(some) == 1 else Either(tuple(some))
+
+
+def _too_much(error: ValueError, name: str) -> InputError:
+    return InputError(
+        f"the index cannot be asked this: {error}",
+        condition="QUERY_INVALID",
+        sides={"split": name},
+        next_step="Make the query simpler: longer words before a wildcard, fewer wildcards.",
+    )
+
+
+def _either(found: list[Any]) -> Any:
+    if len(found) == 1:
+        return found[0]
+    return library().Query.boolean_query([(library().Occur.Should, each) for each in found])
+
+
+def _address(name: str, path: tuple[str, ...]) -> str:
+    """A place inside JSON as the library spells it."""
+    return ".".join((name, *(each.replace("\\", "\\\\").replace(".", "\\.") for each in path)))

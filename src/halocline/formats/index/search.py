@@ -1,0 +1,107 @@
+"""Searching a table, without Spark: which splits are asked, and what one of them answers.
+
+A `Search` is a query that has been read and bound to a table's columns once; it is a value, and goes to wherever splits
+are searched. `splits_to_search` leaves splits aside by what the log says; `search_split` looks at the terms of a split
+before it opens its index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from halocline.errors import IncompatibleError
+from halocline.formats.index.log.actions import SplitAdd
+from halocline.formats.index.pruning import may_match
+from halocline.formats.index.query.bind import SearchedColumns, bind
+from halocline.formats.index.query.bound import BoundQuery
+from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits, decided
+from halocline.formats.index.query.parse import parse
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.split.reader import OpenedSplit
+from halocline.storage.base import Store
+
+
+@dataclass(frozen=True)
+class Search:
+    """A query, ready to be run on the splits of a table.
+
+    Attributes:
+        text: As it was written.
+        query: What it means for the table's columns.
+    """
+
+    text: str
+    query: BoundQuery
+
+    @staticmethod
+    def of(snapshot: IndexSnapshot, text: str, columns: Sequence[str] | None = None) -> Search:
+        """Reads a query for a table.
+
+        Args:
+            snapshot: The table.
+            text: The query.
+            columns: The columns for words that name none; all if not given.
+
+        Raises:
+            InputError: It is not understood, or a column cannot answer it.
+            NotFoundError: There is no such column.
+        """
+        metadata = snapshot.metadata
+        known = SearchedColumns.of(snapshot.schema, metadata.configuration, metadata.partition_columns, columns)
+        return Search(text, bind(parse(text), known))
+
+
+def splits_to_search(search: Search, splits: Iterable[SplitAdd]) -> list[SplitAdd]:
+    """The splits that may have a row of it.
+
+    Raises:
+        IncompatibleError: One of them is a bundle, whose words cannot be searched.
+    """
+    found = [each for each in splits if may_match(search.query, each)]
+    foreign = next((each for each in found if not each.is_own), None)
+    if foreign is not None:
+        raise IncompatibleError(
+            f"{foreign.path} was written by IndexTables4Spark and is not searched without tantivySstable",
+            condition="READER_TOO_OLD",
+            sides={"split": "a bundle", "searched here": "splits with tantivyFst7"},
+            next_step="Index the table anew; its rows can be read as they are.",
+        )
+    return found
+
+
+def search_split(
+    store: Store, split: SplitAdd, search: Search, *, best: int | None = None, scratch: str | None = None
+) -> SplitHits:
+    """The rows that one split has of a search.
+
+    Args:
+        store: Where the table lies.
+        split: The split.
+        search: What is looked for.
+        best: If given, only so many, the most relevant first, with their scores.
+        scratch: A folder for the unpacked index.
+
+    Raises:
+        MalformedError: The split is damaged.
+    """
+    with OpenedSplit(store, split.path, size=split.size, scratch=scratch) as opened:
+        query = decided(search.query, split.partition_values, opened.fields)
+        if query == NO_ROW or not may_match(query, split, opened.terms):
+            return SplitHits(np.empty(0, dtype=np.int64), None if best is None else np.empty(0))
+        evaluation = Evaluation(opened, query)
+        return evaluation.hits() if best is None else evaluation.best(best)
+
+
+def count_split(store: Store, split: SplitAdd, search: Search, *, scratch: str | None = None) -> int:
+    """How many rows one split has of a search.
+
+    Raises:
+        MalformedError: The split is damaged.
+    """
+    with OpenedSplit(store, split.path, size=split.size, scratch=scratch) as opened:
+        query = decided(search.query, split.partition_values, opened.fields)
+        found = query != NO_ROW and may_match(query, split, opened.terms)
+        return Evaluation(opened, query).count() if found else 0
