@@ -7,12 +7,13 @@ before it opens its index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
-from halocline.errors import IncompatibleError
+from halocline.errors import IncompatibleError, MalformedError
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.pruning import may_match
 from halocline.formats.index.query.bind import SearchedColumns, bind
@@ -21,7 +22,10 @@ from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits
 from halocline.formats.index.query.parse import parse
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.reader import OpenedSplit
+from halocline.formats.index.split.rebuild import rebuilt
 from halocline.storage.base import Store
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,13 @@ def splits_to_search(search: Search, splits: Iterable[SplitAdd]) -> list[SplitAd
 
 
 def search_split(
-    store: Store, split: SplitAdd, search: Search, *, best: int | None = None, scratch: str | None = None
+    store: Store,
+    split: SplitAdd,
+    search: Search,
+    *,
+    best: int | None = None,
+    rebuild: bool = False,
+    scratch: str | None = None,
 ) -> SplitHits:
     """The rows that one split has of a search.
 
@@ -82,26 +92,53 @@ def search_split(
         split: The split.
         search: What is looked for.
         best: If given, only so many, the most relevant first, with their scores.
+        rebuild: Whether a split whose index cannot be used answers by one that is built anew from its rows, for this
+            search alone; the hits then say what was wrong.
         scratch: A folder for the unpacked index.
 
     Raises:
-        MalformedError: The split is damaged.
+        IncompatibleError: The index is of a later kind, and is not to be rebuilt.
+        MalformedError: The split is damaged; its rows, if it was to be rebuilt.
     """
-    with OpenedSplit(store, split.path, size=split.size, scratch=scratch) as opened:
-        query = decided(search.query, split.partition_values, opened.fields)
-        if query == NO_ROW or not may_match(query, split, opened.terms):
-            return SplitHits(np.empty(0, dtype=np.int64), None if best is None else np.empty(0))
+
+    def answer(opened: OpenedSplit, query: BoundQuery) -> SplitHits:
         evaluation = Evaluation(opened, query)
         return evaluation.hits() if best is None else evaluation.best(best)
 
+    nothing = SplitHits(np.empty(0, dtype=np.int64), None if best is None else np.empty(0))
+    found, damage = _answered(store, split, search, answer, nothing, rebuild, scratch)
+    return found if damage is None else replace(found, damage=damage)
 
-def count_split(store: Store, split: SplitAdd, search: Search, *, scratch: str | None = None) -> int:
-    """How many rows one split has of a search.
 
-    Raises:
-        MalformedError: The split is damaged.
-    """
+def count_split(
+    store: Store, split: SplitAdd, search: Search, *, rebuild: bool = False, scratch: str | None = None
+) -> int:
+    """How many rows one split has of a search; see `search_split`."""
+
+    def answer(opened: OpenedSplit, query: BoundQuery) -> int:
+        return Evaluation(opened, query).count()
+
+    return _answered(store, split, search, answer, 0, rebuild, scratch)[0]
+
+
+def _answered(
+    store: Store,
+    split: SplitAdd,
+    search: Search,
+    answer: Callable[[OpenedSplit, BoundQuery], T],
+    nothing: T,
+    rebuild: bool,
+    scratch: str | None,
+) -> tuple[T, str | None]:
+    """The answer of a split, and what was wrong with its index if another one had to be built."""
     with OpenedSplit(store, split.path, size=split.size, scratch=scratch) as opened:
         query = decided(search.query, split.partition_values, opened.fields)
-        found = query != NO_ROW and may_match(query, split, opened.terms)
-        return Evaluation(opened, query).count() if found else 0
+        if query == NO_ROW:
+            return nothing, None
+        try:
+            return (answer(opened, query) if may_match(query, split, opened.terms) else nothing), None
+        except (MalformedError, IncompatibleError) as error:
+            if not rebuild:
+                raise
+            with rebuilt(opened, scratch) as anew:
+                return answer(anew, query), error.message

@@ -27,7 +27,6 @@ from halocline.formats.index.query.expressions import expression
 from halocline.formats.index.query.literals import literal, network, typed_in_json
 from halocline.formats.index.query.tree import (
     AllOf,
-    AnyOf,
     Everything,
     Fuzzy,
     Leaf,
@@ -36,6 +35,7 @@ from halocline.formats.index.query.tree import (
     Pattern,
     Present,
     RangeOf,
+    SomeOf,
     Tree,
     Word,
 )
@@ -100,7 +100,7 @@ def bind(tree: Tree, columns: SearchedColumns) -> BoundQuery:
     match tree:
         case AllOf(parts):
             return Both(tuple(bind(each, columns) for each in parts))
-        case AnyOf(parts):
+        case SomeOf(parts):
             return Either(tuple(bind(each, columns) for each in parts))
         case NoneOf(part):
             return Without(bind(part, columns))

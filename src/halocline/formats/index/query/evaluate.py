@@ -50,11 +50,13 @@ class SplitHits:
         rows: Row numbers; in ascending order, or the best first where there are scores.
         scores: How relevant each is, by BM25 over the split; None if nobody asked.
         scanned: The columns that were read because the index could not answer.
+        damage: What is wrong with the split's own index; None if it answered.
     """
 
     rows: np.ndarray
     scores: np.ndarray | None = None
     scanned: tuple[str, ...] = ()
+    damage: str | None = None
 
 
 @dataclass

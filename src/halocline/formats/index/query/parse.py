@@ -9,7 +9,6 @@ from typing import Final, NoReturn
 from halocline.errors import InputError
 from halocline.formats.index.query.tree import (
     AllOf,
-    AnyOf,
     Everything,
     Fuzzy,
     Leaf,
@@ -18,6 +17,7 @@ from halocline.formats.index.query.tree import (
     Pattern,
     Present,
     RangeOf,
+    SomeOf,
     Tree,
     Word,
 )
@@ -65,7 +65,7 @@ class _Parser:
         parts = [self._conjunction(depth)]
         while self._operator("OR"):
             parts.append(self._conjunction(depth))
-        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
+        return parts[0] if len(parts) == 1 else SomeOf(tuple(parts))
 
     def _conjunction(self, depth: int) -> Tree:
         runs = [self._run(depth)]
@@ -302,7 +302,7 @@ def _joined(run: list[tuple[str, Tree]]) -> Tree:
     """Clauses with nothing between them: those with a plus must hold, those with a minus must not, else one will do."""
     must = [each for sign, each in run if sign == "+"]
     should = [each for sign, each in run if not sign]
-    wanted = must or ([should[0] if len(should) == 1 else AnyOf(tuple(should))] if should else [])
+    wanted = must or ([should[0] if len(should) == 1 else SomeOf(tuple(should))] if should else [])
     parts: list[Tree] = [*wanted, *(NoneOf(each) for sign, each in run if sign == "-")]
     return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
@@ -312,8 +312,8 @@ def _within(tree: Tree, column: str) -> Tree:
     match tree:
         case AllOf(parts):
             return AllOf(tuple(_within(each, column) for each in parts))
-        case AnyOf(parts):
-            return AnyOf(tuple(_within(each, column) for each in parts))
+        case SomeOf(parts):
+            return SomeOf(tuple(_within(each, column) for each in parts))
         case NoneOf(part):
             return NoneOf(_within(part, column))
         case Everything():

@@ -81,7 +81,7 @@ class AllOf:
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf:
+class SomeOf:
     """Rows that some part finds."""
 
     parts: tuple[Tree, ...]
@@ -95,4 +95,4 @@ class NoneOf:
 
 
 Leaf: TypeAlias = Word | Pattern | Fuzzy | RangeOf | OneOf | Present | Everything
-Tree: TypeAlias = Leaf | AllOf | AnyOf | NoneOf
+Tree: TypeAlias = Leaf | AllOf | SomeOf | NoneOf

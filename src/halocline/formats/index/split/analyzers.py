@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from halocline.errors import UnsupportedError
 from halocline.formats.index.split.library import library
 
 if TYPE_CHECKING:
@@ -28,7 +29,17 @@ LONGEST_WORD: Final = 255
 
 @cache
 def analyzer(name: str) -> tantivy.TextAnalyzer:
-    """The analyzer of that name."""
+    """The analyzer of that name.
+
+    Raises:
+        UnsupportedError: There is none; a later release may have one.
+    """
+    if name not in ANALYZERS:
+        raise UnsupportedError(
+            f"there is no analyzer {name!r} in this release",
+            sides={"asked for": name, "known": ", ".join(ANALYZERS)},
+            next_step="Upgrade, or index the column with one of these.",
+        )
     found = library()
     filters = found.Filter
     source = found.Tokenizer.whitespace() if name == "whitespace" else found.Tokenizer.simple()

@@ -16,6 +16,7 @@ from halocline.formats.index.pruning import may_match
 from halocline.formats.index.query.bind import SearchedColumns, bind
 from halocline.formats.index.query.parse import parse
 from halocline.formats.index.search import Search, count_split, search_split, splits_to_search
+from halocline.formats.index.skips import rested, skip_of
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.fields import OPTIONS_KEY
 from halocline.formats.index.split.reader import OpenedSplit
@@ -483,6 +484,14 @@ def test_a_damaged_index_is_an_error_and_the_rows_are_still_there(lake):
     assert found.value.condition == "MALFORMED_SPLIT"
     with OpenedSplit(broken, PATH) as opened:
         assert sum(len(batch) for batch in opened.batches(["id"])) == len(ROWS)
+    asked = search("message:request AND NOT trace:trace-00000005")
+    hits = search_split(broken, split, asked, rebuild=True)
+    assert hits.rows.tolist() == search_split(store, split, asked).rows.tolist()
+    assert "checksum" in hits.damage
+    assert count_split(broken, split, asked, rebuild=True) == len(hits.rows)
+    assert search_split(store, split, asked, rebuild=True).damage is None
+    skip = skip_of(split, hits.damage, "read", now_ms=7)
+    assert (skip.path, skip.size, skip.reason) == (PATH, split.size, hits.damage)
 
 
 @pytest.mark.parametrize("text", ["level:" + "*a" * 3000, "message:" + "?" * 5000 + "x"])
@@ -500,3 +509,15 @@ def test_a_phrase_that_may_go_on_in_too_many_ways_is_refused_and_never_cut_short
     assert count_split(store, split, search('message:"request x1"*')) == 11_111
     with pytest.raises(InputError, match="expansions"):
         count_split(store, split, search('message:"request x"*'))
+
+
+def test_a_split_that_was_skipped_rests_and_its_rows_stay():
+    snapshot = partitioned()
+    path, split = next(iter(snapshot.files.items()))
+    skip = skip_of(split, "damaged", "merge", now_ms=100, cooldown_ms=50)
+    IndexTransaction(snapshot).commit([skip], "SKIP")
+    later = snapshot.newest()
+    assert later.files.keys() == snapshot.files.keys()
+    assert [len(rested(later, now_ms)) for now_ms in (149, 150)] == [2, 3]
+    again = skip_of(split, "damaged", "merge", now_ms=200, known=later.skips)
+    assert (again.path, again.skip_count) == (path, 2)

@@ -5,7 +5,8 @@ import json
 import pytest
 from tests.support.splits import COLUMNS, fields
 
-from halocline.errors import InputError
+from halocline.errors import InputError, UnsupportedError
+from halocline.formats.index.split.analyzers import words
 from halocline.formats.index.split.fields import OPTIONS_KEY, FieldKind, fields_of
 from halocline.schema.types import Array, Field, Primitive, Struct
 
@@ -71,3 +72,8 @@ def test_options_that_do_not_fit_are_refused(options, match):
     with pytest.raises(InputError, match=match) as refused:
         fields_of(COLUMNS, {OPTIONS_KEY: json.dumps(options)})
     assert refused.value.condition == "PROPERTY_INVALID"
+
+
+def test_an_analyzer_of_a_later_release_is_refused_and_not_replaced_by_another():
+    with pytest.raises(UnsupportedError, match="klingon"):
+        words("klingon", "a b")
