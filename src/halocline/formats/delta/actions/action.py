@@ -200,6 +200,16 @@ KEYS: Final[Mapping[type, str]] = {
 _T = TypeVar("_T")
 
 
+def _all(kind: type[_T]) -> cached_property[list[_T]]:
+    """An attribute of a commit: its actions of one kind."""
+    return cached_property(lambda commit: commit.of(kind))
+
+
+def _only(kind: type[_T]) -> cached_property[_T | None]:
+    """An attribute of a commit: its one action of a kind, if it has it."""
+    return cached_property(lambda commit: next(iter(commit.of(kind)), None))
+
+
 @dataclass(frozen=True)
 class Commit:
     """The actions of one file of the log, in their order."""
@@ -211,45 +221,14 @@ class Commit:
         """The actions of one kind."""
         return [action for action in self.actions if isinstance(action, kind)]
 
-    @cached_property
-    def adds(self) -> list[Add]:
-        """Files added."""
-        return self.of(Add)
-
-    @cached_property
-    def removes(self) -> list[Remove]:
-        """Files removed."""
-        return self.of(Remove)
-
-    @cached_property
-    def cdcs(self) -> list[Cdc]:
-        """Files of row-level changes."""
-        return self.of(Cdc)
-
-    @cached_property
-    def txns(self) -> list[Txn]:
-        """Application transactions."""
-        return self.of(Txn)
-
-    @cached_property
-    def domains(self) -> list[DomainMetadata]:
-        """Domain metadata, tombstones included."""
-        return self.of(DomainMetadata)
-
-    @cached_property
-    def protocol(self) -> ProtocolAction | None:
-        """The new protocol, if this commit sets one."""
-        return next(iter(self.of(ProtocolAction)), None)
-
-    @cached_property
-    def metadata(self) -> Metadata | None:
-        """The new metadata, if this commit sets one."""
-        return next(iter(self.of(Metadata)), None)
-
-    @cached_property
-    def commit_info(self) -> CommitInfo | None:
-        """Provenance, if recorded."""
-        return next(iter(self.of(CommitInfo)), None)
+    adds = _all(Add)
+    removes = _all(Remove)
+    cdcs = _all(Cdc)
+    txns = _all(Txn)
+    domains = _all(DomainMetadata)
+    protocol = _only(ProtocolAction)
+    metadata = _only(Metadata)
+    commit_info = _only(CommitInfo)
 
 
 def repeated(values: Iterable[_T]) -> _T | None:

@@ -4,45 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+def _entry(key: str, kind: type[_T]) -> cached_property[_T | None]:
+    """An attribute that reads one entry; None if it is missing or of another type."""
+    return cached_property(lambda info: value if type(value := info.values.get(key)) is kind else None)
+
+
+@dataclass(frozen=True)
 class CommitInfo:
-    """Free-form provenance of a commit. The well-known entries have names."""
+    """Free-form provenance of a commit. The well-known entries have names.
+
+    Attributes:
+        timestamp: Milliseconds since the epoch on the writer's clock.
+        in_commit_timestamp: The same, increasing along the log where in-commit timestamps are enabled.
+        operation: The word for what was done, for example `WRITE`.
+        engine_info: Who wrote the commit, as the writer calls itself.
+        txn_id: The writer's own identifier of this attempt.
+        is_blind_append: Whether the commit only added files and read nothing.
+    """
 
     values: Mapping[str, Any]
 
-    def _of(self, key: str, kind: type) -> Any:
-        value = self.values.get(key)
-        return value if isinstance(value, kind) and not (kind is int and isinstance(value, bool)) else None
-
-    @property
-    def timestamp(self) -> int | None:
-        """Milliseconds since the epoch on the writer's clock."""
-        return self._of("timestamp", int)  # type: ignore[no-any-return]
-
-    @property
-    def in_commit_timestamp(self) -> int | None:
-        """Milliseconds since the epoch, increasing along the log where in-commit timestamps are enabled."""
-        return self._of("inCommitTimestamp", int)  # type: ignore[no-any-return]
-
-    @property
-    def operation(self) -> str | None:
-        """The word for what was done, for example `WRITE`."""
-        return self._of("operation", str)  # type: ignore[no-any-return]
-
-    @property
-    def engine_info(self) -> str | None:
-        """Who wrote the commit, as the writer calls itself."""
-        return self._of("engineInfo", str)  # type: ignore[no-any-return]
-
-    @property
-    def txn_id(self) -> str | None:
-        """The writer's own identifier of this attempt."""
-        return self._of("txnId", str)  # type: ignore[no-any-return]
-
-    @property
-    def is_blind_append(self) -> bool | None:
-        """Whether the commit only added files and read nothing."""
-        return self._of("isBlindAppend", bool)  # type: ignore[no-any-return]
+    timestamp = _entry("timestamp", int)
+    in_commit_timestamp = _entry("inCommitTimestamp", int)
+    operation = _entry("operation", str)
+    engine_info = _entry("engineInfo", str)
+    txn_id = _entry("txnId", str)
+    is_blind_append = _entry("isBlindAppend", bool)

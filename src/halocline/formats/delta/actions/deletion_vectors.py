@@ -6,7 +6,8 @@ inline in the descriptor (`i`). A file holds many vectors, each framed by its le
 
 Reading checks the frame, the checksum, the encoding and the number of positions; a vector that disagrees with its
 descriptor is a `MalformedError`, because going on would bring deleted rows back. Two encodings are read, the portable
-and the native one; only the portable one is written.
+and the native one; only the portable one is written. UUIDs and inline bitmaps are spelt in *Z85*: four bytes to five
+characters, so whoever encodes other lengths pads first and remembers the length.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
+from base64 import b85decode, b85encode
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyroaring import BitMap, BitMap64
 
 from halocline.errors import InputError, MalformedError, NotFoundError
-from halocline.formats.delta.actions import z85
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.locations import Locations, locate
 from halocline.storage.base import Store
@@ -29,6 +30,12 @@ _PORTABLE: Final = 1681511377
 _NATIVE: Final = 1681511376
 _FILE_VERSION: Final = 1
 _UUID_CHARACTERS: Final = 20
+_ALPHABET: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+# Python's own base 85 counts the same way, in another alphabet.
+_PYTHONS: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_ONLY_PYTHONS: Final = bytes(set(_PYTHONS) - set(_ALPHABET))
+_TO_Z85: Final = bytes.maketrans(_PYTHONS, _ALPHABET)
+_FROM_Z85: Final = bytes.maketrans(_ALPHABET + _ONLY_PYTHONS, _PYTHONS + bytes(len(_ONLY_PYTHONS)))
 # A vector this close to the beginning is fetched together with the file's version byte.
 _NEAR: Final = 65536
 
@@ -38,7 +45,7 @@ def read_positions(store: Store, vector: DeletionVector) -> BitMap64:
     name = vector.unique_id
     if vector.storage_type == "i":
         try:
-            data = z85.decode(vector.path_or_inline_dv)[: vector.size_in_bytes]
+            data = z85_decode(vector.path_or_inline_dv)[: vector.size_in_bytes]
         except ValueError as error:
             raise _damaged(name, str(error)) from error
     else:
@@ -60,7 +67,7 @@ def file_path(store: Store, vector: DeletionVector) -> str:
         raise _damaged(vector.unique_id, f"has storage type {vector.storage_type!r}, expected u, p or i")
     prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
     try:
-        name = f"deletion_vector_{uuid.UUID(bytes=z85.decode(encoded))}.bin"
+        name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
     except ValueError as error:
         raise _damaged(vector.unique_id, str(error)) from error
     return Locations(store.root).decode(f"{prefix}/{name}".replace("%", "%25")) if prefix else name
@@ -98,7 +105,7 @@ def write_file(store: Store, vectors: Sequence[Iterable[int]], *, prefix: str = 
         described.append(
             DeletionVector(
                 storage_type="u",
-                path_or_inline_dv=prefix + z85.encode(file_id.bytes),
+                path_or_inline_dv=prefix + z85_encode(file_id.bytes),
                 offset=len(content),
                 size_in_bytes=len(data),
                 cardinality=len(bitmap),
@@ -133,6 +140,23 @@ def _framed(store: Store, vector: DeletionVector) -> bytes:
     if struct.unpack(">I", frame[-4:])[0] != zlib.crc32(data):
         raise _damaged(path, f"fails the checksum of the vector at offset {offset}")
     return data
+
+
+def z85_encode(data: bytes) -> str:
+    """The text for bytes whose length is a multiple of four."""
+    if len(data) % 4:
+        raise ValueError(f"{len(data)} bytes are not a multiple of 4")
+    return b85encode(data).translate(_TO_Z85).decode("ascii")
+
+
+def z85_decode(text: str) -> bytes:
+    """The bytes that a text stands for; a `ValueError` if it is no Z85."""
+    if len(text) % 5:
+        raise ValueError(f"{len(text)} characters are not a multiple of 5")
+    try:
+        return b85decode(text.encode("ascii").translate(_FROM_Z85))
+    except ValueError as error:
+        raise ValueError(f"{text[:80]!r} is no Z85: {error}") from None
 
 
 def _decode_native(data: bytes) -> BitMap64:

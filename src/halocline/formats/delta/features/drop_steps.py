@@ -22,8 +22,9 @@ from halocline.compat.agreement import enabling_clause
 from halocline.compat.features import DropStep
 from halocline.errors import ConflictError, InputError, UnsupportedError
 from halocline.formats.delta.actions.action import Action, Add, DomainMetadata, Metadata, Remove
+from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.domains import SYSTEM_PREFIX
-from halocline.formats.delta.actions.locations import encoded_path
+from halocline.formats.delta.actions.locations import encoded_path, is_absolute
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import properties, type_widening
 from halocline.formats.delta.configuration.metadata_rules import check_metadata
@@ -35,8 +36,8 @@ from halocline.formats.delta.features.history_barrier import (
     truncate_before,
 )
 from halocline.formats.delta.features.older_types import holds_older_types
-from halocline.formats.delta.features.vector_files import untold_vector_files
 from halocline.formats.delta.log.file_actions import removes_from
+from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Field, Path
 from halocline.schema.visitor import map_fields
@@ -218,6 +219,25 @@ def _rewritten(work: DropWork, snapshot: Snapshot, files: pa.Table, metadata: Me
 
 
 # ---------------------------------------------------------------------- everything else
+
+
+def untold_vector_files(snapshot: Snapshot, now_ms: int) -> list[str]:
+    """Decoded paths of vector files within retention that have no tombstone of their own, in order.
+
+    The tombstone of a data file protects the file of its vector from being vacuumed, but only by clients that know
+    vectors. Others see a file that nobody names, and delete it, and with it the way back to older versions. A file
+    outside of the table's root is none of them: no vacuum of this table finds it.
+    """
+    oldest = now_ms - snapshot.properties.deleted_file_retention_ms
+    dead = snapshot.tombstones()
+    times, vectors = dead["deletion_timestamp"].to_pylist(), list(vectors_in(dead["deletion_vector"]))
+    told = {path for path, vector in zip(dead["path"].to_pylist(), vectors, strict=True) if vector is None}
+    files = {
+        file_path(snapshot.store, vector)
+        for time, vector in zip(times, vectors, strict=True)
+        if vector is not None and vector.storage_type != "i" and (time or 0) > oldest
+    }
+    return sorted(path for path in files - told if not is_absolute(path))
 
 
 def _tell_vectors(work: DropWork) -> None:

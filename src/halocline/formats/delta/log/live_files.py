@@ -1,10 +1,13 @@
-"""The live files of a table as Arrow columns.
+"""The live files of a table, and the removed ones, as Arrow columns.
 
 A *file list* has one row per logical file. It stays in Arrow from the checkpoint to the scan: a table of a million
 files never becomes a million Python objects. `path` is decoded: a name below the table's root or a URL, in the one form
 that can be compared. `log_path` is the same as the log spells it, for whoever writes it into the log again.
 
 `ALL` names every column. A list may hold fewer, but `path` is always there, since a row without it means nothing.
+
+A *tombstone* is a removed file that the log still remembers, so that it is not vacuumed too early and does not come
+back. It lives until its retention has passed; a time of deletion that is missing counts as 0.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import pyarrow.compute as pc
 from msgspec import structs
 
 from halocline.errors import InputError
-from halocline.formats.delta.actions.action import Add, DeletionVector
+from halocline.formats.delta.actions.action import Add, DeletionVector, Remove
 from halocline.formats.delta.actions.locations import Locations, needs_care
 from halocline.formats.log.damage import malformed
 
@@ -50,6 +53,12 @@ ALL: Final = pa.schema(
     }
 )
 """The columns of a file list."""
+
+TOMBSTONES: Final = pa.schema({"path": pa.string(), "deletion_timestamp": pa.int64(), "deletion_vector": VECTOR})
+"""The columns of a list of removed files that the log remembers."""
+
+TOMBSTONES_ON_DISK: Final = ("path", "deletionTimestamp", "deletionVector")
+"""Names of the same columns in a checkpoint."""
 
 LOG_PATH: Final = "log_path"
 """The path as it is written; no column of a checkpoint has this name."""
@@ -200,3 +209,23 @@ def check_unique(paths: pa.ChunkedArray, table: str) -> None:
     twice = [row["values"] for row in pc.value_counts(paths).to_pylist() if row["counts"] > 1]
     if twice:
         raise malformed(f"the log of {table}", f"lists {twice[0]!r} more than once")
+
+
+# ---------------------------------------------------------------------- removed files
+
+
+def tombstones_from_removes(removes: Sequence[tuple[str, Remove]]) -> pa.RecordBatch:
+    """Tombstones out of actions and their decoded paths."""
+    columns: list[list[object]] = [
+        [path for path, _ in removes],
+        [remove.deletion_timestamp for _, remove in removes],
+        [remove.deletion_vector and structs.asdict(remove.deletion_vector) for _, remove in removes],
+    ]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, TOMBSTONES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=TOMBSTONES)
+
+
+def tombstones_from_checkpoint(found: Mapping[str, pa.Array], name: str) -> pa.RecordBatch:
+    """Tombstones out of a checkpoint's columns, with their types made right."""
+    fields = [pa.field(label, field.type) for label, field in zip(TOMBSTONES_ON_DISK, TOMBSTONES, strict=True)]
+    return pa.RecordBatch.from_arrays(from_checkpoint(found, fields, "remove", name), schema=TOMBSTONES)

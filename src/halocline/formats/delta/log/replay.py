@@ -24,7 +24,7 @@ from halocline.formats.delta.actions.action import DomainMetadata, Txn
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.formats.delta.log import live_files, tombstones
+from halocline.formats.delta.log import live_files
 from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns, Witness
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.commits import Header, Key, Tail, TailState, key_of
@@ -212,11 +212,11 @@ class Replay:
         return pa.Table.from_batches(self.reading(lambda: list(self._tombstones())))
 
     def _tombstones(self) -> Iterator[pa.RecordBatch]:
-        yield tombstones.from_removes(self.state.removes)
+        yield live_files.tombstones_from_removes(self.state.removes)
         if self.checkpoint is None:
             return
-        for found in self.standing(self.checkpoint.removes(list(tombstones.ON_DISK))):
-            yield tombstones.from_checkpoint(found, self.checkpoint.name)
+        for found in self.standing(self.checkpoint.removes(live_files.TOMBSTONES_ON_DISK)):
+            yield live_files.tombstones_from_checkpoint(found, self.checkpoint.name)
 
 
 def _kept(found: dict[str, pa.Array], keep: pa.Array | None) -> dict[str, pa.Array]:

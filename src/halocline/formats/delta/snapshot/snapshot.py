@@ -220,7 +220,7 @@ class Snapshot:
         return StatsPruner.of(where, self.configuration, timezone=timezone)
 
     def tombstones(self) -> pa.Table:
-        """The removed files that the log remembers; see `halocline.formats.delta.log.tombstones`."""
+        """The removed files that the log remembers; see `halocline.formats.delta.log.live_files`."""
         return self.replay.tombstones()
 
     @cached_property
