@@ -6,7 +6,7 @@ import io
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastavro import parse_schema, reader, writer
+from fastavro import parse_schema, reader, schemaless_writer, writer
 from fastavro.schema import SchemaParseException, UnknownType
 
 from halocline.errors import MalformedError
@@ -61,6 +61,32 @@ def write_record(schema: Mapping[str, Any], record: Mapping[str, Any], sync: byt
         record: The record.
         sync: The mark between blocks: sixteen bytes, the same for the same content unless given.
     """
+    header, ready = _prepared(schema)
     out = io.BytesIO()
-    writer(out, parse_schema(dict(schema)), [record], codec="null", sync_marker=sync)
-    return out.getvalue()
+    schemaless_writer(out, ready, record)
+    body = out.getvalue()
+    return b"".join((header, sync, _long(1), _long(len(body)), body, sync))
+
+
+_PREPARED: dict[int, tuple[Mapping[str, Any], bytes, Any]] = {}
+"""By the identity of a schema, which is kept with it: how its containers begin, and what encodes its records."""
+
+
+def _prepared(schema: Mapping[str, Any]) -> tuple[bytes, Any]:
+    """Preparing a schema takes longer than writing a record with it, and there are few."""
+    found = _PREPARED.get(id(schema))
+    if found is None:
+        ready, out = parse_schema(dict(schema)), io.BytesIO()
+        writer(out, ready, [], codec="null", sync_marker=bytes(_SYNC))
+        found = _PREPARED[id(schema)] = schema, out.getvalue()[:-_SYNC], ready
+    return found[1:]
+
+
+def _long(value: int) -> bytes:
+    """A number as Avro writes it: seven bits to a byte, the least ones first."""
+    left, out = value << 1, bytearray()
+    while left > 0x7F:
+        out.append((left & 0x7F) | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)

@@ -29,7 +29,7 @@ from halocline.formats.hudi.timeline.instant import (
     moment_of,
     order,
 )
-from halocline.formats.hudi.timeline.timeline import instant_files
+from halocline.formats.hudi.timeline.timeline import timeline_files
 from halocline.formats.hudi.write import schemas
 from halocline.storage.base import Store
 
@@ -65,7 +65,7 @@ def translated_files(store: Store, source: HudiTableConfig, target: HudiTableCon
         source: What it is.
         target: What it is to be.
     """
-    files = sorted(instant_files(store, source.timeline_folder), key=_age)
+    files = sorted(timeline_files(store, source), key=_age)
     clusterings = _clusterings(store, files)
     return list(_upward(files, clusterings, target) if target.layout > 1 else _downward(files, target))
 

@@ -82,13 +82,8 @@ class HudiTimeline:
             >>> [str(each) for each in HudiTimeline.load(store, HudiTableConfig.parse(pairs, "t")).instants]
             ['20250101000000000.commit', '20250101000000001.commit.requested']
         """
-        found = list(instant_files(store, config.timeline_folder))
+        found = timeline_files(store, config)
         if config.layout > 1:
-            if config.watermark and not config.is_copied:
-                # A table that moved without touching its timeline has its older instants where they were.
-                moved = {(each.time, each.action) for each in found}
-                older = (each for each in instant_files(store, FOLDER) if order(each.time) <= order(config.watermark))
-                found += (each for each in older if (each.time, each.action) not in moved)
             found = [_with_completion(each, config) for each in found]
         return HudiTimeline(store, config, tuple(sorted(_furthest(found), key=_effect)))
 
@@ -226,8 +221,21 @@ def active_writes(store: Store) -> tuple[HudiInstant, ...]:
     return tuple(sorted((each for each in found if each.is_completed and each.is_write), key=lambda each: each.time))
 
 
+def timeline_files(store: Store, config: HudiTableConfig) -> list[HudiInstant]:
+    """Every file of a table's active timeline: each state of each instant.
+
+    A table that moved without touching its timeline has its older instants where they were.
+    """
+    found = list(instant_files(store, config.timeline_folder))
+    if config.layout > 1 and config.watermark and not config.is_copied:
+        moved = {(each.time, each.action) for each in found}
+        older = (each for each in instant_files(store, FOLDER) if order(each.time) <= order(config.watermark))
+        found += (each for each in older if (each.time, each.action) not in moved)
+    return found
+
+
 def instant_files(store: Store, folder: str) -> Iterator[HudiInstant]:
-    """Every file of the active timeline in a folder: each state of each instant."""
+    """Every file of an active timeline in a folder."""
     for meta in _beginning_with_a_digit(store, folder):
         instant = parse_name(meta.path.removeprefix(f"{folder}/"), meta.path, meta.modified_ms)
         if instant is not None:

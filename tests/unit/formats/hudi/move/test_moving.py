@@ -206,6 +206,22 @@ def test_log_files_that_the_new_rule_would_read_differently_are_merged_by_the_ol
     assert table.snapshot.config.merge_mode == "COMMIT_TIME_ORDERING"
 
 
+def test_a_table_whose_timeline_was_left_in_place_moves_down_with_all_of_it():
+    table = HudiTableMaker.create(MemoryStore(), 6, TableType.COPY_ON_WRITE)
+    table.upsert(range(4), 100, "a")
+    watermark = table.upsert([1], 200, "b")
+    mixed = plan_move(table.store, 8).target.pairs | {keys.WATERMARK: watermark}
+    table.store.put(".hoodie/hoodie.properties", encode(mixed, PLAIN))
+    table.config = HudiTableConfig.parse(mixed, "t")
+    table.upsert([2], 300, "c")
+    before = rows(table.store)
+    assert len(before) == 4
+    for to in (9, 6, 8):
+        move(table.store, to)
+        assert rows(table.store) == before, to
+        assert len(HudiSnapshot.load(table.store).timeline.writes) == 3
+
+
 def test_a_move_says_what_it_does_whom_it_breaks_and_how_it_goes_back():
     planned = plan_move(busy_table(6, TableType.MERGE_ON_READ).store, 9)
     text = planned.explain()
