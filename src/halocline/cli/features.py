@@ -16,11 +16,7 @@ FormatArgument = Annotated[str | None, typer.Argument(metavar="[FORMAT]", help=f
 NameArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A feature's name, in any case.")]
 
 
-def show(
-    format: FormatArgument = None,
-    name: NameArgument = None,
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
+def show(format: FormatArgument = None, name: NameArgument = None, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show the table formats, the features of one, or one feature in full.
 
     A feature may also be named alone: halocline features deletionVectors
@@ -83,12 +79,7 @@ def _show_format(format: str, output: OutputFormat) -> None:
 
 
 def _level_facts(level: Level) -> dict[str, object]:
-    return {
-        "number": level.number,
-        "releases": level.releases,
-        "adds": list(level.adds),
-        "summary": level.summary,
-    }
+    return {"number": level.number, "releases": level.releases, "adds": list(level.adds), "summary": level.summary}
 
 
 def _ladder(how: Rules) -> Iterator[Table | str]:

@@ -21,8 +21,7 @@ def show(
     table: TableArgument,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what is safe to repair, in one commit.")] = False,
     client: Annotated[
-        list[str] | None,
-        typer.Option("--client", help="A release that uses the table and does not write to its log."),
+        list[str] | None, typer.Option("--client", help="A release that uses the table and does not write to its log.")
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:

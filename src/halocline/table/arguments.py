@@ -107,8 +107,7 @@ def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], name
         if not any(fits(value) for _, fits in filter(None, kinds)):
             expected = " or ".join(dict.fromkeys(word for word, _ in filter(None, kinds) if word != "None"))
             raise InputError(
-                f"{key} of {name} cannot be {value!r:.80}",
-                sides={"given": type(value).__name__, "expected": expected},
+                f"{key} of {name} cannot be {value!r:.80}", sides={"given": type(value).__name__, "expected": expected}
             )
 
 

@@ -25,14 +25,7 @@ from halocline.spark.types.file_layout import FileLayout
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_NEEDED: Final = (
-    "path",
-    "size",
-    "partition_values",
-    "deletion_vector",
-    "base_row_id",
-    "default_row_commit_version",
-)
+_NEEDED: Final = ("path", "size", "partition_values", "deletion_vector", "base_row_id", "default_row_commit_version")
 """What a scan looks at; statistics and tags stay on disk."""
 
 

@@ -83,10 +83,5 @@ class RowColumns:
             identity = f"coalesce({_STORED_ID}, {identity})"
         if _STORED_VERSION in self.stored:
             version = f"coalesce({_STORED_VERSION}, {version})"
-        pairs = (
-            (self.file, NUMBER),
-            (self.row, ROW),
-            (self.row_id, identity),
-            (self.row_commit_version, version),
-        )
+        pairs = ((self.file, NUMBER), (self.row, ROW), (self.row_id, identity), (self.row_commit_version, version))
         return [f"{sql} AS {quoted(name)}" for name, sql in pairs if name is not None]

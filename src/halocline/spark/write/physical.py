@@ -68,10 +68,7 @@ class Physical:
         if lacking or extra:
             raise SchemaError(
                 "the rows do not have the table's columns",
-                sides={
-                    "table has": ", ".join(field.name for field in wanted),
-                    "rows have": ", ".join(df.columns),
-                },
+                sides={"table has": ", ".join(field.name for field in wanted), "rows have": ", ".join(df.columns)},
                 next_step="Select the table's columns by name.",
             )
         cleaned = df.selectExpr(

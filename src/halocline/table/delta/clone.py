@@ -73,9 +73,7 @@ def shallow_clone(
     clone = Opened(store, table.session, table.settings)
     if formats_at(store):
         raise AlreadyExistsError(
-            f"there is a table at {store.root}",
-            sides={"asked for": "a clone there"},
-            next_step="Choose another place.",
+            f"there is a table at {store.root}", sides={"asked for": "a clone there"}, next_step="Choose another place."
         )
     state = _state(source, dict(properties or {}))
     approve_change(None, state, clone.approve)

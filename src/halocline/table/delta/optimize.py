@@ -213,12 +213,7 @@ class _Rearranging(RowChange):
         numbers = [number for each in bins for number in each]
         old = self.files.take(pa.array(numbers, pa.int64()))
         self.transaction.read_files(old["path"].to_pylist())
-        parameters = {
-            **predicate_of(self.condition),
-            "zOrderBy": list(z_order),
-            "clusterBy": [],
-            "auto": False,
-        }
+        parameters = {**predicate_of(self.condition), "zOrderBy": list(z_order), "clusterBy": [], "auto": False}
         with RowFiles(self.table.store, self.snapshot.configuration) as files:
             adds = write(files) if numbers else []
             check_rows(self.table.store, old, figures(adds)["numOutputRows"])

@@ -67,8 +67,7 @@ def restore_version(table: Opened, version: int | None = None, *, timestamp: Mom
     """
     if (version is None) == (timestamp is None):
         raise InputError(
-            "give a version or a timestamp to go back to",
-            sides={"version": str(version), "timestamp": str(timestamp)},
+            "give a version or a timestamp to go back to", sides={"version": str(version), "timestamp": str(timestamp)}
         )
     current = table.snapshot("write")
     target = table.snapshot(version=version, timestamp=timestamp)

@@ -127,11 +127,7 @@ def edited(
 
 
 def _value(
-    field: Field,
-    before: Struct,
-    given: Mapping[str, DataType],
-    clauses: Mapping[int, Clause],
-    work: Assignment,
+    field: Field, before: Struct, given: Mapping[str, DataType], clauses: Mapping[int, Clause], work: Assignment
 ) -> str:
     """SQL for one column: what its clause assigns, else what it was."""
     name, known = field.name, before.get(field.name)
