@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -77,28 +77,30 @@ class ArrowTypes(Visitor[None, pa.DataType]):
 _PLAIN: Final = ArrowTypes()
 
 
-def struct_of_arrow(schema: Iterable[pa.Field]) -> Struct:
+def struct_of_arrow(schema: Iterable[pa.Field], leaf: Callable[[pa.DataType], str | None] = lambda _: None) -> Struct:
     """The schema of some Arrow columns, nulls allowed everywhere, as every client of a table may leave them.
 
-    Raises:
-        UnsupportedError: A column has a type that no table here holds.
+    What a leaf is may be told otherwise; leaves are asked for depth first.
 
     Example:
         >>> print(struct_of_arrow(pa.schema([("a", pa.list_(pa.int64()))])))
         struct<a: array<long>>
     """
-    return Struct([Field(each.name, _from_arrow(each.type, each.name)) for each in schema])
+    return Struct([Field(each.name, _from_arrow(each.type, each.name, leaf)) for each in schema])
 
 
-def _from_arrow(type: pa.DataType, name: str) -> DataType:
+def _from_arrow(type: pa.DataType, name: str, leaf: Callable[[pa.DataType], str | None]) -> DataType:
+    if isinstance(type, pa.BaseExtensionType):
+        type = type.storage_type
     if pa.types.is_struct(type):
-        return Struct([Field(each.name, _from_arrow(each.type, f"{name}.{each.name}")) for each in type])
+        return Struct([Field(each.name, _from_arrow(each.type, f"{name}.{each.name}", leaf)) for each in type])
     if pa.types.is_map(type):
-        return Map(_from_arrow(type.key_type, f"{name}.key"), _from_arrow(type.item_type, f"{name}.value"))
-    if pa.types.is_list(type) or pa.types.is_large_list(type):
-        return Array(_from_arrow(type.value_type, f"{name}.element"))
-    found = _PRIMITIVE_OF.get(type)
-    if pa.types.is_timestamp(type) and type.unit in ("ms", "us"):
+        key = _from_arrow(type.key_type, f"{name}.key", leaf)
+        return Map(key, _from_arrow(type.item_type, f"{name}.value", leaf))
+    if pa.types.is_nested(type):
+        return Array(_from_arrow(type.value_type, f"{name}.element", leaf))
+    found = leaf(type) or _PRIMITIVE_OF.get(type)
+    if found is None and pa.types.is_timestamp(type) and type.unit in ("ms", "us"):
         found = "timestamp" if type.tz else "timestamp_ntz"
     elif pa.types.is_decimal128(type):
         found = f"decimal({type.precision},{type.scale})"

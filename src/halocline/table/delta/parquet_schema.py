@@ -9,49 +9,45 @@ regard to case; a column must have the same type in all of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from halocline.errors import SchemaError, UnsupportedError
+from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.json_edge import struct_from_json
-from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct
+from halocline.schema.types import DataType, Path, Struct
 from halocline.schema.visitor import nullable, paired, with_parts, with_type
-from halocline.spark.scan.footers import plain
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import sql_type
 
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
-_TYPES: Final[Mapping[pa.DataType, str]] = {
-    pa.bool_(): "boolean",
-    pa.int8(): "byte",
-    pa.int16(): "short",
-    pa.int32(): "integer",
-    pa.int64(): "long",
+_UNSIGNED: Final[Mapping[pa.DataType, str]] = {
     pa.uint8(): "short",
     pa.uint16(): "integer",
     pa.uint32(): "long",
     pa.uint64(): "decimal(20,0)",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.date32(): "date",
-    pa.string(): "string",
-    pa.large_string(): "string",
-    pa.binary(): "binary",
-    pa.large_binary(): "binary",
     pa.null(): "void",
 }
 
 
 def columns_in(footer: Any, file: str) -> Struct:
-    """The columns of one file."""
+    """The columns of the file with a footer."""
     written = (footer.metadata or {}).get(_SPARK_SCHEMA)
     if written is not None:
         return nullable(input_schema.declared(struct_from_json(json.loads(written))))
-    leaves = iter(range(footer.num_columns))
-    found = footer.schema.to_arrow_schema()
-    return Struct([Field(each.name, _type(each.type, leaves, footer, f"{file}: {each.name}")) for each in found])
+    # Only the file itself knows twelve-byte timestamps.
+    stored = (footer.schema.column(number).physical_type for number in range(footer.num_columns))
+
+    def spark_type(type: pa.DataType) -> str | None:
+        return "timestamp" if next(stored) == "INT96" else _UNSIGNED.get(type)
+
+    try:
+        return struct_of_arrow(footer.schema.to_arrow_schema(), spark_type)
+    except UnsupportedError as error:
+        next_step = "Rewrite the file with another type."
+        raise UnsupportedError(f"{file}: {error.message}", sides=error.sides, next_step=next_step) from None
 
 
 def merged(schemas: Iterable[tuple[str, Struct]]) -> Struct:
@@ -97,37 +93,3 @@ def _joined(left: DataType, right: DataType, path: Path, file: str, origin: dict
             next_step="Rewrite one of the files, or move it out of the folder.",
         )
     return left
-
-
-def _type(type: pa.DataType, leaves: Iterator[int], footer: Any, name: str) -> DataType:
-    """A type in the log's words; leaves are counted along, since only the file itself knows twelve-byte timestamps."""
-    type = plain(type)
-    if pa.types.is_struct(type):
-        return Struct([Field(each.name, _type(each.type, leaves, footer, f"{name}.{each.name}")) for each in type])
-    if pa.types.is_map(type):
-        key = _type(type.key_type, leaves, footer, f"{name}.key")
-        value = _type(type.item_type, leaves, footer, f"{name}.value")
-        return Map(key, value)
-    if pa.types.is_nested(type):
-        return Array(_type(type.value_type, leaves, footer, f"{name}.element"))
-    stored = footer.schema.column(next(leaves)).physical_type
-    found = _plain_type(type, stored)
-    if found is None:
-        raise UnsupportedError(
-            f"{name} has type {type}, which a table cannot hold",
-            sides={"found": f"{type} as {stored}", "possible": "the types that Spark reads from Parquet"},
-            next_step="Rewrite the file with another type.",
-        )
-    return Primitive(found)
-
-
-def _plain_type(type: pa.DataType, stored: str) -> str | None:
-    if pa.types.is_timestamp(type):
-        if stored == "INT96":
-            return "timestamp"
-        return None if type.unit == "ns" else "timestamp_ntz" if type.tz is None else "timestamp"
-    if pa.types.is_decimal(type):
-        return f"decimal({type.precision},{type.scale})"
-    if pa.types.is_fixed_size_binary(type):
-        return "binary"
-    return _TYPES.get(type)
