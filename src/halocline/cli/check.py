@@ -61,7 +61,9 @@ def show(
         clients = _clients(store, table, client or (), operation)
     found = forecast(clients, proposal.now, *proposal.ways.values())
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
-    cannot = _cannot(found)
+    cannot = [each.now for each in found.outlooks if not each.now.ok]
+    broken = {way: found.broken(at) for at, way in enumerate(proposal.ways)}
+    steps = [found.next_step(at) for at in range(len(found.after))] or [next_step(cannot)]
     facts: dict[str, Any] = {
         "table": table,
         "version": proposal.version,
@@ -69,14 +71,12 @@ def show(
         "protocol": {"now": str(proposal.now.protocol)}
         | {way: str(terms.protocol) for way, terms in proposal.ways.items()},
         "clients": [each.to_dict(list(proposal.ways)) for each in found.outlooks],
-        "wouldBreak": {way: _names(found.broken(at)) for at, way in enumerate(proposal.ways)},
+        "wouldBreak": {way: [str(each.client.release) for each in outlooks] for way, outlooks in broken.items()},
         "cannotNow": [str(each.release) for each in cannot],
-        "next": _next(found, cannot),
+        "next": "; ".join(dict.fromkeys(filter(None, steps))),
     }
     emit(output, facts, _table(found, proposal), *_verdict_lines(found, proposal, cannot))
-    if not proposal.ways:
-        return INCOMPATIBLE if cannot else FINE
-    return INCOMPATIBLE if any(found.broken(at) for at in range(len(found.after))) else FINE
+    return INCOMPATIBLE if (any(broken.values()) if proposal.ways else cannot) else FINE
 
 
 def _clients(store: Store, table: str, given: Sequence[str], operation: str | None) -> list[Client]:
@@ -129,13 +129,11 @@ def _table(found: Forecast, proposal: FeatureProposal) -> Table:
     table = columns("client", "now", *proposal.ways, "why", "known from")
     now_ms = time.time_ns() // 1_000_000
     for each in found.outlooks:
-        answers = [_answer(verdict) for verdict in (each.now, *each.after)]
-        table.add_row(str(each.client.release), *answers, _why(each), _known_from(each.client, now_ms))
+        client, given = each.client, [verdict.answer for verdict in (each.now, *each.after)]
+        answers = [Text(str(answer), style=_STYLES[answer]) for answer in given]
+        age = "" if client.last_ms is None else f" {age_text(now_ms - client.last_ms)}"
+        table.add_row(str(client.release), *answers, _why(each), f"{client.known_from}{age}")
     return table
-
-
-def _answer(verdict: Verdict) -> Text:
-    return Text(str(verdict.answer), style=_STYLES[verdict.answer])
 
 
 def _why(outlook: Outlook) -> str:
@@ -146,14 +144,6 @@ def _why(outlook: Outlook) -> str:
     reasons = [each for each in loudest.reasons if each.feature.partition(":")[0] not in told - {each.feature}]
     gained = loudest.protocol.features - outlook.now.protocol.features
     return "; ".join(each.text for each in [each for each in reasons if each.feature in gained] or reasons)
-
-
-def _known_from(client: Client, now_ms: int) -> str:
-    return client.known_from if client.last_ms is None else f"{client.known_from} {age_text(now_ms - client.last_ms)}"
-
-
-def _cannot(found: Forecast) -> list[Verdict]:
-    return [each.now for each in found.outlooks if not each.now.ok]
 
 
 def _verdict_lines(found: Forecast, proposal: FeatureProposal, cannot: Sequence[Verdict]) -> Iterator[str]:
@@ -171,12 +161,3 @@ def _verdict_lines(found: Forecast, proposal: FeatureProposal, cannot: Sequence[
 
 def _then(step: str) -> str:
     return f"  Next: {step}." if step else ""
-
-
-def _next(found: Forecast, cannot: Sequence[Verdict]) -> str:
-    steps = [found.next_step(at) for at in range(len(found.after))] or [next_step(cannot)]
-    return "; ".join(dict.fromkeys(filter(None, steps)))
-
-
-def _names(outlooks: Sequence[Outlook]) -> list[str]:
-    return [str(each.client.release) for each in outlooks]

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from halocline.cli.output import OutputFormat, OutputOption, columns, emit
-from halocline.compat.features import FORMATS, Feature, Level, Rules, features, find_feature, rules
+from halocline.compat.features import FORMATS, Feature, Rules, features, find_feature, rules
 from halocline.errors import NotFoundError
 
 FormatArgument = Annotated[str | None, typer.Argument(metavar="[FORMAT]", help=f"One of: {', '.join(FORMATS)}.")]
@@ -72,14 +72,13 @@ def _show_format(format: str, output: OutputFormat) -> None:
         table.add_row(each.name, str(each.kind), _implied_from(each), _switches(each), drop, each.summary)
     facts = {
         "format": format,
-        "levels": [_level_facts(each) for each in rules(format).levels],
+        "levels": [
+            {"number": each.number, "releases": each.releases, "adds": list(each.adds), "summary": each.summary}
+            for each in rules(format).levels
+        ],
         "features": [each.to_dict() for each in records],
     }
     emit(output, facts, *_ladder(rules(format)), table)
-
-
-def _level_facts(level: Level) -> dict[str, object]:
-    return {"number": level.number, "releases": level.releases, "adds": list(level.adds), "summary": level.summary}
 
 
 def _ladder(how: Rules) -> Iterator[Table | str]:

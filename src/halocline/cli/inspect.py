@@ -11,7 +11,7 @@ import typer
 from halocline.cli.output import OutputFormat, OutputOption, emit
 
 if TYPE_CHECKING:
-    from halocline.formats.delta.snapshot.inspection import Inspection, Observed
+    from halocline.formats.delta.snapshot.inspection import Inspection
     from halocline.formats.hudi.inspection import HudiInspection
     from halocline.formats.index.inspection import IndexInspection
 
@@ -102,14 +102,13 @@ def _names(names: tuple[str, ...]) -> str:
 
 def _writers(found: Inspection) -> str:
     now_ms = time.time_ns() // 1_000_000
-    pieces = [_writer(each, now_ms) for each in found.writers.observed]
+    pieces = [
+        f"{each.release} ({_commits(each.commits)}, last {age_text(now_ms - each.last_ms)})"
+        for each in found.writers.observed
+    ]
     if found.writers.unnamed:
         pieces.append(f"no writer named ({_commits(found.writers.unnamed)})")
     return ", ".join(pieces) or "none: the log holds no commits"
-
-
-def _writer(each: Observed, now_ms: int) -> str:
-    return f"{each.release} ({_commits(each.commits)}, last {age_text(now_ms - each.last_ms)})"
 
 
 def _commits(number: int) -> str:

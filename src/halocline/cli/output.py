@@ -46,7 +46,8 @@ def emit(output: OutputFormat, result: object, *text: RenderableType) -> None:
     if output is OutputFormat.JSON:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n")
         return
-    console = _console()
+    # A pipe has no width of its own; wide enough keeps one record on one line for grep and for tests.
+    console = Console(width=None if sys.stdout.isatty() else 160)
     for piece in text:
         console.print(piece, markup=False, highlight=False, soft_wrap=isinstance(piece, str | Text))
 
@@ -65,8 +66,3 @@ def emit_error(output: OutputFormat, error: HaloclineError) -> None:
         sys.stderr.write(msgspec.json.encode({"error": error.to_dict()}).decode() + "\n")
     else:
         sys.stderr.write(f"{error}\n")
-
-
-def _console() -> Console:
-    # A pipe has no width of its own; wide enough keeps one record on one line for grep and for tests.
-    return Console(width=None if sys.stdout.isatty() else 160)

@@ -69,8 +69,9 @@ def replaced(
         gone = candidates.filter(_by_partition(snapshot, candidates, condition, zone))
         return Replaced(removed(gone, data_change=data_change), iter(()), all_live_rows(gone))
     files = change_files(snapshot, candidates)
-    wanted = {column.path[0].lower() for column in condition.columns}
-    read = FileRows.of(snapshot, _with_columns(snapshot, wanted), zone=zone)
+    spoken_of = {column.path[0].lower() for column in condition.columns}
+    columns = Struct([each for each in shown_schema(snapshot).fields if each.name.lower() in spoken_of])
+    read = FileRows.of(snapshot, columns, zone=zone)
     counts = [_counted(read, file, condition) for file in files]
     chosen = [number for number, (met, _) in enumerate(counts) if met]
     mixed = [files[number] for number in chosen if counts[number][0] < counts[number][1]]
@@ -111,10 +112,6 @@ def _staying(read: FileRows, files: list[ChangeFile], condition: RowFilter) -> I
             kept = batch.filter(pc.invert(condition.mask(batch)))
             if kept.num_rows:
                 yield kept
-
-
-def _with_columns(snapshot: Snapshot, names: set[str]) -> Struct:
-    return Struct([each for each in shown_schema(snapshot).fields if each.name.lower() in names])
 
 
 def _check_rewritable(snapshot: Snapshot, path: str) -> None:

@@ -12,7 +12,7 @@ import ast
 import os
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
@@ -88,7 +88,8 @@ _signature: Final = cache(signature)
 
 def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
     shape = _signature(function)
-    known = [each for each in _names(shape) if each not in ("self", "cls", "table")]
+    named_ones = [name for name, each in shape.parameters.items() if each.kind not in _SEVERAL]
+    known = [each for each in named_ones if each not in ("self", "cls", "table")]
     if Parameter.VAR_KEYWORD not in {each.kind for each in shape.parameters.values()}:
         for key in named:
             if key not in shape.parameters:
@@ -119,10 +120,6 @@ def _kind(annotation: str) -> _Kind | None:
 
 
 _SEVERAL: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-
-
-def _names(shape: Signature) -> list[str]:
-    return [name for name, each in shape.parameters.items() if each.kind not in _SEVERAL]
 
 
 def _missing(self: Any, name: str) -> Any:

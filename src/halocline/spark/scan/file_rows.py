@@ -22,7 +22,7 @@ from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.arrow import arrow_type
-from halocline.schema.types import DataType, Field, Primitive, Struct, is_void
+from halocline.schema.types import Field, Primitive, Struct, is_void
 from halocline.schema.visitor import map_types, nullable, without_metadata
 from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader
 from halocline.spark.scan.change_feed import (
@@ -140,7 +140,8 @@ class FileRows:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the batches."""
-        return pa.schema([pa.field(each.name, _handed_over(each.type), each.nullable) for each in self.wanted])
+        types = ((each, pa.null() if is_void(each.type) else arrow_type(each.type)) for each in self.wanted)
+        return pa.schema([pa.field(each.name, type, each.nullable) for each, type in types])
 
     def read(self, files: Sequence[ChangeFile]) -> Iterator[pa.RecordBatch]:
         """The rows of some files that count."""
@@ -193,10 +194,6 @@ class FileRows:
 def plain(schema: Struct) -> Struct:
     """The schema without what fields are annotated with, nulls allowed everywhere, void by one name."""
     return without_metadata(nullable(cast(Struct, map_types(schema, lambda _, type: _VOID if is_void(type) else type))))
-
-
-def _handed_over(type: DataType) -> pa.DataType:
-    return pa.null() if is_void(type) else arrow_type(type)
 
 
 def _shown_metadata(field: Field) -> dict[str, Any]:

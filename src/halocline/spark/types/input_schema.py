@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.errors import InputError, SchemaError, UnsupportedError
 from halocline.formats.delta.configuration import column_mapping, identity, type_widening
 from halocline.formats.delta.configuration.metadata_rules import check_schema
-from halocline.schema import Field, Struct, defaults
+from halocline.schema import Field, Path, Struct, defaults
 from halocline.schema.char_types import DECLARED
 from halocline.schema.collations import collation_of
 from halocline.schema.json_edge import field_from_json, in_delta_order, parse, struct_from_json
@@ -72,14 +72,13 @@ def declared(schema: Any, *, keep_lengths: bool = False) -> Struct:
     found = _struct_of(schema)
     _check_keys(found)
     _check(found)
-    kept = map_fields(in_delta_order(found), lambda _, field: _on_its_own(field))
+
+    def on_its_own(_: Path, field: Field) -> Field:
+        plain = type_widening.unrecorded(identity.unmarked(column_mapping.unmapped_field(field)))
+        return defaults.without_existing(plain)
+
+    kept = map_fields(in_delta_order(found), on_its_own)
     return kept if keep_lengths else char_types.stored(kept)
-
-
-def _on_its_own(field: Field) -> Field:
-    """The field without what is only meaningful in the table that it came from."""
-    plain = type_widening.unrecorded(identity.unmarked(column_mapping.unmapped_field(field)))
-    return defaults.without_existing(plain)
 
 
 def _is_of_tables(key: str) -> bool:

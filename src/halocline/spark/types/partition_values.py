@@ -111,7 +111,8 @@ class PartitionValues:
         type = self.columns[number].type
         distinct = {self.values[group][number] for group in groups}
         if len(distinct) <= 1:
-            return _constant(next(iter(distinct), None), type)
+            text = next(iter(distinct), None)
+            return missing(type) if text is None else _cast(text_literal(text), type)
         # One text, split by Spark into a constant array, is far cheaper to send than a literal per group. A filter
         # on the column then compares constants per file, so Spark skips files before it starts any task.
         texts = [row[number] or "" for row in self.values]
@@ -161,10 +162,6 @@ def _grouped(files: pa.Table, keys: Sequence[str]) -> tuple[npt.NDArray[np.int64
     _, first, group_of = np.unique(combined, return_index=True, return_inverse=True)
     texts_of = [tuple(column[row] for column in dictionaries) for row in first.tolist()]
     return group_of.astype(np.int64).reshape(-1), texts_of
-
-
-def _constant(text: str | None, type: DataType) -> str:
-    return missing(type) if text is None else _cast(text_literal(text), type)
 
 
 def _cast(sql: str, type: DataType) -> str:

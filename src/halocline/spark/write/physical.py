@@ -73,7 +73,10 @@ class Physical:
             )
         cleaned = df.selectExpr(
             *(self._cleaned(field, quoted(found[field.name.lower()])) for field in self.data),
-            *(_folder_item(field, key) for field, key in zip(self.partitions, self.keys, strict=True)),
+            *(
+                f"{_FOLDER_TEXT.get(field.type.name, '{0}').format(quoted(field.name))} AS {quoted(key)}"
+                for field, key in zip(self.partitions, self.keys, strict=True)
+            ),
         )
         plain = self.mode == "none" and all(isinstance(field.type, Primitive) for field in self.data)
         if plain and not any(field.metadata for field in cleaned.schema):
@@ -96,10 +99,6 @@ class Physical:
         stored = self.schema.find([field.name])[1].type
         sql = Assignment(Casting.WIDENING).value(source, stored, field.type, field.name)
         return f"{sql} AS {quoted(field.name)}"
-
-
-def _folder_item(field: Field, key: str) -> str:
-    return f"{_FOLDER_TEXT.get(field.type.name, '{0}').format(quoted(field.name))} AS {quoted(key)}"
 
 
 def _logged(text: str, type: str, key: str) -> str:

@@ -194,12 +194,9 @@ class Merge(RowChange):
         """What becomes of fields of structs that the source lacks."""
         return Lacking.NULL if self.asked.evolves else Lacking.REFUSED
 
-    @property
-    def _is_small(self) -> bool:
-        return self.count * (len(self.source_schema.fields) + 1) * _BYTES_PER_VALUE <= _BROADCAST_BYTES
-
     def _source(self) -> DataFrame:
-        return F.broadcast(self.rows) if self._is_small else self.rows
+        size = self.count * (len(self.source_schema.fields) + 1) * _BYTES_PER_VALUE
+        return F.broadcast(self.rows) if size <= _BROADCAST_BYTES else self.rows
 
     def _target(self, files: pa.Table) -> DataFrame:
         df = frame_of(self.spark, self.snapshot, files=files, rows=RowColumns(file=FILE, row=ROW))
