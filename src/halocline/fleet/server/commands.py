@@ -6,14 +6,14 @@ or why it did not, is the answer. Force needs the right of that name and a reaso
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from halocline.errors import ConflictError, InputError, MalformedError
+from halocline.errors import InputError, MalformedError
 from halocline.fleet import answers
 from halocline.fleet.core.effects import Audit, Refuse
 from halocline.fleet.core.events import Command, Observe, Raise, RemoveMember, SetTerms
@@ -145,17 +145,8 @@ class Commands:
         """
         _require_force(claims, bounded("reason", reason), "import a backup")
         changes = backup(document)
-        state = self._service.state()
-        speaking = sorted(str(key) for key, _ in state.fleet.speaking())
-        if speaking:
-            raise ConflictError(
-                f"{len(speaking)} members hold a lease and may be acting",
-                sides={"members": ", ".join(speaking[:10])},
-                next_step="Stop them, wait for one lease, then import.",
-            )
-        newer = _newest_incarnations(changes, state.fleet.incarnations)
         audit = Audit(self._service.clock.now(), claims.actor, "import", "everything", reason)
-        await self._service.exclusively(lambda coordinator: coordinator.restore(newer, audit))
+        await self._service.exclusively(lambda coordinator: coordinator.restore(changes, audit))
         return answers.CommandResult(self._service.coordinator.epoch, ("import everything",))
 
 
@@ -181,15 +172,3 @@ def backup(document: bytes) -> list[RecordChange]:
             "this is no export of a fleet", next_step="Make one with: halocline fleet export"
         ) from error
     return [decode(kind, msgspec.json.encode({"key": key, "value": value}).decode()) for kind, key, value in records]
-
-
-def _newest_incarnations(changes: Iterable[RecordChange], known: Any) -> list[RecordChange]:
-    """A backup with the incarnations that were used since: an old life must not come back through it."""
-    newest = dict(known)
-    kept = []
-    for change in changes:
-        if change.kind == "incarnations":
-            newest[change.key] = max(change.value, newest.get(change.key, 0))
-        else:
-            kept.append(change)
-    return [*kept, *(RecordChange("incarnations", name, value) for name, value in newest.items())]

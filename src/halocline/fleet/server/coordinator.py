@@ -12,7 +12,7 @@ lease on the store tells without asking.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -141,11 +141,22 @@ class Coordinator:
         self.state = batch.after
 
     def restore(self, changes: Sequence[RecordChange], audit: Audit) -> None:
-        """Puts a backup in the place of everything, under a new epoch. No member may hold a lease meanwhile."""
+        """Puts a backup in the place of everything, under a new epoch, unless a member holds a lease.
+
+        To be called while no event is taken up: a member that joined between the question and the answer would act
+        without a record.
+        """
         assert self.state is not None
-        epoch = self.state.epoch
+        epoch, fleet = self.state.epoch, self.state.fleet
+        speaking = sorted(str(key) for key, _ in fleet.speaking())
+        if speaking:
+            raise ConflictError(
+                f"{len(speaking)} members hold a lease and may be acting",
+                sides={"members": ", ".join(speaking[:10])},
+                next_step="Stop them, wait for one lease, then import.",
+            )
         try:
-            self.store.replace(epoch, changes, Write(audits=(audit,)))
+            self.store.replace(epoch, _newest_incarnations(changes, fleet.incarnations), Write(audits=(audit,)))
         finally:
             self.step_down()
         self.take_over()
@@ -163,6 +174,18 @@ class Coordinator:
             state, effects = step(state, Event(at, cause))
             told.append(effects)
         return state, state.epoch, _batch(state, state, told).write
+
+
+def _newest_incarnations(changes: Iterable[RecordChange], known: Mapping[str, int]) -> list[RecordChange]:
+    """A backup with the incarnations that were used since: an old life must not come back through it."""
+    newest: dict[Any, int] = dict(known)
+    kept = []
+    for change in changes:
+        if change.kind == "incarnations":
+            newest[change.key] = max(change.value, newest.get(change.key, 0))
+        else:
+            kept.append(change)
+    return [*kept, *(RecordChange("incarnations", name, value) for name, value in newest.items())]
 
 
 def _grows(known: Ladder | None, ladder: Ladder) -> bool:

@@ -226,12 +226,14 @@ class FleetService:
         return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: question(store))
 
     async def exclusively(self, work: Callable[[Coordinator], _T]) -> _T:
-        """Does something with the coordinator while everything else waits; sessions end afterwards."""
+        """Does something with the coordinator while everything else waits; sessions end if its epoch does."""
         async with self._turn:
+            epoch = self.coordinator.epoch
             try:
                 return await self._in_store(lambda: work(self.coordinator))
             finally:
-                self.sessions.end_all()
+                if self.coordinator.epoch != epoch:
+                    self.sessions.end_all()
 
     # The queue.
 

@@ -4,10 +4,11 @@ import asyncio
 import threading
 from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.support.fleets import processed
 
-from halocline.errors import InputError, InternalError, UnavailableError
+from halocline.errors import ConflictError, InputError, InternalError, UnavailableError
 from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import ManualClock
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, Renew
@@ -15,8 +16,10 @@ from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Observe,
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy, View
 from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Provenance, Report
-from halocline.fleet.server.auth import Access
+from halocline.fleet.server.auth import EVERYTHING, Access, Claims
+from halocline.fleet.server.commands import Commands
 from halocline.fleet.server.coordinator import Coordinator
+from halocline.fleet.server.greeting import Greeter
 from halocline.fleet.server.service import FleetService, RejectedError, ServiceSettings
 from halocline.fleet.server.sessions import Session, Sessions
 from halocline.fleet.store import Sighting, StaleEpochError, open_fleet_store
@@ -124,6 +127,37 @@ def test_nobody_is_told_before_it_is_written(store, clock):
     told_early, beaten_early, effects = run(scenario, counting, clock)
     assert (told_early, beaten_early) == (False, False)
     assert any(isinstance(effect, Renew) for effect in effects), "taken up after the join that came before it"
+
+
+def test_an_import_sees_a_member_that_joins_while_it_waits_for_its_turn(store, clock):
+    counting = Counting(store)
+    claims = Claims("ann", 0, "operator", "", 1, "anonymous", EVERYTHING, clock.now())
+
+    async def scenario(service):
+        loop = asyncio.get_running_loop()
+        document = msgspec.json.encode(store.export())
+        writing, go_on = asyncio.Event(), threading.Event()
+
+        def hold():
+            loop.call_soon_threadsafe(writing.set)
+            go_on.wait(30)
+
+        counting.before = hold
+        joining = asyncio.ensure_future(service.submit(Join(report(), 0)))
+        await writing.wait()
+        importing = asyncio.ensure_future(Commands(service, Greeter(service)).restore(document, "a try", claims))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        counting.before = lambda: None
+        go_on.set()
+        admitted = await joining
+        with pytest.raises(ConflictError, match="1 members hold a lease"):
+            await importing
+        return admitted, list(service.state().fleet.members), service.coordinator.epoch
+
+    admitted, members, epoch = run(scenario, counting, clock)
+    assert any(isinstance(effect, Admit) for effect in admitted)
+    assert (members, epoch) == ([MemberKey("etl", 1)], 1)
 
 
 def test_heartbeats_write_nothing(store, clock):
