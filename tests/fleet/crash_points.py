@@ -11,6 +11,7 @@ It runs in a process of its own because it forks, which nothing may do that has 
 import os
 import signal
 import sys
+import time
 
 from sqlalchemy import event, text
 
@@ -51,6 +52,9 @@ def heard(coordinator, name, seq):
     uses = frozenset({TableUse("lake/orders", "hudi")})
     return Heartbeat(name, 1, seq, 0, {"hudi": View(ladder_state.revision, ladder_state.limit)}, uses)
 
+
+BEGAN = time.time_ns() // 1_000_000
+"""The same for all forks; near the database's clock, or no coordinator would lead."""
 
 SCRIPT = [
     ("join a", lambda c: Join(report("a"), 0)),
@@ -101,7 +105,7 @@ def play(url, at=0, begin=0, acknowledge=lambda name: None):
     """Takes over and plays the script; returns what the store held after each operation, and the statements sent."""
     store = open_fleet_store(url)
     killer = Killer(store.engine, at)
-    clock = ManualClock(1_000_000)
+    clock = ManualClock(BEGAN)
     terms = FleetTerms(lease=1_000, margin=100)
     coordinator = Coordinator(store, clock, name="one", address="", ladders=[HUDI], terms=terms)
     held = coordinator.take_over()
@@ -184,7 +188,7 @@ def main(url):
     print(f"{statements} points, {len(SCRIPT)} operations, {audited} audit entries, {whole} written but not told")
 
 
-def only_look(fleet):
+def only_look(fleet, belief):
     return fleet, fleet.epoch + 1, Write()
 
 

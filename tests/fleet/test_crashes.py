@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from sqlalchemy import update
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.answers import AuditQuery
+from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import LevelRange, RecordChange, Report
 from halocline.fleet.member.admin import AdminClient
@@ -161,13 +161,13 @@ def stores(postgresql):
 
 
 def take_over(store, name, *changes):
-    return store.take_over(name, f"{name}:1", lambda fleet: (fleet, fleet.epoch + 1, Write(changes)))
+    return store.take_over(name, f"{name}:1", lambda fleet, belief: (fleet, fleet.epoch + 1, Write(changes)))
 
 
 def end_lease(store):
     """The lease ends by the database's clock, without waiting for it."""
     with store.engine.begin() as connection:
-        connection.execute(update(schema.coordinator).values(until_ms=0))
+        connection.execute(update(schema.coordinator).values(until_ms=1))
 
 
 def test_postgresql_a_lease_is_counted_by_the_database_and_ends(stores, monkeypatch):
@@ -175,9 +175,9 @@ def test_postgresql_a_lease_is_counted_by_the_database_and_ends(stores, monkeypa
     take_over(one, "one")
     assert isinstance(take_over(two, "two"), Holder)
     assert one.holds_lease(1)
-    later = time.monotonic() + 0.85 * one.lease_ms / 1000
+    later = steady_ms() + 0.85 * one.lease_ms
     with monkeypatch.context() as patched:
-        patched.setattr("halocline.fleet.store.sql.time.monotonic", lambda: later)
+        patched.setattr("halocline.fleet.store.sql.steady_ms", lambda: later)
         assert not one.holds_lease(1), "our own belief ends"
     assert two.holder().left_ms > 0, "and it ends before another may take over"
     end_lease(two)

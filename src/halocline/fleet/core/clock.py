@@ -22,16 +22,24 @@ class Clock(ABC):
     def wall(self) -> int:
         """Milliseconds since 1970 as the machine's date says, for others to compare theirs with."""
 
+    def anchor(self) -> None:
+        """Counts from the machine's date again, which may have been corrected; not while a lease is counted by it."""
+        return
+
 
 class SystemClock(Clock):
     """The machine's clock."""
 
     def __init__(self) -> None:
-        self._offset = self.wall() - _steady()
+        self.anchor()
+
+    def anchor(self) -> None:
+        """The date as of now is what counts from now on."""
+        self._offset = self.wall() - steady_ms()
 
     def now(self) -> int:
         """The wall time when this clock was made, plus what has passed since."""
-        return self._offset + _steady()
+        return self._offset + steady_ms()
 
     def wall(self) -> int:
         """The machine's date."""
@@ -57,7 +65,8 @@ class ManualClock(Clock):
         self._now += max(by, 0)
 
 
-def _steady() -> int:
+def steady_ms() -> int:
+    """Milliseconds by a clock of the machine that is never set, and goes on while the machine sleeps."""
     # CLOCK_BOOTTIME goes on while the machine sleeps; a lease that survives a nap would be a danger.
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

@@ -57,7 +57,13 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """This coordinator takes over. The fleet it takes over is the one in its state, just read from the store."""
+    """This coordinator takes over. The fleet it takes over is the one in its state, just read from the store.
+
+    Args:
+        belief: For how long a former coordinator may go on renewing leases, relying on its lease on the store.
+    """
+
+    belief: int = 0
 
 
 class Command:

@@ -28,6 +28,14 @@ def with_margin(at: int, terms: FleetTerms) -> int:
     return at + terms.lease + terms.margin
 
 
+def with_belief(at: int, terms: FleetTerms, belief: int) -> int:
+    """When a coordinator that takes over may consider a lease over that it has not renewed itself.
+
+    The former one may have renewed it just before, and as long as it believes that it still leads.
+    """
+    return with_margin(at, terms) + belief
+
+
 def at_its_end(until: int, at: int) -> bool:
     """Whether a member's lease has run out as the coordinator sees it."""
     return until <= at
@@ -100,7 +108,7 @@ class FleetRules:
 
     member_lease: Callable[[int, int, int], int] = counted_from_sending
     coordinator_lease: Callable[[int, FleetTerms], int] = with_margin
-    grace: Callable[[int, FleetTerms], int] = with_margin
+    grace: Callable[[int, FleetTerms, int], int] = with_belief
     run_out: Callable[[int, int], bool] = at_its_end
     remains: Callable[[Member], Member | None] = forget_expired_member
     supports: Callable[[Report, str], LevelRange | None] = known_support

@@ -6,7 +6,7 @@ arrives in events, and writes, answers and audit entries leave as effects. A ser
 
 A coordinator begins by reading the fleet from the store and taking over, which makes a new epoch and gives every
 registered member a full lease: none is considered gone before it, because the former coordinator may have renewed
-leases just before.
+leases just before, and may go on for as long as it believes that it leads.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def loaded(fleet: Fleet) -> State:
     return State(0, fleet, {})
 
 
-def take_over(draft: Draft, _: TakeOver) -> None:
+def take_over(draft: Draft, event: TakeOver) -> None:
     """Begins a new epoch, with a full lease for every registered member."""
     draft.take_over(draft.fleet.epoch + 1)
-    until = draft.rules.grace(draft.at, draft.fleet.terms)
+    until = draft.rules.grace(draft.at, draft.fleet.terms, event.belief)
     for key, member in draft.fleet.speaking():
         draft.remember(key, Presence(until, 0, member.admitted))
     draft.audit("fleet", "take-over", f"epoch {draft.fleet.epoch}")

@@ -186,7 +186,7 @@ class Link:
             except grpc.RpcError as error:
                 failed = LinkError(failed_call(error, target))
                 self._active = failed.failure.hints.get("active", "")
-                if not failed.failure.transient:
+                if not failed.failure.later:
                     if failed.failure.error.condition not in _ABOUT_ONE_LIFE:
                         self.refused = failed.failure.error
                     raise failed from None

@@ -354,7 +354,7 @@ class MemberLoop:
         expired = failed.failure.needs_handshake and self._link.refused is None
         if self._closed.is_set():
             return False
-        if failed.failure.transient or lost_lease or expired:
+        if failed.failure.later or lost_lease or expired:
             with self._changed:
                 status = Status.OUTSIDE if self.state.status is Status.OUTSIDE else Status.JOINING
                 unreached = self.contact.unreached(error, self._clock.wall()) if failed.failure.transient else error

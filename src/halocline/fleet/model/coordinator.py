@@ -38,12 +38,16 @@ _T = TypeVar("_T")
 
 
 class CoordinatorNode(NamedTuple):
-    """The coordinator node, by the numbers of its parts; `stale` is -1 if there is none."""
+    """The coordinator node, by the numbers of its parts; `stale` is -1 if there is none.
+
+    Until `belief` is over the stale one relies on its lease: it renews others without asking the store.
+    """
 
     store: int
     leader: int
     stale: int
     used: int
+    belief: int = 0
 
 
 class Reaction(NamedTuple):
@@ -118,7 +122,16 @@ class CoordinatorNodes(Memory):
 
     def tick(self, number: int) -> int:
         """Time passes."""
-        return self._once(("tick", number), lambda: self._each_state(number, _later))
+        return self._once(("tick", number), lambda: self._ticked(number))
+
+    def _ticked(self, number: int) -> int:
+        later = self._each_state(number, _later)
+        node = self.values[later]
+        if node.belief == 0 or self.scenario.suspends:
+            return later
+        believes = node.belief - 1
+        gone = node.stale < 0 or self._inert(node.stale, believes)
+        return self._number(node._replace(stale=-1, belief=0) if gone else node._replace(belief=believes))
 
     def restart(self, number: int, who: int) -> int:
         """A new life of a member begins, so its former ones count down."""
@@ -162,10 +175,11 @@ class CoordinatorNodes(Memory):
         node = self.values[number]
         stepped = self._step(node.stale if stale else node.leader, cause)
         store = node.store
-        if stepped.commit is not None:
+        relies = stale and node.belief > 0 and stepped.commit is not None and not stepped.commit.changes
+        if stepped.commit is not None and not relies:
             if not self.rules.accepts(self.fleets[store].epoch, stepped.commit.epoch):
                 # Refused by the store: the coordinator has learnt that it was replaced, and stops.
-                return Reaction(self._number(node._replace(stale=-1)))
+                return Reaction(self._number(node._replace(stale=-1, belief=0)))
             in_step = not stale and store == self._fleet_of(node.leader)
             after = self._fleet_of(stepped.state) if in_step else None
             store = after if after is not None else self._fleet(applied(self.fleets[store], stepped.commit.changes))
@@ -200,25 +214,32 @@ class CoordinatorNodes(Memory):
 
     def _take_over(self, number: int) -> Reaction:
         node = self.values[number]
-        event, before = Event(0, TakeOver()), loaded(self.fleets[node.store])
+        event, before = Event(0, TakeOver(self.scenario.belief)), loaded(self.fleets[node.store])
         after, effects = step(before, event, self.rules)
         violations = tuple(check(CoordinatorStep(before, event, after, effects)))
         fleet = replace(after.fleet, epoch=NEWEST)
         leader = self._state(replace(after, epoch=NEWEST, fleet=fleet))
         former = self.states[node.leader]
         stale = self._state(replace(former, epoch=STALE, fleet=replace(former.fleet, epoch=STALE)))
-        moved = CoordinatorNode(self._fleet(fleet), leader, -1 if self._inert(stale) else stale, node.used)
+        belief = self.scenario.belief
+        goes_on = not self._inert(stale, belief)
+        moved = CoordinatorNode(
+            self._fleet(fleet), leader, stale if goes_on else -1, node.used, belief if goes_on else 0
+        )
         return Reaction(self._number(moved), violations=violations)
 
-    def _inert(self, stale: int) -> bool:
+    def _inert(self, stale: int, belief: int) -> bool:
         """Whether nothing that a stale coordinator could do gets past the store."""
-        return self._once(("inert", stale), lambda: all(map(self._refused_or_idle, self._possible_causes(stale))))
+        return self._once(
+            ("inert", stale, belief > 0),
+            lambda: all(self._refused_or_idle(*tried, belief) for tried in self._possible_causes(stale)),
+        )
 
-    def _refused_or_idle(self, tried: tuple[int, Cause]) -> bool:
-        state, cause = tried
+    def _refused_or_idle(self, state: int, cause: Cause, belief: int) -> bool:
         _, effects = step(self.states[state], Event(0, cause), self.rules)
         first = effects[0] if effects else None
-        refused = isinstance(first, CommitRecords) and not self.rules.accepts(NEWEST, first.epoch)
+        asks = isinstance(first, CommitRecords) and (bool(first.changes) or belief == 0)
+        refused = asks and isinstance(first, CommitRecords) and not self.rules.accepts(NEWEST, first.epoch)
         return refused or not any(isinstance(effect, CommitRecords | Admit | Renew | Announce) for effect in effects)
 
     def _possible_causes(self, stale: int) -> Iterator[tuple[int, Cause]]:
@@ -245,7 +266,7 @@ class CoordinatorNodes(Memory):
             store = self._fleet_of(leader)
         else:
             store = self._fleet(change(State(NEWEST, self.fleets[node.store])).fleet)
-        return self._number(CoordinatorNode(store, leader, stale, node.used))
+        return self._number(CoordinatorNode(store, leader, stale, node.used, node.belief))
 
     def _number(self, node: CoordinatorNode) -> int:
         return _number(self._node_numbers, self.values, node, node)

@@ -13,9 +13,9 @@ from typing import Final
 
 from halocline.fleet.core.admission import admissible, renewable
 from halocline.fleet.core.effects import Effect, Refusal, Renew
-from halocline.fleet.core.rules import RULES, FleetRules, grants_anything
+from halocline.fleet.core.rules import RULES, FleetRules, grants_anything, with_margin
 from halocline.fleet.core.state import Fleet, LevelRange, Member, MemberKey, Provenance, Report
-from halocline.fleet.model.scenario import BRIEF, DOWN, HELD, LIVES, NEWS, REMOVED, SILENT, STALL, Scenario
+from halocline.fleet.model.scenario import BRIEF, DOWN, HELD, LEASE, LIVES, NEWS, REMOVED, SILENT, STALL, Scenario
 
 EARLY_USE: Final = (3, 4)
 """The harm itself: a member that is active cannot work with what others do."""
@@ -107,7 +107,18 @@ MUTANTS: Final = (
         "no-grace",
         "a coordinator that takes over considers members gone that it has not heard itself",
         replace(BRIEF, take_over=True),
-        replace(RULES, grace=lambda at, terms: at),
+        replace(RULES, grace=lambda at, terms, belief: at),
+    ),
+    Mutant(
+        "belief-ignored",
+        "a coordinator that takes over waits for what was renewed before, not for what the former one renews meanwhile",
+        LEASE,
+        replace(RULES, grace=lambda at, terms, belief: with_margin(at, terms)),
+    ),
+    Mutant(
+        "belief-suspended",
+        "a coordinator counts its lease on the store by a clock that stands still while the machine is suspended",
+        replace(LEASE, belief=1, suspends=True),
     ),
     Mutant(
         "no-check-at-rejoin",

@@ -29,6 +29,8 @@ class Scenario:
         lag: Whether clocks fall behind.
         late_allowance: Whether a clock may lose the margin twice: until the answer arrives, and again afterwards.
         take_over: Whether another coordinator takes over, while the former one may go on.
+        belief: For how many ticks a coordinator that was replaced goes on renewing leases without asking the store.
+        suspends: Whether it counts them by a clock that stands still while the machine does.
         stalls: Whether a process with an operation in flight may stall until its lease is over, and then go on.
         fenced: Whether a table refuses the commit of an operation that began before the table was raised or lowered.
         late_news: Whether what is pushed to a member may be overtaken by what is pushed later.
@@ -50,6 +52,8 @@ class Scenario:
     lag: bool = False
     late_allowance: bool = False
     take_over: bool = False
+    belief: int = 0
+    suspends: bool = False
     leave: bool = False
     operations: bool = False
     stalls: bool = False
@@ -80,6 +84,13 @@ ROLL: Final = Scenario(
 BRIEF: Final = replace(ROLL, lease=1, margin=0, lag=False, take_over=False)
 """The shortest lease there is, for scenarios that are about something else than time."""
 
+LEASE: Final = replace(
+    BRIEF,
+    name="lease",
+    summary="a coordinator that was replaced, because the database's clock was set, relies on its lease and goes on",
+    take_over=True,
+    belief=2,
+)
 LIVES: Final = replace(
     BRIEF,
     name="lives",
@@ -148,6 +159,6 @@ STALL: Final = replace(
 )
 
 SCENARIOS: Final = {
-    each.name: each for each in (ROLL, LIVES, REMOVED, DOWN, HANDOVER, NEWS, HELD, SILENT, STALL, STRAYS)
+    each.name: each for each in (ROLL, LEASE, LIVES, REMOVED, DOWN, HANDOVER, NEWS, HELD, SILENT, STALL, STRAYS)
 }
 """The shipped ones, by name. The last is too large to be seen through within a minute."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-from halocline.errors import ConflictError, HaloclineError, InternalError
+from halocline.errors import ConflictError, HaloclineError, InternalError, UnavailableError
 from halocline.fleet.core.clock import Clock
 from halocline.fleet.core.effects import Audit, CommitRecords, Effect
 from halocline.fleet.core.events import Cause, DeclareLadder, Event, SetTerms, TakeOver
@@ -26,6 +26,8 @@ from halocline.fleet.core.step import loaded, step
 from halocline.fleet.store import FleetStore, Holder, Write
 
 _log = logging.getLogger(__name__)
+CLOCK_TOLERANCE_MS: Final = 30_000
+"""By how much our clock may differ from the store's: holds end by it, and members compare theirs with it."""
 
 Outcome = tuple[Effect, ...] | HaloclineError
 """What follows from an event, or why it cannot be taken up."""
@@ -91,13 +93,36 @@ class Coordinator:
         return self.state.epoch if self.state else 0
 
     def take_over(self) -> Holder | None:
-        """Becomes the coordinator; otherwise says who is."""
+        """Becomes the coordinator; otherwise says who is.
+
+        Raises:
+            UnavailableError: The store is not reached, or our clock is too far from the store's to end holds by it.
+        """
+        if self.state is None:
+            self.clock.anchor()
+        if skew := self._skew():
+            raise UnavailableError(skew, condition="CLOCK_SKEW", next_step="Set the clock, for example with NTP.")
         taken = self.store.take_over(self.name, self.address, self._begin)
         if isinstance(taken, Holder):
             return taken
         self.state = taken
         self.since = self.clock.now()
         return None
+
+    def renew(self) -> None:
+        """Prolongs the lease on the store; gives it back if our clock has gone astray."""
+        epoch = self.epoch
+        self.store.renew(epoch)
+        if skew := self._skew():
+            self.store.resign(epoch)
+            raise ConflictError(skew, condition="CLOCK_SKEW", next_step="Set the clock, for example with NTP.")
+
+    def _skew(self) -> str:
+        ours, theirs = self.clock.now(), self.store.clock_ms()
+        if theirs is None or abs(ours - theirs) <= CLOCK_TOLERANCE_MS:
+            return ""
+        way = "ahead of" if ours > theirs else "behind"
+        return f"the clock of {self.name} is {abs(ours - theirs) / 1000:,.0f} s {way} the store's"
 
     def step_down(self) -> None:
         """Forgets everything; what counts is in the store."""
@@ -161,11 +186,11 @@ class Coordinator:
             self.step_down()
         self.take_over()
 
-    def _begin(self, fleet: Fleet) -> tuple[State, int, Write]:
+    def _begin(self, fleet: Fleet, belief: int) -> tuple[State, int, Write]:
         """The first steps under a new epoch. The time is taken here, with every other coordinator locked out."""
         state, at = loaded(fleet), self.clock.now()
         told: list[Outcome] = []
-        first: list[Cause] = [TakeOver()]
+        first: list[Cause] = [TakeOver(belief)]
         terms = replace(fleet.terms if fleet.epoch else self._terms, provides=self._provides)
         if fleet.terms != terms:
             first.append(SetTerms(terms, actor="fleet"))

@@ -352,11 +352,8 @@ class FleetService:
                 _log.warning("the store cannot be used: %s", error)
 
     async def _prolong(self) -> None:
-        epoch = self.coordinator.epoch
-        if not epoch:
-            return
         try:
-            await self._in_store(lambda: self.store.renew(epoch))
+            await self._in_store(self.coordinator.renew)
         except UnavailableError as error:
             # Until the lease has run out no other coordinator is active, so there is time to try again.
             _log.warning("the lease on the store was not prolonged: %s", error.message)

@@ -10,7 +10,6 @@ connect, whose clock counts, and what keeps a second coordinator out.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from halocline._version import __version__
 from halocline.errors import StaleEpochError, UnavailableError
 from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient
+from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import Fleet, RecordChange
 from halocline.fleet.store import codec, migrations, schema
@@ -77,6 +77,9 @@ class Write:
         return bool(self.changes or self.audits or self.sightings)
 
 
+Decide = Callable[[Fleet, int], tuple[State, int, Write]]
+
+
 class FleetStore(ABC):
     """Where the durable truth of a fleet lives.
 
@@ -89,7 +92,7 @@ class FleetStore(ABC):
         self.engine = engine
         self.lease_ms = lease_ms
         self._epoch = 0
-        self._until = 0.0
+        self._until = 0
         self._writing = engine.execution_options(halocline_writes=True)
         try:
             with self._transaction() as connection:
@@ -111,11 +114,11 @@ class FleetStore(ABC):
 
     def holds_lease(self, epoch: int) -> bool:
         """Whether no other can have taken over since that epoch began, as far as can be told without asking."""
-        return epoch == self._epoch and time.monotonic() < self._until
+        return epoch == self._epoch and steady_ms() < self._until
 
-    def _believe(self, epoch: int, asked: float) -> None:
+    def _believe(self, epoch: int, asked: int) -> None:
         """Counts our own copy of the lease from before we asked, and shorter, so that it ends before the database's."""
-        self._epoch, self._until = epoch, asked + _SHORTER * self.lease_ms / 1000
+        self._epoch, self._until = epoch, asked + round(_SHORTER * self.lease_ms)
 
     @abstractmethod
     def _now(self, connection: Connection) -> int:
@@ -125,25 +128,28 @@ class FleetStore(ABC):
     def _lock_out_migrations(self, connection: Connection) -> None:
         """Makes sure that no other process migrates at the same time."""
 
-    def take_over(self, name: str, address: str, decide: Callable[[Fleet], tuple[State, int, Write]]) -> State | Holder:
+    def take_over(self, name: str, address: str, decide: Decide[State]) -> State | Holder:
         """Becomes the coordinator, unless another holds the lease; a lease under the same name is no obstacle.
 
         Args:
             name: Who takes over.
             address: Where members reach us.
-            decide: Gets the fleet as it stands, with every other coordinator locked out, and returns what to hand back,
+            decide: Gets the fleet as it stands, with every other coordinator locked out, and for how long the former
+                one may still believe that it leads: the database's clock may have been set. Returns what to hand back,
                 the new epoch, and what to write.
 
         Returns:
             What `decide` handed back; or who holds the lease, in which case nothing was changed.
         """
-        asked = time.monotonic()
+        asked = steady_ms()
         with self._transaction() as connection:
             row = connection.execute(select(schema.coordinator).with_for_update()).one()
             now = self._now(connection)
             if row.holder not in ("", name) and row.until_ms > now:
                 return Holder(row.holder, row.address, row.epoch, row.since_ms, row.until_ms - now)
-            state, epoch, write = decide(self._fleet(connection, row.epoch))
+            # One that gave its lease back, and our own former self, rely on nothing any more.
+            belief = 0 if row.holder in ("", name) or not row.until_ms else self.lease_ms
+            state, epoch, write = decide(self._fleet(connection, row.epoch), belief)
             connection.execute(
                 update(schema.coordinator).values(
                     epoch=epoch, holder=name, address=address, since_ms=now, until_ms=now + self.lease_ms
@@ -159,9 +165,14 @@ class FleetStore(ABC):
             self._fence(connection, epoch)
             self._put(connection, epoch, write)
 
+    def clock_ms(self) -> int | None:
+        """The time by a clock that all coordinators of this store share; None if it is only this machine's."""
+        with self._reading() as connection:
+            return self._now(connection)
+
     def renew(self, epoch: int) -> None:
         """Prolongs the lease."""
-        asked = time.monotonic()
+        asked = steady_ms()
         with self._transaction() as connection:
             self._fence(connection, epoch, for_update=True)
             until = self._now(connection) + self.lease_ms

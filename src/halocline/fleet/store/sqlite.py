@@ -57,6 +57,10 @@ class SqliteStore(FleetStore):
             )
         super().renew(epoch)
 
+    def clock_ms(self) -> int | None:
+        """None: the file has no clock of its own."""
+        return None
+
     def _is_still_there(self) -> bool:
         try:
             return os.path.samestat(os.fstat(self._descriptor), os.stat(self._path))

@@ -148,8 +148,13 @@ class FailedCall:
 
     @property
     def transient(self) -> bool:
-        """Whether the same call may succeed later, at this or another coordinator."""
+        """Whether the call may not have arrived, and may succeed at this or another coordinator."""
         return self.code in _TRANSIENT
+
+    @property
+    def later(self) -> bool:
+        """Whether the same call may succeed later: clocks are set, and coordinators change."""
+        return self.transient or self.error.condition == "CLOCK_SKEW"
 
     @property
     def needs_handshake(self) -> bool:

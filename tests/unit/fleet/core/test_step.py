@@ -9,7 +9,7 @@ from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Refusal
 from halocline.fleet.core.events import DeclareLadder, Event, Raise, SetTerms, TakeOver, Tick
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, applied
+from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, MemberKey, applied
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.model.invariants import check
 
@@ -25,6 +25,17 @@ def test_taking_over_begins_a_new_epoch_from_the_one_in_the_store():
     assert state.epoch == run.state.epoch + 1 == state.fleet.epoch
     assert effects[0] == CommitRecords(run.state.epoch, (effects[0].changes[0],))
     assert effects[0].changes[0].kind == "epoch"
+
+
+def test_a_coordinator_that_took_over_waits_as_well_for_what_the_former_one_believes():
+    run = Run()
+    run.join()
+    run.do(TakeOver(belief=7))
+    assert run.state.presences[MemberKey("etl", 1)].until == run.at + LEASE + MARGIN + 7
+    run.wait(LEASE + MARGIN + 6)
+    assert MemberKey("etl", 1) in run.state.fleet.members
+    run.wait(1)
+    assert run.state.fleet.members == {}
 
 
 def test_a_coordinator_that_took_over_waits_a_whole_lease_for_everybody():

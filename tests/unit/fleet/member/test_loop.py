@@ -288,6 +288,18 @@ def test_a_clock_that_went_back_does_not_lock_a_member_out(make, monkeypatch):
     assert client.snapshot().gate("hudi", 6)
 
 
+def test_a_member_whose_clock_is_off_comes_back_when_it_is_set(make, monkeypatch):
+    clock, off = SystemClock(), [-11 * 60_000]
+    monkeypatch.setattr(clock, "wall", lambda: SystemClock().wall() + off[0])
+    client = make(clock=clock)
+    assert client.start(wait=0.2) is False
+    until(lambda: client.contact.error is not None, "it is refused")
+    assert client.contact.error.condition == "CLOCK_SKEW"
+    assert not client.contact.final
+    off[0] = 0
+    until(lambda: client.snapshot().gate("hudi", 6), "it joins")
+
+
 def test_a_removed_member_is_told_at_once_and_stays_away(make, admin, hosting):
     lost = []
     client = make(on_lost=lost.append)

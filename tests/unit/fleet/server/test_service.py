@@ -258,6 +258,54 @@ def test_a_standby_says_who_is_active_and_takes_over_when_that_one_resigns(store
     assert changes[0] is True
 
 
+class WithClock:
+    """A store with a clock that all its coordinators share."""
+
+    def __init__(self, store, now):
+        self._store, self._now = store, now
+
+    def clock_ms(self):
+        return self._now()
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize("off", [11 * 60_000, -2 * 24 * 3_600_000])
+def test_a_coordinator_whose_clock_is_off_does_not_lead_until_it_is_set(store, clock, off, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.service._RETRY_S", 0.01)
+    apart = [off]
+    shared = WithClock(store, lambda: clock.now() + apart[0])
+    with pytest.raises(UnavailableError) as caught:
+        coordinator(shared, clock).take_over()
+    assert caught.value.condition == "CLOCK_SKEW"
+    assert store.holder().epoch == 0
+
+    async def scenario(service):
+        standing_by = not service.active
+        apart[0] = 1000
+        while not service.active:
+            await asyncio.sleep(0.01)
+        return standing_by
+
+    assert run(scenario, shared, clock)
+
+
+def test_a_coordinator_whose_clock_goes_astray_gives_its_lease_back(store, clock, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.service._RETRY_S", 60)
+    monkeypatch.setattr(type(store), "renew_every_s", 0.01)
+    apart = [0]
+
+    async def scenario(service):
+        await service.submit(Join(report(), 0))
+        apart[0] = 60_000
+        while service.active:
+            await asyncio.sleep(0.01)
+
+    run(scenario, WithClock(store, lambda: clock.now() + apart[0]), clock)
+    assert coordinator(store, clock, "two").take_over() is None, "nobody has to wait for its lease"
+
+
 def test_after_a_take_over_nobody_is_gone_before_a_full_lease_and_margin(store, clock):
     first = coordinator(store, clock)
     first.take_over()
@@ -284,6 +332,9 @@ def test_the_time_of_a_take_over_is_taken_when_the_former_coordinator_is_locked_
         def take_over(self, name, address, decide):
             clock.advance(5000)
             return store.take_over(name, address, decide)
+
+        def clock_ms(self):
+            return None
 
     second = coordinator(store, clock)
     second.store = Waiting()

@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import stat
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +11,7 @@ from sqlalchemy import create_engine, inspect, text
 from halocline import __version__
 from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
 from halocline.fleet.answers import AuditQuery
+from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Downgrade, Hold, LadderState, Phase, Policy, View
@@ -74,7 +74,24 @@ def store(request, tmp_path):
 
 def take_over(store, name="one", *changes, audits=()):
     """Takes over as `name` and writes; returns the fleet that was found, or who holds the lease."""
-    return store.take_over(name, "host:1", lambda fleet: (fleet, fleet.epoch + 1, Write(changes, audits)))
+    return store.take_over(name, "host:1", lambda fleet, belief: (fleet, fleet.epoch + 1, Write(changes, audits)))
+
+
+def test_whoever_takes_over_learns_how_long_the_former_one_may_still_believe_that_it_leads(store):
+    beliefs = []
+
+    def begun(fleet, belief):
+        beliefs.append(belief)
+        return fleet, fleet.epoch + 1, Write()
+
+    store.take_over("one", "host:1", begun)
+    store.take_over("one", "host:1", begun)
+    with store.engine.begin() as connection:
+        connection.execute(text("UPDATE coordinator SET until_ms = 1"))
+    store.take_over("two", "host:1", begun)
+    store.resign(3)
+    store.take_over("three", "host:1", begun)
+    assert beliefs == [0, 0, store.lease_ms, 0], "none if it gave its lease back, or was ourselves"
 
 
 def test_every_kind_of_record_comes_back_as_it_was(store):
@@ -390,9 +407,9 @@ def test_a_coordinator_reads_the_epoch_again_and_stops_relying_on_a_lease_that_i
     take_over(store, "one")
     store.renew(1)
     assert store.holds_lease(1)
-    later = time.monotonic() + store.lease_ms / 1000
+    later = steady_ms() + store.lease_ms
     with monkeypatch.context() as patched:
-        patched.setattr("halocline.fleet.store.sql.time.monotonic", lambda: later)
+        patched.setattr("halocline.fleet.store.sql.steady_ms", lambda: later)
         assert not store.holds_lease(1)
     alter(store._path, "UPDATE coordinator SET epoch = 2")
     with pytest.raises(StaleEpochError):
