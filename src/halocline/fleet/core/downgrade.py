@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Refusal, RefusedError
 from halocline.fleet.core.events import CancelDowngrade, CleanDowngrade, DowngradeStep, FinishDowngrade, StartDowngrade
-from halocline.fleet.core.ladder_state import Downgrade, LadderState, Phase, Policy
+from halocline.fleet.core.ladder_state import Downgrade, LadderState, Phase
 from halocline.fleet.core.level import Blocker, BlockerKind, ladder_state_of, no_such_ladder
+from halocline.fleet.core.rules import tables_above
 from halocline.fleet.core.state import Fleet, State, TableLevel
 
 
@@ -55,7 +56,7 @@ def plan_downgrade(state: State, ladder: str, target: int, at: int) -> Downgrade
         level,
         () if running else tuple(_blockers(fleet, ladder, target, at)),
         ladder in fleet.ladders and fleet.ladders[ladder].free(level, target),
-        tuple(_above(fleet, ladder, target)),
+        tables_above(fleet, ladder, target),
         tuple(str(key) for key in sorted(waiting)),
     )
 
@@ -74,8 +75,8 @@ def start(draft: Draft, command: StartDowngrade) -> None:
     free = draft.fleet.ladders[ladder].free(ladder_state.level, target)
     revision = ladder_state.revision + 1
     downgrade = Downgrade(target, Phase.CLOSING, revision, free, draft.at, command.actor, command.reason)
-    settled = min(ladder_state.settled, target)
-    draft.change_ladder(ladder, downgrade=downgrade, closed=revision, settled=settled, policy=Policy.MANUAL)
+    settled, policy = min(ladder_state.settled, target), draft.rules.policy_below(ladder_state.policy)
+    draft.change_ladder(ladder, downgrade=downgrade, closed=revision, settled=settled, policy=policy)
     way = "free" if free else "data needs cleaning"
     draft.audit(command.actor, "downgrade", f"{ladder}={target}", f"gates are closing, {way}: {command.reason}")
 
@@ -107,7 +108,7 @@ def finish(draft: Draft, command: FinishDowngrade) -> None:
     phases = (Phase.CLOSED, Phase.CLEANING) if free else (Phase.CLEANING,)
     ladder_state, downgrade = _expect(draft, command, *phases)
     target = downgrade.target
-    left = list(_above(draft.fleet, ladder, target))
+    left = draft.rules.above(draft.fleet, ladder, target)
     if left:
         message = f"{len(left)} tables are still above level {target} of {ladder}"
         sides = tuple((each.table, f"level {each.level}") for each in left)
@@ -174,12 +175,6 @@ def _blockers(fleet: Fleet, ladder: str, target: int, at: int) -> Iterator[Block
             text = f"{member.report.release} supports {ladder} only from {supported.lo}"
             fix = "replace it by an older release first"
             yield Blocker(BlockerKind.TOO_NEW, str(member.report.key), text, fix, member.speaks)
-
-
-def _above(fleet: Fleet, ladder: str, target: int) -> Iterator[TableLevel]:
-    for _, table in sorted(fleet.tables.items()):
-        if table.ladder == ladder and table.level > target:
-            yield table
 
 
 def _in_phase(ladder_state: LadderState, downgrade: Downgrade, phase: Phase) -> LadderState:

@@ -14,8 +14,17 @@ from typing import Final
 from halocline.fleet.core.admission import admissible, renewable
 from halocline.fleet.core.effects import Audit, Effect, Refusal, Refuse
 from halocline.fleet.core.events import RemoveMember
-from halocline.fleet.core.ladder_state import Announcement, Downgrade, Hold, LadderState, View
-from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, Member, MemberKey, Report, known_release
+from halocline.fleet.core.ladder_state import Announcement, Downgrade, Hold, LadderState, Policy, View
+from halocline.fleet.core.state import (
+    Fleet,
+    FleetTerms,
+    LevelRange,
+    Member,
+    MemberKey,
+    Report,
+    TableLevel,
+    known_release,
+)
 
 
 def counted_from_sending(sent: int, heard: int, lease: int) -> int:
@@ -82,6 +91,17 @@ def all_acknowledged(downgrade: Downgrade, views: Iterable[View]) -> bool:
     return all(view.revision >= downgrade.revision for view in views)
 
 
+def tables_above(fleet: Fleet, ladder: str, target: int) -> tuple[TableLevel, ...]:
+    """The tables that must be brought down before the level may fall to `target`."""
+    found = (table for _, table in sorted(fleet.tables.items()))
+    return tuple(table for table in found if table.ladder == ladder and table.level > target)
+
+
+def by_hand(policy: Policy) -> Policy:
+    """What makes a level rise that an operator lets fall: an operator, or the fleet would climb again at once."""
+    return Policy.MANUAL
+
+
 def same_epoch(store: int, commit: int) -> bool:
     """Whether a store accepts a commit."""
     return store == commit
@@ -119,6 +139,8 @@ class FleetRules:
     settled: Callable[[LadderState, Iterable[View]], int] = lowest_view
     in_force: Callable[[Hold, int], bool] = until_its_end
     acknowledged: Callable[[Downgrade, Iterable[View]], bool] = all_acknowledged
+    above: Callable[[Fleet, str, int], tuple[TableLevel, ...]] = tables_above
+    policy_below: Callable[[Policy], Policy] = by_hand
     accepts: Callable[[int, int], bool] = same_epoch
     confirms: Callable[[Sequence[Effect]], bool] = grants_anything
     believes: Callable[[View, Announcement], bool] = only_newer

@@ -23,6 +23,7 @@ from halocline.fleet.core.state import (
     Presence,
     Provenance,
     State,
+    TableLevel,
     TableUse,
     applied,
 )
@@ -173,7 +174,7 @@ class CoordinatorNodes(Memory):
 
     def _happens(self, number: int, stale: bool, cause: Cause) -> Reaction:
         node = self.values[number]
-        stepped = self._step(node.stale if stale else node.leader, cause)
+        stepped = self._step(node.stale if stale else node.leader, cause, node.used)
         store = node.store
         relies = stale and node.belief > 0 and stepped.commit is not None and not stepped.commit.changes
         if stepped.commit is not None and not relies:
@@ -185,18 +186,23 @@ class CoordinatorNodes(Memory):
             store = after if after is not None else self._fleet(applied(self.fleets[store], stepped.commit.changes))
         part = {"stale" if stale else "leader": stepped.state}
         moved = node._replace(store=store, **part)
-        if isinstance(cause, events.FinishDowngrade):
-            moved = moved._replace(used=min(moved.used, self.states[moved.leader].fleet.ladder_states[LADDER].level))
         return Reaction(self._number(moved), stepped.reply, stepped.violations)
 
-    def _step(self, state: int, cause: Cause) -> _Stepped:
-        key = ("step", state, _cause_key(cause))
-        return self._once(key, lambda: self._find_step(state, cause))
+    def _step(self, state: int, cause: Cause, used: int) -> _Stepped:
+        # Members and operators tell the level of the table, which matters to what is decided by it.
+        recorded = used if isinstance(cause, Join | events.FinishDowngrade) else 0
+        key = ("step", state, _cause_key(cause), recorded)
+        return self._once(key, lambda: self._find_step(state, cause, recorded))
 
-    def _find_step(self, state: int, cause: Cause) -> _Stepped:
+    def _find_step(self, state: int, cause: Cause, recorded: int) -> _Stepped:
         before, event = self.states[state], Event(0, cause)
+        if recorded:
+            tables = {(TABLE, LADDER): TableLevel(TABLE, LADDER, recorded, 0)}
+            before = replace(before, fleet=replace(before.fleet, tables=tables))
         after, effects = step(before, event, self.rules)
         violations = tuple(check(CoordinatorStep(before, event, after, effects)))
+        if recorded:
+            after = replace(after, fleet=replace(after.fleet, tables={}))
         commit = next((effect for effect in effects if isinstance(effect, CommitRecords)), None)
         return _Stepped(self._state(after), commit, _reply(cause, effects), violations)
 
@@ -206,8 +212,6 @@ class CoordinatorNodes(Memory):
             cleaned = self.values[number]._replace(used=ladder_state.downgrade.target)
             yield "the table is cleaned", Reaction(self._number(cleaned))
         for command in self.scenario.commands:
-            if isinstance(command, events.FinishDowngrade) and used > ladder_state.limit:
-                continue
             if ladder_state.revision > self.scenario.revisions:
                 continue
             yield _spoken(command), self._happens(number, False, command)

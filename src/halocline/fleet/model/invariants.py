@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 
 from halocline.compat.history import History, HistoryRule
 from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Renew
-from halocline.fleet.core.events import FinishDowngrade, Join, ReleaseHold, TakeOver
-from halocline.fleet.core.ladder_state import Phase
+from halocline.fleet.core.events import FinishDowngrade, Join, ReleaseHold, SetPolicy, TakeOver
+from halocline.fleet.core.ladder_state import Phase, Policy
 from halocline.fleet.core.member_step import Status
 from halocline.fleet.core.state import MemberKey, applied, known_release
 from halocline.fleet.core.step import step
@@ -38,7 +38,7 @@ INVARIANTS: Final[dict[int, tuple[str, str]]] = {
     12: ("Hold", "a level does not rise above a hold in force, which ends only by its release or its stated end"),
     13: (
         "Downgrade",
-        "gates close everywhere, then data is cleaned, then the level falls; once cleaning, only on",
+        "gates close everywhere, then data is cleaned, then the level falls; once cleaning, only on; policy is manual",
     ),
     14: ("Dependencies", "every level in use has the levels of other ladders that it requires"),
     15: ("Determinism", "the same events lead to the same state"),
@@ -314,7 +314,11 @@ def _downgrades_keep_their_order(change: CoordinatorStep) -> Iterator[str]:
         if was is None:
             if now is not None and now.phase is not Phase.CLOSING:
                 yield f"{ladder} began with {now.phase}"
+            if now is not None and after.policy is not Policy.MANUAL:
+                yield f"{ladder} is on its way down to {now.target} and rises by {after.policy}"
             continue
+        if after.policy is not before.policy and not isinstance(change.event.cause, SetPolicy):
+            yield f"{ladder} rises by {after.policy} after {change.event.cause}"
         if after.level > before.level:
             yield f"{ladder} rose to {after.level} on its way down to {was.target}"
         fallen = after.level < before.level

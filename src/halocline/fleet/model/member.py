@@ -28,10 +28,10 @@ from halocline.fleet.core.member_step import (
     member_step,
 )
 from halocline.fleet.core.rules import FleetRules
-from halocline.fleet.core.state import LevelRange, Report
+from halocline.fleet.core.state import LevelRange, Report, TableUse
 from halocline.fleet.model.ground_truth import MemberStep, Process
 from halocline.fleet.model.invariants import Violation, check
-from halocline.fleet.model.scenario import LADDER, Scenario
+from halocline.fleet.model.scenario import LADDER, TABLE, Scenario
 
 LIFE: Final = 9
 """The life of the process that runs; former ones count down from it."""
@@ -41,6 +41,7 @@ FAR: Final = 1000
 
 ANY_MEMBER: Final = "member"
 REFUSED: Final = Refuse(ANY_MEMBER, Refusal("INCARNATION_ENDED", "refused"), LIFE)
+_USES: Final = frozenset({TableUse(TABLE, LADDER)})
 _T = TypeVar("_T")
 _Timed = Join | Heartbeat | Admit | Renew
 
@@ -196,7 +197,7 @@ class MemberNodes(Memory):
         goes_on = ", while the former process goes on" if zombie else ""
         for binary in self.scenario.binaries:
             fresh = MemberNode(MemberState(report_of(binary)), stray=stray, zombie=zombie)
-            text = f"starts the {'new' if binary.hi > 1 else 'old'} binary and asks to join{goes_on}"
+            text = f"starts the {_called(binary)} binary and asks to join{goes_on}"
             yield self._sends(Act.START, fresh, AskToJoin(0, LIFE), text)
 
     def begins(self, number: int, base: int) -> Move | None:
@@ -308,10 +309,14 @@ class MemberNodes(Memory):
         )
 
 
+def _called(binary: LevelRange) -> str:
+    return "newest" if binary.lo > 1 else "new" if binary.hi > 1 else "old"
+
+
 @cache
 def report_of(binary: LevelRange) -> Report:
     """What a process that runs a binary says about itself."""
-    return Report(ANY_MEMBER, 0, f"engine@{binary.hi}.0", supported={LADDER: binary})
+    return Report(ANY_MEMBER, 0, f"engine@{binary.hi}.0", supported={LADDER: binary}, tables=_USES)
 
 
 def _told(reply: Reply) -> str:

@@ -15,7 +15,20 @@ from halocline.fleet.core.admission import admissible, renewable
 from halocline.fleet.core.effects import Effect, Refusal, Renew
 from halocline.fleet.core.rules import RULES, FleetRules, grants_anything, with_margin
 from halocline.fleet.core.state import Fleet, LevelRange, Member, MemberKey, Provenance, Report
-from halocline.fleet.model.scenario import BRIEF, DOWN, HELD, LEASE, LIVES, NEWS, REMOVED, SILENT, STALL, Scenario
+from halocline.fleet.model.scenario import (
+    BRIEF,
+    CLIMB,
+    DOWN,
+    HELD,
+    LEASE,
+    LIVES,
+    NARROW,
+    NEWS,
+    REMOVED,
+    SILENT,
+    STALL,
+    Scenario,
+)
 
 EARLY_USE: Final = (3, 4)
 """The harm itself: a member that is active cannot work with what others do."""
@@ -45,6 +58,11 @@ def _level_is_not_checked_again(fleet: Fleet, report: Report) -> Refusal | None:
     refusal = admissible(fleet, report)
     known = any(key.identity == report.identity for key in fleet.members)
     return None if refusal and known and refusal.condition == "INCOMPATIBLE_VERSION" else refusal
+
+
+def _only_the_level_counts(fleet: Fleet, report: Report) -> Refusal | None:
+    states = {name: replace(each, downgrade=None) for name, each in fleet.ladder_states.items()}
+    return admissible(replace(fleet, ladder_states=states), report)
 
 
 def _keep_as_observed(member: Member) -> Member | None:
@@ -178,6 +196,26 @@ MUTANTS: Final = (
         "a downgrade goes on without waiting for gates to close",
         DOWN,
         replace(RULES, acknowledged=lambda downgrade, views: True),
+    ),
+    Mutant(
+        "finish-uncleaned",
+        "a level falls while a table still is above it",
+        replace(DOWN, operations=False),
+        replace(RULES, above=lambda fleet, ladder, target: ()),
+        watch=(13,),
+    ),
+    Mutant(
+        "joins-above-target",
+        "a member is admitted during a downgrade that supports the level, and not the one it will fall to",
+        NARROW,
+        replace(RULES, admissible=_only_the_level_counts),
+    ),
+    Mutant(
+        "climbs-again",
+        "a ladder that an operator lets fall goes on rising by itself",
+        CLIMB,
+        replace(RULES, policy_below=lambda policy: policy),
+        watch=(13,),
     ),
     Mutant(
         "operations-forgotten",

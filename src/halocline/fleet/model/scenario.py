@@ -17,7 +17,8 @@ NAMES: Final = ("a", "b", "c", "d")
 
 OLD: Final = LevelRange(1, 1)
 NEW: Final = LevelRange(1, 2)
-"""What the two binaries support."""
+NEWEST: Final = LevelRange(2, 2)
+"""What the binaries support."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,20 @@ HANDOVER: Final = replace(
     operations=False,
     take_over=True,
 )
+NARROW: Final = replace(
+    DOWN,
+    name="narrow",
+    summary="a binary that no longer supports the lower level comes and goes during a downgrade",
+    operations=False,
+    binaries=(NEW, NEWEST),
+)
+CLIMB: Final = replace(
+    DOWN,
+    name="climb",
+    summary="a downgrade of a ladder whose level rises by itself",
+    operations=False,
+    policy=Policy.AUTO,
+)
 NEWS: Final = replace(
     DOWN,
     name="news",
@@ -137,7 +152,8 @@ NEWS: Final = replace(
 HELD: Final = replace(
     BRIEF,
     name="held",
-    summary="a hold is placed and released while the level may rise",
+    summary="a hold is placed and released while the level may rise and coordinators replace each other",
+    take_over=True,
     commands=(
         events.PlaceHold(LADDER, "freeze", "year-end close", "operator"),
         events.ReleaseHold(LADDER, "freeze", "operator"),
@@ -159,6 +175,7 @@ STALL: Final = replace(
 )
 
 SCENARIOS: Final = {
-    each.name: each for each in (ROLL, LEASE, LIVES, REMOVED, DOWN, HANDOVER, NEWS, HELD, SILENT, STALL, STRAYS)
+    each.name: each
+    for each in (ROLL, LEASE, LIVES, REMOVED, DOWN, NARROW, CLIMB, HANDOVER, NEWS, HELD, SILENT, STALL, STRAYS)
 }
 """The shipped ones, by name. The last is too large to be seen through within a minute."""
