@@ -21,6 +21,7 @@ from halocline.formats.index.query.bound import BoundQuery
 from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits, decided
 from halocline.formats.index.query.parse import parse
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.rebuild import rebuilt
 from halocline.storage.base import Store
@@ -84,6 +85,7 @@ def search_split(
     best: int | None = None,
     rebuild: bool = False,
     scratch: str | None = None,
+    cache: IndexCache | None = None,
 ) -> SplitHits:
     """The rows that one split has of a search.
 
@@ -95,6 +97,7 @@ def search_split(
         rebuild: Whether a split whose index cannot be used answers by one that is built anew from its rows, for this
             search alone; the hits then say what was wrong.
         scratch: A folder for the unpacked index.
+        cache: Where unpacked indexes are kept for the next search.
 
     Raises:
         IncompatibleError: The index is of a later kind, and is not to be rebuilt.
@@ -106,19 +109,25 @@ def search_split(
         return evaluation.hits() if best is None else evaluation.best(best)
 
     nothing = SplitHits(np.empty(0, dtype=np.int64), None if best is None else np.empty(0))
-    found, damage = _answered(store, split, search, answer, nothing, rebuild, scratch)
+    found, damage = _answered(store, split, search, answer, nothing, rebuild, scratch, cache)
     return found if damage is None else replace(found, damage=damage)
 
 
 def count_split(
-    store: Store, split: SplitAdd, search: Search, *, rebuild: bool = False, scratch: str | None = None
+    store: Store,
+    split: SplitAdd,
+    search: Search,
+    *,
+    rebuild: bool = False,
+    scratch: str | None = None,
+    cache: IndexCache | None = None,
 ) -> int:
     """How many rows one split has of a search; see `search_split`."""
 
     def answer(opened: OpenedSplit, query: BoundQuery) -> int:
         return Evaluation(opened, query).count()
 
-    return _answered(store, split, search, answer, 0, rebuild, scratch)[0]
+    return _answered(store, split, search, answer, 0, rebuild, scratch, cache)[0]
 
 
 def _answered(
@@ -129,9 +138,10 @@ def _answered(
     nothing: T,
     rebuild: bool,
     scratch: str | None,
+    cache: IndexCache | None,
 ) -> tuple[T, str | None]:
     """The answer of a split, and what was wrong with its index if another one had to be built."""
-    with OpenedSplit(store, split.path, size=split.size, scratch=scratch) as opened:
+    with OpenedSplit(store, split.path, size=split.size, scratch=scratch, cache=cache) as opened:
         query = decided(search.query, split.partition_values, opened.fields)
         if query == NO_ROW:
             return nothing, None

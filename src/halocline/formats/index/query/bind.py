@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from halocline.errors import InputError, NotFoundError, nearest
 from halocline.formats.index.query.bound import (
@@ -41,7 +41,9 @@ from halocline.formats.index.query.tree import (
 )
 from halocline.formats.index.split.analyzers import LONGEST_WORD, words
 from halocline.formats.index.split.fields import LONGEST_STRING, FieldKind, IndexField, fields_of
-from halocline.schema.types import Struct
+from halocline.schema.types import Array, DataType, Struct
+
+_MOST_STEPS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,12 @@ class SearchedColumns:
     Attributes:
         fields: Fields by column; partition columns among them.
         unnamed: The columns for words without one.
+        types: The types of the columns that are searched inside.
     """
 
     fields: Mapping[str, IndexField]
     unnamed: tuple[str, ...]
+    types: Mapping[str, DataType]
 
     @staticmethod
     def of(
@@ -79,10 +83,21 @@ class SearchedColumns:
         of_partitions = Struct([field for field in schema.fields if field.name in partitions])
         around = {each.column: replace_number(each) for each in fields_of(of_partitions)}
         known = {field.name: (inside | around)[field.name] for field in schema.fields}
-        for name in unnamed or ():
-            if name not in known:
-                raise _unknown(name, known)
-        return SearchedColumns(known, tuple(known if unnamed is None else unnamed))
+        types = {field.name: field.type for field in schema.fields}
+        columns = SearchedColumns(known, tuple(known), types)
+        return columns if unnamed is None else replace(columns, unnamed=tuple(map(columns.named, unnamed)))
+
+    def named(self, name: str) -> str:
+        """The column of a name, whatever its case.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        folded = {each.casefold(): each for each in self.fields}
+        found = name if name in self.fields else folded.get(name.casefold())
+        if found is None:
+            raise _unknown(name, self.fields)
+        return found
 
 
 def replace_number(field: IndexField) -> IndexField:
@@ -138,14 +153,33 @@ def _has_no_words(leaf: Leaf, field: IndexField) -> bool:
 
 
 def _found(name: str, columns: SearchedColumns) -> tuple[IndexField, tuple[str, ...]]:
-    if name in columns.fields:
-        return columns.fields[name], ()
+    """The field of a name, and the steps into it where it is a struct or a map."""
     steps = name.split(".")
-    for length in range(len(steps) - 1, 0, -1):
-        field = columns.fields.get(".".join(steps[:length]))
-        if field is not None and field.kind is FieldKind.JSON:
-            return field, tuple(steps[length:])
+    for length in range(len(steps), 0, -1):
+        try:
+            column = columns.named(".".join(steps[:length]))
+        except NotFoundError:
+            continue
+        if length == len(steps):
+            return columns.fields[column], ()
+        if columns.fields[column].kind is FieldKind.JSON:
+            return columns.fields[column], _inside(columns.types[column], tuple(steps[length:]), name)
     raise _unknown(name, columns.fields)
+
+
+def _inside(type: DataType, steps: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The steps as the type spells them; the keys of a map may be any."""
+    if len(steps) > _MOST_STEPS:
+        _refuse(f"{name} goes too deep", f"{len(steps)} steps", f"{_MOST_STEPS} steps")
+    while isinstance(type, Array):
+        type = type.element
+    if not isinstance(type, Struct) or not steps:
+        return steps
+    known = {field.name.casefold(): field for field in type.fields}
+    found = known.get(steps[0].casefold())
+    if found is None:
+        raise _unknown(name, [f"{name.removesuffix('.'.join(steps))}{field.name}" for field in type.fields])
+    return found.name, *_inside(found.type, steps[1:], name)
 
 
 def _leaf(leaf: Leaf, field: IndexField, path: tuple[str, ...]) -> BoundQuery:

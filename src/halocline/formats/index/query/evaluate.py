@@ -235,7 +235,8 @@ class Evaluation:
             case Like(_, expression):
                 return queries.regex_query(schema, name, expression)
             case Near(_, word, distance, path):
-                return queries.fuzzy_term_query(schema, _address(name, path), word, distance)
+                addresses = _addresses(name, path)
+                return _either([queries.fuzzy_term_query(schema, each, word, distance) for each in addresses])
             case HasValue(field) if field.kind is FieldKind.TEXT:
                 return queries.regex_query(schema, name, ANYTHING)
             case HasValue(field):
@@ -258,19 +259,19 @@ class Evaluation:
 
     def _words(self, leaf: InRow) -> Any:
         queries, schema = library().Query, self.opened.index.schema
-        name = _address(leaf.field.name, leaf.path)
-        found: list[Any] = [queries.term_query(schema, name, each) for each in leaf.typed]
+        found: list[Any] = []
         words = list(leaf.words)
-        if leaf.goes_on:
-            # The library's own query for this looks at fifty words that go on and no further.
-            found.append(
-                queries.regex_phrase_query(schema, name, [*map(literally, words[:-1]), begins_with(words[-1])])
-            )
-        elif len(words) > 1:
-            found.append(queries.phrase_query(schema, name, words, leaf.slop))
-        elif words:
-            option = "position" if leaf.field.positions else "freq"
-            found.append(queries.term_query(schema, name, words[0], option))
+        for name in _addresses(leaf.field.name, leaf.path):
+            found += (queries.term_query(schema, name, each) for each in leaf.typed)
+            if leaf.goes_on:
+                # The library's own query for this looks at fifty words that go on and no further.
+                last = begins_with(words[-1])
+                found.append(queries.regex_phrase_query(schema, name, [*map(literally, words[:-1]), last]))
+            elif len(words) > 1:
+                found.append(queries.phrase_query(schema, name, words, leaf.slop))
+            elif words:
+                option = "position" if leaf.field.positions else "freq"
+                found.append(queries.term_query(schema, name, words[0], option))
         return _either(found)
 
 
@@ -349,6 +350,11 @@ def _either(found: list[Any]) -> Any:
     return library().Query.boolean_query([(library().Occur.Should, each) for each in found])
 
 
-def _address(name: str, path: tuple[str, ...]) -> str:
-    """A place inside JSON as the library spells it."""
-    return ".".join((name, *(each.replace("\\", "\\\\").replace(".", "\\.") for each in path)))
+def _addresses(name: str, path: tuple[str, ...]) -> list[str]:
+    """A place inside JSON as the library spells it; keys may have dots in them, so every way to read them counts."""
+    if not path:
+        return [name]
+    found: list[tuple[str, ...]] = [(path[0],)]
+    for step in path[1:]:
+        found = [way for each in found for way in ((*each, step), (*each[:-1], f"{each[-1]}.{step}"))]
+    return [".".join((name, *(key.replace("\\", "\\\\").replace(".", "\\.") for key in way))) for way in found]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from halocline.errors import InputError, MalformedError
 from halocline.formats.index.query.bound import Among, Between, BoundLeaf, HasValue, Like
 from halocline.formats.index.query.literals import literal
+
+NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""How some writers spell that there is no value."""
 
 
 def holds(leaf: BoundLeaf, text: str | None) -> bool:
@@ -21,7 +24,7 @@ def holds(leaf: BoundLeaf, text: str | None) -> bool:
     Raises:
         MalformedError: The value is none of the column's type.
     """
-    if text is None:
+    if text is None or text == NULL:
         return False
     try:
         value: Any = literal(leaf.field, text)

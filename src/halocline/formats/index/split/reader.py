@@ -2,7 +2,7 @@
 
 The rows and the index are read independently. Rows come from the row groups that hold them; pages are checked against
 their checksums. The index is unpacked into a scratch folder, blob by blob, each after its checksum, and is gone when
-the split is closed.
+the split is closed, unless a cache keeps it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from halocline.errors import InputError
 from halocline.formats.index.split.analyzers import register
+from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.layout import Blob, SplitLayout, check_searchable, decode_layout
 from halocline.formats.index.split.library import damaged, guarded, library
@@ -35,13 +37,14 @@ _MOST: Final = 4 * 1024**3
 
 
 class OpenedSplit:
-    """A split that is being read. A context: leaving it removes the unpacked index.
+    """A split that is being read. A context: leaving it removes the unpacked index, unless that is in a cache.
 
     Args:
         store: Where the table lies.
         path: The split's path in it.
         size: Its length, if the log has told it.
         scratch: A folder for the unpacked index; the system's own if not given.
+        cache: Where unpacked indexes are kept for the next search; nowhere if not given.
 
     Raises:
         MalformedError: It is no Parquet file, or its layout is damaged.
@@ -49,7 +52,15 @@ class OpenedSplit:
         NotFoundError: It does not exist.
     """
 
-    def __init__(self, store: Store, path: str, *, size: int | None = None, scratch: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        *,
+        size: int | None = None,
+        scratch: str | None = None,
+        cache: IndexCache | None = None,
+    ) -> None:
         self.store = store
         self.path = path
         self.parquet = ParquetObject(store, path, size)
@@ -57,6 +68,7 @@ class OpenedSplit:
         if self.layout.rows != self.parquet.rows:
             raise damaged(path, f"it has {self.parquet.rows} rows, and its index has {self.layout.rows}")
         self._scratch = scratch
+        self._cache = cache
         self._folder: str | None = None
 
     def __enter__(self) -> Self:
@@ -99,16 +111,26 @@ class OpenedSplit:
             MissingExtraError: The library is not installed.
         """
         check_searchable(self.layout, self.path)
+        folder = self._index_folder()
+        with guarded(self.path):
+            opened = library().Index.open(folder)
+            register(opened, (each.analyzer for each in self.layout.fields if each.analyzer))
+        return opened  # type: ignore[no-any-return]
+
+    def _index_folder(self) -> str:
+        if self._cache is not None:
+            known = f"{self.store.root}\n{self.path}\n{self.layout.blobs}"
+            return self._cache.unpacked(blake2b(known.encode(), digest_size=16).hexdigest(), self._unpack)
         self._folder = tempfile.mkdtemp(prefix="halocline-split-", dir=self._scratch)
+        self._unpack(self._folder)
+        return self._folder
+
+    def _unpack(self, folder: str) -> None:
         for blob in self.layout.blobs:
             if os.path.basename(blob.name) != blob.name or blob.name in ("", ".", ".."):
                 raise damaged(self.path, f"a blob is called {blob.name!r}")
-            with open(os.path.join(self._folder, blob.name), "wb") as file:
+            with open(os.path.join(folder, blob.name), "wb") as file:
                 file.write(self._unpacked(blob))
-        with guarded(self.path):
-            opened = library().Index.open(self._folder)
-            register(opened, (each.analyzer for each in self.layout.fields if each.analyzer))
-        return opened  # type: ignore[no-any-return]
 
     @cached_property
     def searcher(self) -> tantivy.Searcher:

@@ -164,6 +164,7 @@ CASES = {
     'user.name:"2024-01-01T00:00:00Z"': is_in("user", lambda value: value["name"].startswith("2024")),
     "user.name:usr~1": is_in("user", lambda value: "user" in words(value["name"])),
     "labels.zone:z1": is_in("labels", lambda value: dict(value).get("zone") == "z1"),
+    "labels.a.b:dotted": lambda each: each["id"] == COUNT + 5,
     "labels.n:7": is_in("labels", lambda value: dict(value).get("n") == "7"),
     "*": lambda each: True,
     "NOT *": lambda each: False,
@@ -190,11 +191,14 @@ def test_the_index_finds_what_the_rows_have(text, lake):
         assert may_match(asked.query, split), "a split with such rows is never left aside"
 
 
-def test_labels_with_a_dot_in_their_name_are_found(lake):
+@pytest.mark.parametrize(
+    ("text", "same_as"),
+    [("LEVEL:ERROR", "level:ERROR"), ("User.NAME:user", "user.name:user"), ("ID:17", "id:17")],
+)
+def test_the_case_of_a_column_does_not_matter(text, same_as, lake):
     store, split = lake
-    with pytest.raises(NotFoundError):
-        search("label.x:1")
-    assert search_split(store, split, search("labels.zone:z1")).rows.size > 0
+    assert search(text).query == search(same_as).query
+    assert search_split(store, split, search(text)).rows.size
 
 
 # ---------------------------------------------------------------- all columns at once
@@ -255,6 +259,9 @@ def test_unnamed_columns_can_be_chosen(lake):
         ("raw:x", "not in the index"),
         ("huge:1", "not in the index"),
         ("user:x", "searched inside"),
+        ("user.nmae:x", "no column 'user.nmae'"),
+        ("labels.a.b.c.d.e.f.g:x", "too deep"),
+        ("level.x:1", "no column 'level.x'"),
         ("user.name:x*", "no patterns"),
         ("user.age:[1 TO 2]", "no order"),
         ("message:[a TO b]", "no order"),
