@@ -466,11 +466,7 @@ def _union(lists: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
 
 
 def _valid(
-    format: str,
-    reader: int,
-    writer: int,
-    reader_features: Iterable[str] | None,
-    writer_features: Iterable[str] | None,
+    format: str, reader: int, writer: int, reader_features: Iterable[str] | None, writer_features: Iterable[str] | None
 ) -> Protocol:
     action = {"minReaderVersion": reader, "minWriterVersion": writer}
     lists = {"readerFeatures": reader_features, "writerFeatures": writer_features}

@@ -194,11 +194,7 @@ def can(
 
 
 def check(
-    release: str | Release,
-    table: str | Protocol | Terms,
-    operation: str = "read",
-    *,
-    subject: str = "the table",
+    release: str | Release, table: str | Protocol | Terms, operation: str = "read", *, subject: str = "the table"
 ) -> None:
     """Returns if the release may act, raises otherwise. What is unknown does not pass."""
     verdict = can(release, table, operation)

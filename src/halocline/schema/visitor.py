@@ -25,9 +25,9 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 
-def walk(type: DataType, path: Path = ()) -> Iterator[tuple[Path, Field]]:
+def walk(type: DataType) -> Iterator[tuple[Path, Field]]:
     """Every field below a type with its path, outer ones first."""
-    pending: list[tuple[Path, DataType, Field | None]] = [(path, type, None)]
+    pending: list[tuple[Path, DataType, Field | None]] = [((), type, None)]
     while pending:
         here, inner, field = pending.pop()
         if field is not None:
@@ -38,9 +38,9 @@ def walk(type: DataType, path: Path = ()) -> Iterator[tuple[Path, Field]]:
             pending += [((*here, step), part, None) for step, part in reversed(parts(inner))]
 
 
-def types(type: DataType, path: Path = ()) -> Iterator[tuple[Path, DataType]]:
+def types(type: DataType) -> Iterator[tuple[Path, DataType]]:
     """A type and every type inside it with its path, outer ones first."""
-    pending: list[tuple[Path, DataType]] = [(path, type)]
+    pending: list[tuple[Path, DataType]] = [((), type)]
     while pending:
         here, inner = pending.pop()
         yield here, inner

@@ -146,12 +146,7 @@ class History:
         return self._clients(self._under(flags), version)
 
     def check(
-        self,
-        *,
-        client: str | Version,
-        server: str | Version,
-        flags: Collection[str] = (),
-        called: SideNames = SIDES,
+        self, *, client: str | Version, server: str | Version, flags: Collection[str] = (), called: SideNames = SIDES
     ) -> HistoryVerdict:
         """Can they work together? Names every feature that the server lacks although the client requires it.
 

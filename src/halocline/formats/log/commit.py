@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
+from halocline.errors import AlreadyExistsError, NotFoundError, UnavailableError
 from halocline.storage.base import Store
 
 _UNANSWERED_TRIES: Final = 4
@@ -80,7 +80,6 @@ def land(
     version: int,
     *,
     path: Callable[[int], str],
-    most_losses: int = 10_000_000,
     wait: Callable[[float], None] = time.sleep,
 ) -> Landed[P]:
     """Commits the proposal at the first free version from `version` on.
@@ -90,11 +89,10 @@ def land(
         proposal: What to commit.
         version: The version after the one the proposal was made on.
         path: The file name of a version.
-        most_losses: After so many winners, give up.
         wait: How to let time pass between tries that got no answer.
 
     Raises:
-        ConflictError: A winner contradicts the proposal, or there were too many of them.
+        ConflictError: A winner contradicts the proposal.
         UnavailableError: The store could not be reached; the message says whether the outcome is known.
     """
     losses = 0
@@ -108,12 +106,6 @@ def land(
             proposal = proposal.rebased(winner)
             losses += 1
             version += 1
-        if losses > most_losses:
-            raise ConflictError(
-                f"gave up after losing to {losses} other commits",
-                sides={"tried": f"up to version {version}", "allowed": f"{most_losses} losses"},
-                next_step="Try again, or let fewer writers commit to this table at the same time.",
-            )
 
 
 def _winner(store: Store, path: str, version: int) -> Winner | None:

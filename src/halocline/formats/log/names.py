@@ -90,13 +90,12 @@ class LogLayout:
 
     folder: str
     patterns: tuple[tuple[FileKind, re.Pattern[str]], ...]
-    pointer: str = "_last_checkpoint"
     states: str = ""
 
     @property
     def pointer_path(self) -> str:
         """Where the hint at the newest checkpoint lies."""
-        return f"{self.folder}/{self.pointer}"
+        return f"{self.folder}/_last_checkpoint"
 
     def prefix(self, version: int) -> str:
         """The beginning of every path that belongs to a version."""

@@ -65,14 +65,6 @@ def test_contradicting_winner_stops_the_proposal_and_writes_nothing():
     assert [meta.path for meta in store.list()] == [path(0)]
 
 
-def test_too_many_losses_are_a_conflict_that_names_them():
-    store = MemoryStore()
-    for name in "abc":
-        commit(store, Note(name))
-    with pytest.raises(ConflictError, match="losing to 3 other commits"):
-        commit(store, Note("d"), most_losses=2)
-
-
 @pytest.mark.parametrize("lost_at", [1], ids=["the put itself"])
 def test_lost_answer_is_found_by_reading_the_version(lost_at):
     store = FaultyStore(MemoryStore()).lose_answer(lost_at, on=["put_if_absent"])

@@ -23,13 +23,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import pyarrow as pa
 
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
-from halocline.errors import InputError, InternalError, MissingExtraError
+from halocline.errors import InputError, InternalError
 from halocline.formats.delta.actions import domains
 from halocline.formats.delta.actions.action import Action, Add, Commit, Metadata, ProtocolAction, Txn, decode_commit
 from halocline.formats.delta.actions.locations import Locations
@@ -41,10 +42,9 @@ from halocline.formats.delta.commit.provenance import CommitDescription, engine_
 from halocline.formats.delta.configuration import commit_rules, identity, in_commit_timestamps, row_tracking
 from halocline.formats.delta.configuration.metadata_rules import check_metadata, terms_of
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-from halocline.formats.delta.log.live_files import TEXT_MAP
+from halocline.formats.delta.log.live_files import from_adds, on_disk
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot import access
-from halocline.formats.delta.snapshot.pruning import StatsPruner
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
 from halocline.formats.log.commit import Winner, land
@@ -315,10 +315,12 @@ class Transaction:
 
     def _first_match(self, predicate: str, candidates: Sequence[Add]) -> Add | None:
         """The first file that may hold rows of the predicate, in the schema that was read."""
-        kept = _may_match(predicate, candidates, _given(self.before), self._timezone)
-        if kept is None:
+        if self.snapshot is None:
             return candidates[0]
-        return next((add for add, keep in zip(candidates, kept.to_pylist(), strict=True) if keep), None)
+        pruner = self.snapshot.pruner(predicate, timezone=self._timezone)
+        files = from_adds([(add.path, add) for add in candidates], ("path", "partition_values", "stats"))
+        keep = pruner.keep(on_disk(files))
+        return candidates[0] if keep is None else next(compress(candidates, keep.to_pylist()), None)
 
 
 @dataclass(frozen=True)
@@ -350,20 +352,3 @@ def _given(before: TableConfiguration | None) -> TableConfiguration:
     if before is None:
         raise InternalError("a new table has nothing to read")
     return before
-
-
-def _may_match(
-    predicate: str, adds: Sequence[Add], configuration: TableConfiguration, timezone: str | None
-) -> pa.Array | None:
-    """Which files may hold rows of a predicate, by their partition values and statistics; None for all of them."""
-    try:
-        pruner = StatsPruner.of(predicate, configuration, timezone=timezone)
-    except MissingExtraError:
-        return None
-    return pruner.keep(
-        {
-            "path": pa.array([add.path for add in adds], pa.string()),
-            "partitionValues": pa.array([list(add.partition_values.items()) for add in adds], TEXT_MAP),
-            "stats": pa.array([add.stats for add in adds], pa.string()),
-        }
-    )

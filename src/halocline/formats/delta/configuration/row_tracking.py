@@ -155,11 +155,7 @@ def _backfilled(winner: Commit, decode: Callable[[str], str]) -> dict[str, Add]:
 
 
 def _beside_backfills(
-    actions: tuple[Action, ...],
-    operation: str,
-    winner: Commit,
-    filled: Mapping[str, Add],
-    decode: Callable[[str], str],
+    actions: tuple[Action, ...], operation: str, winner: Commit, filled: Mapping[str, Add], decode: Callable[[str], str]
 ) -> tuple[Action, ...]:
     """A backfill leaves alone what the winner touched; everybody else takes over the ids a backfill gave."""
     if operation in operations.BACKFILLS:

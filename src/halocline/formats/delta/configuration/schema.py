@@ -64,7 +64,6 @@ class Schema:
     Attributes:
         struct: The schema itself.
         mode: How columns are mapped: `none`, `name` or `id`.
-        columns: The columns at the top.
     """
 
     def __init__(self, struct: Struct, mode: str) -> None:
@@ -76,7 +75,6 @@ class Schema:
             check_type_changes(path, field)
             physical = (*self._physical(path[:-1]), physical_name(field, mode))
             self._columns[path] = Column(path, physical, field, declared_at(struct, path))
-        self.columns: Final = tuple(self._columns[(name,)] for name in struct.names)
 
     @staticmethod
     def parse(text: str, configuration: Mapping[str, str] | None = None) -> Schema:

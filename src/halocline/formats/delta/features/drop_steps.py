@@ -30,11 +30,7 @@ from halocline.formats.delta.configuration import properties, type_widening
 from halocline.formats.delta.configuration.metadata_rules import check_metadata
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.drop_work import DropWork
-from halocline.formats.delta.features.history_barrier import (
-    checkpointed_commit,
-    is_truncated_before,
-    truncate_before,
-)
+from halocline.formats.delta.features.history_barrier import checkpointed_commit, is_truncated_before, truncate_before
 from halocline.formats.delta.features.older_types import holds_older_types
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import vectors_in
@@ -311,8 +307,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
         lambda work: row_ids.clear(work.snapshot, work.begin),
     ),
     "refuse-while-enabled": Handler(
-        lambda work, snapshot: any(rule.holds(snapshot.configuration.facts) for rule in work.record.enabled_by),
-        _refuse,
+        lambda work, snapshot: any(rule.holds(snapshot.configuration.facts) for rule in work.record.enabled_by), _refuse
     ),
     "remove-domains": Handler(lambda work, snapshot: bool(snapshot.domains), _remove_domains),
     "rewrite-files": Handler(

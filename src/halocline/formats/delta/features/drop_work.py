@@ -50,13 +50,7 @@ class DropWork:
         release: Who acts.
     """
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        record: Feature,
-        clock: Clock,
-        rewriter: Rewriter | None = None,
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, record: Feature, clock: Clock, rewriter: Rewriter | None = None) -> None:
         self.store = snapshot.store
         self.release = snapshot.release
         self.record = record

@@ -105,10 +105,6 @@ def not_yet(work: DropWork, snapshot: Snapshot, version: int, found: str) -> Not
         f"feature {work.record.name} is out of the newest version of {work.store.root}, but not out of its history",
         condition="DROP_WAIT_FOR_RETENTION",
         until_ms=until,
-        sides={
-            "history": found,
-            "kept for": f"{hours:g} hours ({RETENTION})",
-            "come back": f"at {text_of(until)}",
-        },
+        sides={"history": found, "kept for": f"{hours:g} hours ({RETENTION})", "come back": f"at {text_of(until)}"},
         next_step="Drop the feature again then, or now without truncating history.",
     )

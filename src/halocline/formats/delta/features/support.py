@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from halocline.compat.agreement import added_by, enabling_clause
-from halocline.compat.evolution import FeatureGain, alter
+from halocline.compat.evolution import alter
 from halocline.compat.features import Feature, feature, find_feature
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.request import MIN_READER_VERSION, MIN_WRITER_VERSION
@@ -69,21 +69,15 @@ class FeatureProposal:
         version: The version it was made for.
         now: The terms as they are.
         ways: The terms after the change, by the name of the way it could go; empty if nothing is to change.
-        reasons: Why features come in.
     """
 
     version: int
     now: Terms
     ways: Mapping[str, Terms] = field(default_factory=dict)
-    reasons: tuple[FeatureGain, ...] = ()
 
 
 def propose(
-    header: TableHeader,
-    *,
-    enable: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    truncate_history: bool | None = None,
+    header: TableHeader, *, enable: Sequence[str] = (), drop: Sequence[str] = (), truncate_history: bool | None = None
 ) -> FeatureProposal:
     """What switching features on and taking others out would make of a table.
 
@@ -103,28 +97,26 @@ def propose(
         return FeatureProposal(header.version, Terms.of(header.lenient_protocol, metadata))
     protocol = header.lenient_protocol if header.protocol_action is None else header.protocol
     now = Terms.of(protocol, metadata)
-    grown, reasons = _enabled(now, metadata, [find_feature("delta", name) for name in enable])
+    grown = _enabled(now, metadata, [find_feature("delta", name) for name in enable])
     if not drop:
-        return FeatureProposal(header.version, now, {AFTER: grown}, reasons)
+        return FeatureProposal(header.version, now, {AFTER: grown})
     records = [find_feature("delta", name) for name in drop]
     choices = [protect for protect in (True, False) if truncate_history in (None, not protect)]
     if not any(each.drop is not None and each.drop.barrier for each in records):
         # History stays as it is, so there is one way only; checkpointProtection alone goes with its history.
-        return FeatureProposal(header.version, now, {AFTER: _dropped(grown, records, False)}, reasons)
+        return FeatureProposal(header.version, now, {AFTER: _dropped(grown, records, False)})
     names = {True: HISTORY_KEPT, False: HISTORY_TRUNCATED}
-    return FeatureProposal(
-        header.version, now, {names[protect]: _dropped(grown, records, protect) for protect in choices}, reasons
-    )
+    ways = {names[protect]: _dropped(grown, records, protect) for protect in choices}
+    return FeatureProposal(header.version, now, ways)
 
 
-def _enabled(now: Terms, metadata: TableMetadata, records: Sequence[Feature]) -> tuple[Terms, tuple[FeatureGain, ...]]:
+def _enabled(now: Terms, metadata: TableMetadata, records: Sequence[Feature]) -> Terms:
     configuration = dict(metadata.configuration)
     for record in records:
         if record.name not in now.features_in_use:
             configuration |= record.enabling_properties
     evolution = alter(now.protocol, metadata.with_configuration(configuration), named=[each.name for each in records])
-    terms = Terms.of(evolution.protocol, evolution.metadata)
-    return terms.with_use_of(each.name for each in records), evolution.reasons
+    return Terms.of(evolution.protocol, evolution.metadata).with_use_of(each.name for each in records)
 
 
 def _dropped(terms: Terms, records: Iterable[Feature], protect_history: bool) -> Terms:

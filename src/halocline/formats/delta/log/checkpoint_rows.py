@@ -24,7 +24,7 @@ from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import checkpoint_schema
 from halocline.formats.delta.log.header import TableHeader, header_of
-from halocline.formats.delta.log.live_files import LOG_PATH, ON_DISK, TEXT_MAP, from_adds, from_checkpoint, typed
+from halocline.formats.delta.log.live_files import LOG_PATH, TEXT_MAP, from_adds, from_checkpoint, on_disk, typed
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.log.table_size import Tally
 from halocline.formats.delta.stats import json_writer, typed_columns
@@ -169,9 +169,8 @@ def _structs(found: Mapping[str, Any], type: Any, column: str, name: str) -> Any
 
 def _add_columns(adds: Sequence[Add]) -> dict[str, Any]:
     """The adds as columns with their names on disk."""
-    batch = from_adds([(add.path, add) for add in adds])
     vectors = [add.deletion_vector and msgspec.to_builtins(add.deletion_vector) for add in adds]
-    columns = {ON_DISK[name]: batch.column(name) for name in batch.schema.names}
+    columns = on_disk(from_adds([(add.path, add) for add in adds]))
     return columns | {"deletionVector": pa.array(vectors, checkpoint_schema.VECTOR)}
 
 

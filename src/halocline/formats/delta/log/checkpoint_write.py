@@ -66,11 +66,7 @@ def is_due(version: int, properties: TableProperties) -> bool:
 
 
 def write_checkpoint(
-    store: Store,
-    version: int,
-    *,
-    now_ms: int | None = None,
-    check_access: Callable[[Terms], None] | None = None,
+    store: Store, version: int, *, now_ms: int | None = None, check_access: Callable[[Terms], None] | None = None
 ) -> WrittenCheckpoint:
     """Writes the checkpoint of a version and moves the pointer to it."""
     present = time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -105,6 +105,11 @@ def from_adds(adds: Sequence[tuple[str, Add]], columns: Sequence[str] = tuple(AL
     return pa.RecordBatch.from_arrays(arrays, schema=schema_of(columns))
 
 
+def on_disk(files: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a file list by their names on disk."""
+    return {ON_DISK[name]: array for name, array in zip(files.schema.names, files.columns, strict=True)}
+
+
 def _text_maps(values: list[dict[str, str | None] | None]) -> pa.Array:
     """Maps out of dictionaries; by their flat keys and items, which is several times faster than pair by pair."""
     whole = [{} if value is None else value for value in values]

@@ -164,9 +164,7 @@ class Replay:
         for start in range(0, len(adds), _BATCH):
             some = adds[start : start + _BATCH]
             if pruner is not None:
-                facts = live_files.from_adds(some, ("path", *pruner.facts))
-                names = (live_files.ON_DISK[name] for name in facts.schema.names)
-                keep = pruner.keep(dict(zip(names, facts.columns, strict=True)))
+                keep = pruner.keep(live_files.on_disk(live_files.from_adds(some, ("path", *pruner.facts))))
                 some = some if keep is None else list(compress(some, keep.to_pylist()))
             yield live_files.from_adds(some, wanted)
 

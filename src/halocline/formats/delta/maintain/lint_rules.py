@@ -228,10 +228,7 @@ def _stored_requests(metadata: TableMetadata) -> Iterator[LintFinding]:
 
 
 def _unasked(
-    header: TableHeader,
-    protocol: Protocol,
-    history: ProtocolHistory,
-    actions_since: Callable[[int], Iterator[Action]],
+    header: TableHeader, protocol: Protocol, history: ProtocolHistory, actions_since: Callable[[int], Iterator[Action]]
 ) -> Iterator[LintFinding]:
     for name in sorted(protocol.listed):
         record = feature("delta", name)
