@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import halocline
+from halocline.formats.index.split.fields import OPTIONS_KEY
+from halocline.formats.index.split.layout import KEY as LAYOUT_KEY
 from halocline.spark.session.settings import NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +30,7 @@ LINK = re.compile(r"\]\(([\w./-]+)(?:#[\w-]+)?\)")
 FOREIGN = re.compile(
     r"(delta|spark|hoodie|with|read|write|df|_metadata|DataFrame|[a-z])\.|.*\.(py|toml|md|json|proto)$"
 )
+PROPERTIES = (OPTIONS_KEY, LAYOUT_KEY.decode())
 PROTOBUF_PACKAGE = "halocline.fleet.v1"
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -141,7 +144,13 @@ def assert_none(unknown: list[tuple[Path, str]]) -> None:
 def test_names_that_begin_with_the_package_are_ours_or_settings():
     named = [(path, match[0]) for path in [*PAGES, *MODULES] for match in DOTTED.finditer(text_of(path))]
     assert len(named) > 80, "the texts name hardly anything: is the pattern right?"
-    assert_none([(path, name) for path, name in named if not resolves(name) and name not in {*NAMES, PROTOBUF_PACKAGE}])
+    assert_none(
+        [
+            (path, name)
+            for path, name in named
+            if not resolves(name) and name not in {*NAMES, *PROPERTIES, PROTOBUF_PACKAGE}
+        ]
+    )
 
 
 def test_names_in_backticks_are_ours_or_foreign():
