@@ -61,7 +61,7 @@ def writing(table: Path, engine: Engine) -> dict[str, str]:
         ),
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen."
         + ("SimpleKeyGenerator" if pairs["hoodie.table.partition.fields"] else "NonpartitionedKeyGenerator"),
-        "hoodie.metadata.enable": "false",
+        "hoodie.metadata.enable": str("mdt" in table.name and not engine.release.startswith("0.")).lower(),
         "hoodie.embed.timeline.server": "false",
         "hoodie.write.markers.type": "DIRECT",
         "hoodie.compact.inline": "false",

@@ -24,7 +24,7 @@ _AT_ONCE: Final = 256
 """So many files are held in memory at once."""
 
 
-def copy_timeline(store: Store, source: HudiTableConfig, target: HudiTableConfig, workers: int = 8) -> int:
+def copy_timeline(store: Store, source: HudiTableConfig, target: HudiTableConfig, workers: int = 32) -> int:
     """Makes the timeline at the new place what the one in use says.
 
     Args:

@@ -121,7 +121,7 @@ class HudiMove:
         lines += [f"  warning: {each}" for each in self.warnings]
         broken = self.clients.broken()
         lines.append(f"  would break {len(broken)} of {len(self.clients.outlooks)} known clients")
-        lines += [f"    {each.client.release}: {each.after[0]}" for each in broken]
+        lines += [f"    {each.client.release}: {each.breaking[0]}" for each in broken]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tests.support.hudi_tables import rows as made_rows
 
 from halocline.compat.breaks import Client, breaks
 from halocline.compat.release import Release
-from halocline.errors import ConflictError, HaloclineError, InputError, UnsupportedError
+from halocline.errors import ConflictError, HaloclineError, InputError, UnavailableError, UnsupportedError
 from halocline.formats.hudi import configuration as keys
 from halocline.formats.hudi.configuration import HudiTableConfig, TableType
 from halocline.formats.hudi.maintain.compaction import schedule_compaction
@@ -118,6 +118,24 @@ def test_a_crash_at_any_step_leaves_all_rows_and_a_move_that_goes_on(source, tar
         assert finish_move(table.store, grace_s=0)
         assert read_record(table.store).cleanup is None
         assert not table.store.exists(".hoodie/hoodie.properties.backup")
+
+
+@pytest.mark.parametrize(("source", "target", "type"), [(6, 9, "COPY_ON_WRITE"), (9, 6, "MERGE_ON_READ")])
+def test_a_lost_answer_at_any_step_is_a_move_that_goes_on(source, target, type):
+    kind = TableType(type)
+    counted = FaultyStore(busy_table(source, kind).store)
+    move(counted, target)
+    before = rows(busy_table(source, kind).store)
+    for number in range(1, sum(each.name in WRITES for each in counted.operations) + 1):
+        table = busy_table(source, kind)
+        with contextlib.suppress(UnavailableError):
+            move(FaultyStore(table.store).lose_answer(number, on=WRITES), target)
+        assert rows(table.store) == before, f"after write {number}"
+        if resume_move(table.store, grace_s=0) is None and HudiSnapshot.load(table.store).config.version == source:
+            move(table.store, target)
+        assert HudiSnapshot.load(table.store).config.version == target, f"after write {number}"
+        assert rows(table.store) == before, f"resumed after write {number}"
+        assert finish_move(table.store, grace_s=0)
 
 
 @pytest.mark.parametrize(("source", "target"), [(6, 8), (8, 6)])
