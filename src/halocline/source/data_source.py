@@ -35,6 +35,7 @@ from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.source import hudi
+from halocline.source.hudi_writer import HudiWriter
 from halocline.source.options import LATEST, Door, SourceOptions
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
@@ -133,6 +134,8 @@ class HaloclineSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or puts them in place of all others."""
         asked = self._asked.through(Door.WRITE)
+        if self._format is TableFormat.HUDI:
+            return HudiWriter.open(asked, struct_of(schema), overwrite=overwrite)
         return TableWriter(RowSink.open(asked, struct_of(schema), overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -149,6 +152,12 @@ class HaloclineSource(DataSource):
         from halocline.source.stream import TableStreamWriter
 
         asked = self._asked.through(Door.STREAM_WRITE)
+        if self._format is TableFormat.HUDI:
+            raise UnsupportedError(
+                "the data source writes no streams to Hudi tables",
+                sides={"table": asked.path, "possible": "each batch by itself"},
+                next_step="Use foreachBatch with Table.upsert.",
+            )
         return TableStreamWriter.open(asked, struct_of(schema), overwrite=overwrite)
 
 

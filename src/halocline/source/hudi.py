@@ -23,6 +23,7 @@ from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
 from halocline.source.options import LATEST, SourceOptions
+from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
 from halocline.spark.scan.slice_frames import PartReader, in_tasks
 from halocline.spark.types.columns import struct_of
 from halocline.table.hudi.opened import HudiOpened
@@ -31,14 +32,6 @@ from halocline.table.hudi.read import CHANGES, instant_of, written_in
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
-
-try:  # Spark 4.2 asks sources how far they go before they end
-    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-except ImportError:  # pragma: no cover
-
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in where Spark has no such interface."""
-
 
 STREAM: Final = "read.stream"
 _NOTHING_YET: Final = ""
@@ -126,8 +119,6 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> Any:
         """What a micro-batch takes at most: all that there is."""
-        from pyspark.sql.streaming.datasource import ReadAllAvailable
-
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:

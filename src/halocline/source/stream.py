@@ -26,6 +26,7 @@ from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.schema.types import Struct
 from halocline.source.data_source import FilePartition, FilesMessage, files_of
 from halocline.source.options import LATEST, SourceOptions
+from halocline.source.read_limits import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 from halocline.source.stream_log import OPERATION, Position, StreamLog
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, tasks
@@ -38,15 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _MOST_FILES = 1000
-
-try:  # Spark 4.2 asks sources for part of what there is
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
-except ImportError:  # pragma: no cover
-    ReadAllAvailable = ReadMaxFiles = None  # type: ignore[assignment,misc]
-
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in where Spark has no such interface."""
-
 
 _ArrowStreamWriter: Any = getattr(spark_source, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 _TAKES_ARROW = _ArrowStreamWriter is not DataSourceStreamWriter

@@ -113,3 +113,25 @@ def test_a_stream_begins_where_it_is_told(spark, tmp_path):
     begin = maker.snapshot.timeline.completion_of(first)
     run(spark, table, tmp_path / "checkpoint", tmp_path / "out", beginInstant=begin)
     assert seen(spark.read.parquet(str(tmp_path / "out"))) == [("k1", 200, "b1")]
+
+
+@pytest.mark.parametrize(("version", "type"), [(6, COW), (9, MOR)])
+def test_rows_are_added_to_a_table_that_is_there(spark, tmp_path, version, type):
+    maker = HudiTableMaker.create(open_store(tmp_path), version, type)
+    maker.upsert(range(4), 100, "a")
+    more = spark.createDataFrame(rows([7, 8], 200, "b"))
+    more.write.format("halocline").mode("append").save(str(tmp_path))
+    found = shown(maker.snapshot.read())
+    assert len(found) == 6
+    assert found[-2:] == [("k7", 200, "b7"), ("k8", 200, "b8")]
+    assert maker.snapshot.timeline.pending == frozenset()
+    assert list(open_store(tmp_path).list(".hoodie/.heartbeat")) == []
+    with pytest.raises(Exception, match="has no column other"):
+        more.selectExpr("*", "1 AS other").write.format("halocline").mode("append").save(str(tmp_path))
+    with pytest.raises(Exception, match=r"Table\.overwrite"):
+        more.write.format("halocline").mode("overwrite").save(str(tmp_path))
+    bad = more.selectExpr("CAST(NULL AS STRING) AS id", "region", "ts")
+    with pytest.raises(Exception, match="rows have no record key"):
+        bad.write.format("halocline").mode("append").save(str(tmp_path))
+    assert len(shown(maker.snapshot.read())) == 6
+    assert maker.snapshot.timeline.pending == frozenset()

@@ -7,13 +7,15 @@ not, a value with a slash makes folders inside each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from halocline.errors import UnsupportedError
-from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
+from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType, PartitionField
+from halocline.formats.hudi.timestamp_paths import path_of_time
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -35,15 +37,26 @@ def partition_paths(rows: pa.Table, config: HudiTableConfig) -> list[str]:
     """
     if not config.partition_fields:
         return [""] * rows.num_rows
-    if config.key_generator not in _MADE_OF_VALUES:
-        raise UnsupportedError(
-            f"partition paths of {config.name} are made by a key generator that this release does not write with",
-            sides={"table": str(config.key_generator), "halocline writes with": ", ".join(sorted(_MADE_OF_VALUES))},
-            next_step="Write with the writer that made the table.",
-        )
-    columns = [rows[each.name].to_pylist() for each in config.partition_fields]
-    names = [each.name for each in config.partition_fields]
-    return ["/".join(map(_piece, names, row, [config] * len(row))) for row in zip(*columns, strict=True)]
+    columns = [map(_pieces(each, config), rows[each.name].to_pylist()) for each in config.partition_fields]
+    return ["/".join(row) for row in zip(*columns, strict=True)]
+
+
+def _pieces(field: PartitionField, config: HudiTableConfig) -> Callable[[Any], str]:
+    """What makes a field's part of a path."""
+    generator = config.key_generator
+    kind = field.kind if generator is KeyGeneratorType.CUSTOM else None
+    if generator in _MADE_OF_VALUES or kind == "SIMPLE":
+        return lambda value: _shown(field.name, value, config)
+    if generator is KeyGeneratorType.TIMESTAMP or kind == "TIMESTAMP":
+        path = path_of_time(config.pairs, config.name)
+        # What is written is a path already: slashes in it make folders.
+        return lambda value: f"{field.name}={path(value)}" if config.hive_style else path(value)
+    known = sorted([*_MADE_OF_VALUES, KeyGeneratorType.TIMESTAMP, KeyGeneratorType.CUSTOM])
+    raise UnsupportedError(
+        f"partition paths of {config.name} are made by a key generator that this release does not write with",
+        sides={"table": f"{generator} {field.kind or ''}".strip(), "halocline writes with": ", ".join(known)},
+        next_step="Write with the writer that made the table.",
+    )
 
 
 def partition_values(path: str, config: HudiTableConfig) -> dict[str, str]:
@@ -84,7 +97,7 @@ def escaped_value(text: str) -> str:
     return "".join(f"%{ord(each):02X}" if each in _ESCAPED else each for each in text)
 
 
-def _piece(name: str, value: Any, config: HudiTableConfig) -> str:
+def _shown(name: str, value: Any, config: HudiTableConfig) -> str:
     text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
     shown = (escaped_value(text) if config.url_encoded else text) or DEFAULT_PARTITION
     return f"{name}={shown}" if config.hive_style else shown

@@ -69,6 +69,33 @@ def key_columns(config: HudiTableConfig) -> KeyColumns:
     return KeyColumns(config.record_keys, several)
 
 
+def written_key_columns(config: HudiTableConfig, stored: str | None = None) -> KeyColumns:
+    """What the keys of new rows are made of.
+
+    Args:
+        config: What the table is.
+        stored: A key that the table holds. With a complex key generator and one field, releases differ in whether the
+            name of the field is part of the key; only a stored one tells.
+
+    Raises:
+        UnsupportedError: Keys are made by code that only the table's owner has, or are made up.
+    """
+    if not config.record_keys or config.key_generator is KeyGeneratorType.USER_PROVIDED or not config.meta_fields:
+        raise UnsupportedError(
+            f"rows of {config.name} cannot be written: their keys are not made of stored fields",
+            sides={
+                "table": f"key fields {','.join(config.record_keys) or 'none'}, generator {config.key_generator}, "
+                f"meta columns {'on' if config.meta_fields else 'off'}",
+                "halocline writes": "tables with key fields, meta columns and one of Hudi's own key generators",
+            },
+            next_step="Write with the writer that made the table.",
+        )
+    named = len(config.record_keys) > 1
+    if not named and config.key_generator is KeyGeneratorType.COMPLEX:
+        named = stored.startswith(f"{config.record_keys[0]}:") if stored is not None else config.version >= 9
+    return KeyColumns(config.record_keys, named)
+
+
 def _text(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     whole = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
     if isinstance(whole, pa.ChunkedArray):

@@ -13,7 +13,8 @@ from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import table_terms
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.json_edge import to_json
-from halocline.table.hudi import read
+from halocline.table.hudi import read, write
+from halocline.table.hudi.create import create
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.opening import Moment
 from halocline.table.table import Table, verb
@@ -31,6 +32,7 @@ class HudiTable(Table, format=TableFormat.HUDI):
 
     opened: HudiOpened
     _opens = HudiOpened
+    _create = staticmethod(create)
 
     # ------------------------------------------------------------------ what it is
 
@@ -69,3 +71,11 @@ class HudiTable(Table, format=TableFormat.HUDI):
     incremental = verb(read.read_written)
     changes = verb(read.read_changes)
     register_view = verb(read.register_view)
+    append = verb(write.append)
+    insert = verb(write.insert)
+    bulk_insert = verb(write.bulk_insert)
+    upsert = verb(write.upsert)
+    delete = verb(write.delete)
+    overwrite = verb(write.overwrite)
+    insert_overwrite = verb(write.insert_overwrite)
+    delete_partition = verb(write.delete_partition)

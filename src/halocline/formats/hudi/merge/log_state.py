@@ -7,7 +7,7 @@ key, then the second, and so on; a *source* per column and key says which row it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -72,7 +72,33 @@ def read_log_state(
         SchemaError: A row does not fit the schema.
         UnsupportedError: A block is of a kind that this release does not read.
     """
-    return _Entries(blocks, schema, rule, keys, defaults).state()
+    pieces = (_piece(each, schema, defaults) for each in blocks)
+    return _Entries(pieces, schema, rule, keys, defaults).state()
+
+
+def row_state(
+    rows: pa.Table, deletes: Sequence[DeletedKey], rule: MergeRule, keys: KeyColumns, defaults: Mapping[str, Any]
+) -> LogState:
+    """Merges rows and deletes that are about to be written, as if they were the log files of a slice."""
+    pieces = (_Piece(rows=rows), _Piece(deletes=deletes))
+    return _Entries(pieces, rows.schema, rule, keys, defaults).state()
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Entries that were written together: rows, with the columns that they have if not all, or deletes."""
+
+    rows: pa.Table | None = None
+    given: frozenset[str] | None = None
+    deletes: Sequence[DeletedKey] = ()
+
+
+def _piece(block: LogBlock, schema: pa.Schema, defaults: Mapping[str, Any]) -> _Piece:
+    if block.type is BlockType.DELETE:
+        return _Piece(deletes=deleted_keys(block))
+    raw = rows_of(block)
+    fitted = fit_table(raw, schema, str(block), None if block.is_partial else defaults)
+    return _Piece(fitted, frozenset(raw.schema.names) if block.is_partial else None)
 
 
 class _Entries:
@@ -80,7 +106,7 @@ class _Entries:
 
     def __init__(
         self,
-        blocks: Sequence[LogBlock],
+        pieces: Iterable[_Piece],
         schema: pa.Schema,
         rule: MergeRule,
         keys: KeyColumns,
@@ -92,17 +118,15 @@ class _Entries:
         tables: list[pa.Table] = []
         deletes: list[DeletedKey] = []
         self._given: Final[list[tuple[int, frozenset[str] | None]]] = []
-        order: list[tuple[bool, int]] = []  # per block: whether it holds rows, and how many entries it has
-        for block in blocks:
-            if block.type is BlockType.DELETE:
-                found = deleted_keys(block)
-                deletes += found
-                order.append((False, len(found)))
+        order: list[tuple[bool, int]] = []  # per piece: whether it holds rows, and how many entries it has
+        for piece in pieces:
+            if piece.rows is None:
+                deletes += piece.deletes
+                order.append((False, len(piece.deletes)))
                 continue
-            raw = rows_of(block)
-            tables.append(fit_table(raw, schema, str(block), None if block.is_partial else defaults))
-            self._given.append((raw.num_rows, frozenset(raw.schema.names) if block.is_partial else None))
-            order.append((True, raw.num_rows))
+            tables.append(piece.rows)
+            self._given.append((piece.rows.num_rows, piece.given))
+            order.append((True, piece.rows.num_rows))
         self.rows: Final = pa.concat_tables(tables) if tables else schema.empty_table()
         self.written: Final = _written(order, self.rows.num_rows)
         row_keys = keys.of(self.rows)

@@ -6,7 +6,7 @@ that releases of that time read, because they would merge wrong rows otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -24,6 +24,8 @@ _CLASSES: Final = {
     KeyGeneratorType.SIMPLE: "SimpleKeyGenerator",
     KeyGeneratorType.COMPLEX: "ComplexKeyGenerator",
     KeyGeneratorType.NON_PARTITION: "NonpartitionedKeyGenerator",
+    KeyGeneratorType.TIMESTAMP: "TimestampBasedKeyGenerator",
+    KeyGeneratorType.CUSTOM: "CustomKeyGenerator",
 }
 _PAYLOADS: Final = {MergeMode.EVENT_TIME_ORDERING: DEFAULT, MergeMode.COMMIT_TIME_ORDERING: OVERWRITE}
 
@@ -42,6 +44,8 @@ def create_table(
     hive_style: bool = False,
     url_encoded: bool = False,
     database: str = "",
+    key_generator: KeyGeneratorType | None = None,
+    key_settings: Mapping[str, str] | None = None,
 ) -> HudiTableConfig:
     """Makes a table, and says what it is.
 
@@ -58,6 +62,8 @@ def create_table(
         hive_style: Whether partition paths say `name=value`.
         url_encoded: Whether values in partition paths are escaped.
         database: The database that it is registered in.
+        key_generator: How keys and partition paths are made; by the number of fields if not given.
+        key_settings: What else the key generator is told, by the whole names of the properties.
 
     Raises:
         AlreadyExistsError: There is a table.
@@ -72,9 +78,55 @@ def create_table(
         >>> made.key_generator
         <KeyGeneratorType.NON_PARTITION: 'NON_PARTITION'>
     """
+    pairs = table_properties(
+        store.root,
+        name=name,
+        type=type,
+        version=version,
+        schema=schema,
+        record_keys=record_keys,
+        partition_fields=partition_fields,
+        ordering_fields=ordering_fields,
+        merge_mode=merge_mode,
+        hive_style=hive_style,
+        url_encoded=url_encoded,
+        database=database,
+        key_generator=key_generator,
+        key_settings=key_settings,
+    )
+    config = HudiTableConfig.parse(pairs, store.root)
+    try:
+        store.put_if_absent(f"{FOLDER}/{FILES[0]}", encode(pairs, datetime.now(UTC), created=True))
+    except AlreadyExistsError as error:
+        raise AlreadyExistsError(
+            f"there is a Hudi table at {store.root}",
+            sides={"asked for": f"a new table {name}", "found": f"{FOLDER}/{FILES[0]}"},
+            next_step="Write to it, or choose another place.",
+        ) from error
+    return config
+
+
+def table_properties(
+    place: str,
+    *,
+    name: str,
+    type: TableType,
+    version: int,
+    schema: str,
+    record_keys: Sequence[str],
+    partition_fields: Sequence[str] = (),
+    ordering_fields: Sequence[str] = (),
+    merge_mode: MergeMode | None = None,
+    hive_style: bool = False,
+    url_encoded: bool = False,
+    database: str = "",
+    key_generator: KeyGeneratorType | None = None,
+    key_settings: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The properties that a table begins with; the arguments are those of `create_table`."""
     mode = merge_mode or (MergeMode.EVENT_TIME_ORDERING if ordering_fields else MergeMode.COMMIT_TIME_ORDERING)
-    _check(version, record_keys, ordering_fields, mode)
-    generator = _generator(record_keys, partition_fields)
+    generator = key_generator or _generator(record_keys, partition_fields)
+    _check(version, record_keys, ordering_fields, mode, generator)
     layout = 2 if version >= keys.FIRST_OF_LAYOUT_2 else 1
     pairs = {
         NAME: name,
@@ -112,17 +164,10 @@ def create_table(
         }
         if version == 8:
             pairs[keys.MERGE_STRATEGY] = STRATEGY_IDS[mode]
-    config = HudiTableConfig.parse(pairs, store.root)
+    pairs |= key_settings or {}
+    HudiTableConfig.parse(pairs, place)
     pairs[CHECKSUM] = checksum(pairs)
-    try:
-        store.put_if_absent(f"{FOLDER}/{FILES[0]}", encode(pairs, datetime.now(UTC), created=True))
-    except AlreadyExistsError as error:
-        raise AlreadyExistsError(
-            f"there is a Hudi table at {store.root}",
-            sides={"asked for": f"a new table {name}", "found": f"{FOLDER}/{FILES[0]}"},
-            next_step="Write to it, or choose another place.",
-        ) from error
-    return config
+    return pairs
 
 
 def _generator(record_keys: Sequence[str], partition_fields: Sequence[str]) -> KeyGeneratorType:
@@ -132,7 +177,13 @@ def _generator(record_keys: Sequence[str], partition_fields: Sequence[str]) -> K
     return KeyGeneratorType.COMPLEX if several else KeyGeneratorType.SIMPLE
 
 
-def _check(version: int, record_keys: Sequence[str], ordering_fields: Sequence[str], mode: MergeMode) -> None:
+def _check(
+    version: int,
+    record_keys: Sequence[str],
+    ordering_fields: Sequence[str],
+    mode: MergeMode,
+    generator: KeyGeneratorType,
+) -> None:
     problem = None
     if version not in VERSIONS:
         problem = f"version {version}", f"versions {', '.join(map(str, VERSIONS))}"
@@ -140,6 +191,10 @@ def _check(version: int, record_keys: Sequence[str], ordering_fields: Sequence[s
         problem = "no record key", "at least one key field"
     elif len(ordering_fields) > 1 and version <= 8:
         problem = f"{len(ordering_fields)} ordering fields", f"one at version {version}, several from 9 on"
+    elif generator not in _CLASSES:
+        problem = f"a key generator of type {generator}", ", ".join(_CLASSES)
+    elif generator is KeyGeneratorType.CUSTOM and version < keys.FIRST_OF_LAYOUT_2:
+        problem = f"a custom key generator at version {version}", "one from version 8 on, which stores what it does"
     elif mode is MergeMode.CUSTOM:
         problem = "a custom merge mode", "event time or commit time"
     elif mode is MergeMode.EVENT_TIME_ORDERING and not ordering_fields:

@@ -1,0 +1,146 @@
+"""Creating Hudi tables, empty or with rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from halocline.errors import AlreadyExistsError, InputError, nearest
+from halocline.formats.base import TableFormat, formats_at
+from halocline.formats.hudi.avro.from_arrow import avro_schema
+from halocline.formats.hudi.configuration import KeyGeneratorType, MergeMode, TableType
+from halocline.formats.hudi.terms import table_terms
+from halocline.formats.hudi.write.creation import VERSIONS, create_table, table_properties
+from halocline.schema.arrow import arrow_schema
+from halocline.schema.types import Struct
+from halocline.spark.types import input_schema
+from halocline.table.hudi.columns import offered
+from halocline.table.hudi.opened import HudiOpened
+from halocline.table.hudi.write import bulk_insert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_KINDS: Final = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}
+_MERGES: Final = {"event_time": MergeMode.EVENT_TIME_ORDERING, "commit_time": MergeMode.COMMIT_TIME_ORDERING}
+_SETTINGS: Final = "hoodie.keygen."
+
+
+def create(
+    path: str | os.PathLike[str],
+    what: Any,
+    spark: SparkSession | None = None,
+    *,
+    keys: str | Sequence[str],
+    version: int = 6,
+    kind: Literal["cow", "mor"] = "cow",
+    ordering: str | Sequence[str] = (),
+    merge: Literal["event_time", "commit_time"] | None = None,
+    partition_by: str | Sequence[str] = (),
+    hive_style: bool = False,
+    url_encoded: bool = False,
+    key_generator: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    database: str = "",
+    exist_ok: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> HudiOpened:
+    """Creates a Hudi table where no table is, empty or with the rows of a DataFrame.
+
+    Args:
+        path: Where it is to be.
+        what: A DataFrame, or columns: a Spark schema, or text such as `id BIGINT, day DATE`.
+        spark: The session for rows. Not needed for a DataFrame, nor for columns.
+        keys: The fields of the record key.
+        version: The table version, 6, 8 or 9. It stays what it is until the table is moved.
+        kind: `cow`, copy on write, or `mor`, merge on read.
+        ordering: The fields that order versions of a row; several from version 9 on.
+        merge: Which version of a row wins: by `event_time`, the default with ordering fields, or by `commit_time`.
+        partition_by: The fields of the partition path; for a custom key generator with kinds, as `ts:TIMESTAMP`.
+        hive_style: Whether partition paths say `name=value`.
+        url_encoded: Whether values in partition paths are escaped.
+        key_generator: `SIMPLE`, `COMPLEX`, `TIMESTAMP`, `CUSTOM` or `NON_PARTITION`; by the number of fields if not
+            given.
+        properties: Settings of the key generator, such as `hoodie.keygen.timebased.output.dateformat`.
+        name: The table's name; that of its folder if not given.
+        database: The database that it is registered in.
+        exist_ok: Open the table that is there rather than fail.
+        options: Settings, and options of the store.
+
+    Raises:
+        AlreadyExistsError: There is a table.
+        InputError: Such a table cannot be made.
+        IncompatibleError: Somebody known could not use it.
+
+    Example:
+        >>> Table.create("lake/trips", df, format="hudi", version=8, keys="id", ordering="ts")  # doctest: +SKIP
+        HudiTable('lake/trips')
+    """
+    table = HudiOpened.at(path, what.sparkSession if input_schema.is_frame(what) else spark, options)
+    if taken := formats_at(table.store):
+        if exist_ok and taken == (TableFormat.HUDI,):
+            return table.found()
+        raise AlreadyExistsError(
+            f"there is a {taken[0]} table at {table.url}",
+            sides={"asked for": "a new table there"},
+            next_step="Write to it, or choose another place.",
+        )
+    for key in properties or ():
+        if not key.startswith(_SETTINGS):
+            raise InputError(
+                f"{key} is no setting of a key generator",
+                sides={"given": key, "expected": f"{_SETTINGS}*"},
+                next_step="Say the rest with the arguments of create.",
+            )
+    columns = offered(what) if input_schema.is_frame(what) else input_schema.declared(what)
+    title = name or table.url.rstrip("/").rpartition("/")[2]
+    fields = [_known(columns, each) for each in _names(keys)]
+    declared: dict[str, Any] = {
+        "name": title,
+        "type": _choice(_KINDS, kind, "kind"),
+        "version": version,
+        "schema": avro_schema(arrow_schema(columns.fields), title),
+        "record_keys": fields,
+        "partition_fields": [_known(columns, each) for each in _names(partition_by)],
+        "ordering_fields": [_known(columns, each) for each in _names(ordering)],
+        "merge_mode": None if merge is None else _choice(_MERGES, merge, "merge"),
+        "hive_style": hive_style,
+        "url_encoded": url_encoded,
+        "database": database,
+        "key_generator": None if key_generator is None else _generator(key_generator),
+        "key_settings": dict(properties or {}),
+    }
+    if version not in VERSIONS:
+        table_properties(table.url, **declared)
+    with table.operation("create"):
+        table.approve(None, table_terms(table_properties(table.url, **declared), table.url))
+        create_table(table.store, **declared)
+        if input_schema.is_frame(what):
+            bulk_insert(table, what)
+    return table.found()
+
+
+def _names(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _known(columns: Struct, name: str) -> str:
+    field, _, kind = name.partition(":")
+    columns.find([field])
+    return f"{field}:{kind.upper()}" if kind else field
+
+
+def _choice(known: Mapping[str, Any], given: str, argument: str) -> Any:
+    if given not in known:
+        raise InputError(
+            f"{argument} cannot be {given!r}",
+            sides={"given": str(given), "nearest": nearest(str(given), known) or "none", "known": ", ".join(known)},
+        )
+    return known[given]
+
+
+def _generator(given: str) -> KeyGeneratorType:
+    found: KeyGeneratorType = _choice({each.value: each for each in KeyGeneratorType}, given.upper(), "key_generator")
+    return found

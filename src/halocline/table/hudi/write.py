@@ -1,0 +1,306 @@
+"""Writing rows to a Hudi table: new ones, changed ones, in place of others, and none.
+
+A write is one instant, at the table version that the table has. Executors write the files, the driver completes it.
+What each verb does with keys that are there: `insert`, `bulk_insert` and `append` do not look; `upsert` merges by the
+table's rule; `delete` takes them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from halocline.errors import InputError
+from halocline.formats.hudi.record_keys import RECORD_KEY, written_key_columns
+from halocline.formats.hudi.slices import FileSlice
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.table_schema import META_COLUMNS
+from halocline.schema.types import Struct
+from halocline.spark.session.pinning import computed_once
+from halocline.spark.types import input_schema
+from halocline.spark.types.columns import quoted, sql_type
+from halocline.spark.write.hudi_rows import (
+    DELETED,
+    GROUP,
+    KEY,
+    PATH,
+    ROWS_PER_GROUP,
+    Targets,
+    existing_keys,
+    keyed,
+    spread_out,
+    write_groups,
+)
+from halocline.table.hudi.columns import SchemaMode, columns_for
+from halocline.table.hudi.opened import HudiOpened
+from halocline.table.hudi.read import read_rows
+from halocline.table.hudi.writing import RunningWrite, check_not_clustering, ready, targets_of, writing
+from halocline.table.opening import as_operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_PATHS = META_COLUMNS[3]
+
+
+@as_operation
+def insert(
+    table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
+) -> int:
+    """Adds rows in new file groups, without looking for their keys, and returns the instant.
+
+    Args:
+        table: The table.
+        df: The rows. Columns are found by name; those left out become null.
+        schema_mode: `merge` lets the table grow by the columns that it lacks.
+        rows_per_group: The most rows of one new file group.
+
+    Raises:
+        SchemaError: The columns do not fit.
+        ConstraintError: A row has no key; nothing was written.
+        IncompatibleError: The release that acts may not write the table.
+
+    Example:
+        >>> Table.for_path("lake/trips", spark).insert(df)  # doctest: +SKIP
+        20261115114938669
+    """
+    return _added(table, df, "INSERT", schema_mode, rows_per_group)
+
+
+@as_operation
+def bulk_insert(
+    table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
+) -> int:
+    """Adds very many rows; see `insert`."""
+    return _added(table, df, "BULK_INSERT", schema_mode, rows_per_group)
+
+
+@as_operation
+def append(
+    table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
+) -> int:
+    """Adds rows without looking for their keys, as `insert` does. Where keys may be there, use `upsert`."""
+    return _added(table, df, "INSERT", schema_mode, rows_per_group)
+
+
+@as_operation
+def upsert(
+    table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
+) -> int:
+    """Adds rows whose keys are new, merges the others by the table's rule, and returns the instant.
+
+    A key is looked for in the partition that its row belongs to, as Apache Hudi's own indexes do.
+
+    Args:
+        table: The table.
+        df: The rows. Of those with the same key, one wins by the table's rule. Rows with a true `_hoodie_is_deleted`
+            delete, if the table has the column.
+        schema_mode: `merge` lets the table grow by the columns that it lacks.
+        rows_per_group: The most rows of one new file group.
+
+    Raises:
+        SchemaError: The columns do not fit.
+        ConstraintError: A row has no key; nothing was written.
+        ConflictError: Another write changed the same file groups meanwhile; nothing was written.
+
+    Example:
+        >>> Table.for_path("lake/trips", spark).upsert(df)  # doctest: +SKIP
+        20261115114938669
+    """
+    columns, schema = columns_for(ready(table), df, schema_mode)
+    with writing(table, "UPSERT", columns, schema) as running:
+        rows = _keyed(running, df)
+        tagged, targets = _tagged(running, rows)
+        tagged = computed_once(tagged)
+        held = tagged.where(f"{GROUP} IS NOT NULL")
+        new = spread_out(tagged.where(f"{GROUP} IS NULL"), targets, _positive(rows_per_group))
+        _check_clustering(running, held, targets)
+        return _done(running, held.unionByName(new), targets)
+
+
+@as_operation
+def delete(table: HudiOpened, what: str | Column | DataFrame) -> int:
+    """Deletes rows, and returns the instant.
+
+    Args:
+        table: The table.
+        what: A condition, or a DataFrame with the key columns, and those of the partition, of the rows.
+
+    Raises:
+        InputError: The DataFrame lacks a column of the key or of the partition.
+
+    Example:
+        >>> Table.for_path("lake/trips", spark).delete("rider = 'A'")  # doctest: +SKIP
+        20261115114938669
+    """
+    with writing(table, "DELETE") as running:
+        snapshot = running.snapshot
+        if input_schema.is_frame(what):
+            keys = _keys_of(running, what)  # type: ignore[arg-type]
+        else:
+            found = read_rows(table, where=what, columns=[RECORD_KEY, _PATHS])  # type: ignore[arg-type]
+            keys = found.selectExpr(f"{RECORD_KEY} AS {KEY}", f"{_PATHS} AS {PATH}")
+        tagged, targets = _tagged(running, keys.distinct())
+        names = [each for each in running.columns.names if each not in META_COLUMNS]
+        types = _types(snapshot, running.columns)
+        nothing = [f"CAST(NULL AS {sql_type(types.find([name])[1].type)}) AS {quoted(name)}" for name in names]
+        dead = computed_once(tagged.where(f"{GROUP} IS NOT NULL"))
+        _check_clustering(running, dead, targets)
+        return _done(running, dead.selectExpr(*nothing, KEY, PATH, GROUP, f"true AS {DELETED}"), targets)
+
+
+@as_operation
+def insert_overwrite(
+    table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
+) -> int:
+    """Puts rows in place of all others of the partitions that they belong to, and returns the instant."""
+    return _replaced(table, df, "INSERT_OVERWRITE", schema_mode, rows_per_group)
+
+
+@as_operation
+def overwrite(
+    table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
+) -> int:
+    """Puts rows in place of all others of the table, and returns the instant."""
+    return _replaced(table, df, "INSERT_OVERWRITE_TABLE", schema_mode, rows_per_group)
+
+
+@as_operation
+def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
+    """Deletes all rows of partitions, and returns the instant.
+
+    Args:
+        table: The table.
+        paths: Partition paths as they lie in the table, e.g. `region=eu`.
+
+    Raises:
+        InputError: There is no such partition.
+
+    Example:
+        >>> Table.for_path("lake/trips", spark).delete_partition("2026/11/15")  # doctest: +SKIP
+        20261115114938669
+    """
+    wanted = {paths} if isinstance(paths, str) else set(paths)
+    known = {each.partition for each in ready(table).slices}
+    if unknown := sorted(wanted - known):
+        raise InputError(
+            f"{table.url} has no partition {unknown[0]!r}",
+            sides={"asked for": ", ".join(unknown), "partitions": ", ".join(sorted(known)[:20]) or "none"},
+            next_step="Name partition paths as they lie in the table.",
+        )
+    with writing(table, "DELETE_PARTITION", replaces=True) as running:
+        return running.complete([], _groups_in(running.snapshot, wanted))
+
+
+# ------------------------------------------------------------------ what they share
+
+
+def _added(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, rows_per_group: int) -> int:
+    columns, schema = columns_for(ready(table), df, mode)
+    with writing(table, operation, columns, schema) as running:
+        targets = Targets(targets_of(running.snapshot, running.snapshot.slices)[:0])
+        rows = spread_out(computed_once(_keyed(running, df)), targets, _positive(rows_per_group))
+        return _done(running, rows, targets, unique=False)
+
+
+def _replaced(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, rows_per_group: int) -> int:
+    columns, schema = columns_for(ready(table), df, mode)
+    with writing(table, operation, columns, schema, replaces=True) as running:
+        targets = Targets(targets_of(running.snapshot, running.snapshot.slices)[:0])
+        rows = spread_out(computed_once(_keyed(running, df)), targets, _positive(rows_per_group))
+        touched = {each.partition for each in targets.new}
+        whole = operation == "INSERT_OVERWRITE_TABLE"
+        gone = _groups_in(running.snapshot, None if whole else touched)
+        check_not_clustering(running.snapshot, [(path, each) for path, ids in gone.items() for each in ids])
+        return _done(running, rows, targets, unique=False, replaced=gone)
+
+
+def _done(
+    running: RunningWrite,
+    rows: DataFrame,
+    targets: Targets,
+    *,
+    unique: bool = True,
+    replaced: dict[str, list[str]] | None = None,
+) -> int:
+    for partition in sorted({each.partition for each in targets.new}):
+        running.write.prepare_partition(partition)
+    stats = write_groups(rows, targets.every, running.writer(unique=unique))
+    return running.complete(stats, replaced)
+
+
+def _keyed(running: RunningWrite, df: DataFrame) -> DataFrame:
+    plain = pa.schema([each for each in running.columns if each.name not in META_COLUMNS])
+    config = running.snapshot.config
+    return keyed(df, plain, config, written_key_columns(config, stored_key(running.snapshot)))
+
+
+def _keys_of(running: RunningWrite, df: DataFrame) -> DataFrame:
+    """The keys of rows that are given by their key and partition columns alone."""
+    config = running.snapshot.config
+    needed = dict.fromkeys([*config.record_keys, *(each.name for each in config.partition_fields)])
+    if missing := [name for name in needed if name not in df.columns]:
+        raise InputError(
+            f"rows to delete lack column {missing[0]}",
+            sides={"needed": ", ".join(needed), "given": ", ".join(df.columns)},
+            next_step="Give the columns of the key, and those of the partition.",
+        )
+    plain = pa.schema([running.columns.field(name) for name in needed])
+    keys = written_key_columns(config, stored_key(running.snapshot))
+    return keyed(df.select(*map(quoted, needed)), plain, config, keys).select(KEY, PATH)
+
+
+def _tagged(running: RunningWrite, rows: DataFrame) -> tuple[DataFrame, Targets]:
+    """Rows with the number of the group that holds their key; null where none does."""
+    snapshot = running.snapshot
+    slices = list(snapshot.slices)
+    targets = Targets(targets_of(snapshot, slices))
+    reader = snapshot.reader([RECORD_KEY], merging=any(each.logs for each in slices))
+    known = existing_keys(running.table.spark, snapshot.store, slices, reader).dropDuplicates([KEY, PATH])
+    return rows.join(known, [KEY, PATH], "left"), targets
+
+
+def _check_clustering(running: RunningWrite, tagged: DataFrame, targets: Targets) -> None:
+    """Refuses changes of groups that are about to be clustered; asks Spark only if there are any."""
+    named = [(each.partition, each.file_id) for each in targets.held]
+    try:
+        check_not_clustering(running.snapshot, named)
+    except Exception:
+        touched = [targets.held[row[0]] for row in tagged.select(GROUP).distinct().collect()]
+        check_not_clustering(running.snapshot, [(each.partition, each.file_id) for each in touched])
+
+
+def stored_key(snapshot: HudiSnapshot) -> str | None:
+    """A key that the table holds, where only such a one tells how keys are spelt."""
+    config = snapshot.config
+    if len(config.record_keys) != 1 or str(config.key_generator) != "COMPLEX":
+        return None
+    reader = snapshot.reader([RECORD_KEY], merging=any(each.logs for each in snapshot.slices))
+    batches = (batch for slice in snapshot.slices for batch in reader.read(snapshot.store, slice))
+    first = next((batch for batch in batches if batch.num_rows), None)
+    return None if first is None else str(first.column(0)[0].as_py())
+
+
+def _groups_in(snapshot: HudiSnapshot, partitions: set[str] | None) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in _slices_in(snapshot, partitions):
+        found.setdefault(each.partition, []).append(each.file_id)
+    return found
+
+
+def _slices_in(snapshot: HudiSnapshot, partitions: set[str] | None) -> list[FileSlice]:
+    return [each for each in snapshot.slices if partitions is None or each.partition in partitions]
+
+
+def _types(snapshot: HudiSnapshot, columns: pa.Schema) -> Struct:
+    from halocline.schema.arrow import struct_of_arrow
+
+    return struct_of_arrow([each for each in columns if each.name not in META_COLUMNS])
+
+
+def _positive(number: int) -> int:
+    if number < 1:
+        raise InputError(f"a file group cannot have {number} rows", sides={"possible": "1 or more"})
+    return number

@@ -1,0 +1,222 @@
+"""What every write to a Hudi table does around its rows: begin behind the gate, complete, or leave nothing behind.
+
+A write first takes back those whose writers have died, and takes out a metadata table, which it does not keep up to
+date. It keeps a heartbeat while it runs. If it fails, it is taken back at once; if its process dies, the next write
+does that. Nothing here ever changes the table version.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from halocline.errors import ConflictError, HaloclineError, UnsupportedError
+from halocline.formats.hudi.configuration import FIRST_OF_LAYOUT_2, TableType
+from halocline.formats.hudi.slice_reader import SliceReader
+from halocline.formats.hudi.slices import FileSlice
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.timeline.instant import (
+    CLUSTERING,
+    COMMIT,
+    COMPACTION,
+    DELTA_COMMIT,
+    REPLACE_COMMIT,
+)
+from halocline.formats.hudi.timeline.metadata import CompactionPlan, ReplacePlan, WriteStat
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
+from halocline.formats.hudi.write.heartbeat import beating, take_back_failed
+from halocline.formats.hudi.write.markers import marked_files
+from halocline.formats.hudi.write.metadata_table import retire_metadata_table
+from halocline.formats.hudi.write.rollback import roll_back
+from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
+from halocline.table.hudi.opened import HudiOpened
+
+
+class MetadataTableWarning(UserWarning):
+    """A metadata table was taken out, since this release does not keep it up to date."""
+
+
+@dataclass(frozen=True)
+class RunningWrite:
+    """A write that has begun.
+
+    Attributes:
+        table: The table.
+        snapshot: The instant that it is based on.
+        write: The write itself.
+        columns: The columns that the table is going to have, with the meta columns.
+        schema: The same as Avro's JSON, without them.
+    """
+
+    table: HudiOpened
+    snapshot: HudiSnapshot
+    write: HudiWrite
+    columns: pa.Schema
+    schema: str
+
+    def writer(self, *, unique: bool) -> GroupWriter:
+        """What writes file groups."""
+        config, reader = self.snapshot.config, self.reader()
+        return GroupWriter(self.table.store, config, reader, self.schema, self.write.time, unique)
+
+    def reader(self) -> SliceReader:
+        """What reads slices, with the columns that the table is going to have."""
+        reader = self.snapshot.reader(merging=True)
+        return replace(reader, schema=self.columns, columns=tuple(self.columns.names))
+
+    def complete(self, stats: Sequence[WriteStat], replaced: Mapping[str, list[str]] | None = None) -> int:
+        """Makes what was written count, and returns the instant as a number."""
+        return completed(self.table, self.write, stats, self.schema, replaced)
+
+
+def completed(
+    table: HudiOpened,
+    write: HudiWrite,
+    stats: Sequence[WriteStat],
+    schema: str,
+    replaced: Mapping[str, list[str]] | None = None,
+) -> int:
+    """Makes what a write wrote count, and returns its instant as a number.
+
+    Raises:
+        ConflictError: The lease of the fleet has run out, or another write changed the same file groups.
+    """
+    written = {stat.path for stat in stats}
+    # Attempts of tasks that did not count have left files that would be taken for others of the same instant.
+    table.store.delete_many([path for path, _ in marked_files(table.store, write.time) if path not in written])
+    if write.config.version >= FIRST_OF_LAYOUT_2:
+        table.check_lease()
+    return int(write.complete(stats, schema=schema, replaced=replaced).time)
+
+
+def begun(
+    table: HudiOpened, snapshot: HudiSnapshot, operation: str, columns: pa.Schema, schema: str, *, replaces: bool
+) -> RunningWrite:
+    """A write that is requested and under way."""
+    merging = snapshot.config.type is TableType.MERGE_ON_READ
+    action = REPLACE_COMMIT if replaces else DELTA_COMMIT if merging else COMMIT
+    write = begin_write(table.store, snapshot.config, action, operation, snapshot.timeline)
+    return RunningWrite(table, snapshot, write, columns, schema)
+
+
+@contextmanager
+def writing(
+    table: HudiOpened,
+    operation: str,
+    columns: pa.Schema | None = None,
+    schema: str | None = None,
+    *,
+    replaces: bool = False,
+) -> Iterator[RunningWrite]:
+    """Begins a write, and takes it back if the block fails.
+
+    Args:
+        table: The table.
+        operation: What kind of write it is, e.g. `UPSERT`.
+        columns: The columns that the table is going to have; those that it has if not given.
+        schema: The same as Avro's JSON.
+        replaces: Whether file groups are replaced.
+
+    Raises:
+        IncompatibleError: The release that acts may not write the table.
+        ConflictError: The lease of the fleet has run out, or another write changed the same file groups.
+    """
+    snapshot = ready(table)
+    chosen = snapshot.schema.columns if columns is None else columns
+    running = begun(table, snapshot, operation, chosen, schema or avro_text(snapshot), replaces=replaces)
+    with beating(table.store, running.write.time):
+        try:
+            yield running
+        except BaseException as error:
+            try:
+                roll_back(table.store, snapshot.config, running.write.instant)
+            except HaloclineError as left:
+                error.add_note(f"What was written of {running.write.time} is still there: {left.message}")
+            raise
+
+
+def ready(table: HudiOpened) -> HudiSnapshot:
+    """The newest instant for writing, behind the gate, once others that died are taken back."""
+    snapshot = table.snapshot("write")
+    config = snapshot.config
+    changed = bool(take_back_failed(table.store, config))
+    if config.metadata_partitions:
+        retire_metadata_table(table.store, config)
+        changed = True
+        warnings.warn(
+            f"the metadata table of {table.url} was taken out, since it is not kept up to date here",
+            MetadataTableWarning,
+            stacklevel=5,
+        )
+    return table.snapshot("write") if changed else snapshot
+
+
+def avro_text(snapshot: HudiSnapshot) -> str:
+    """The schema of a table that is written to.
+
+    Raises:
+        UnsupportedError: No write of the table says it.
+    """
+    if snapshot.schema.avro is None:
+        raise UnsupportedError(
+            f"no write of {snapshot.store.root} says what its schema is, so none can go on with it",
+            sides={"timeline": "no schema", "needed": "a schema in a commit, or hoodie.table.create.schema"},
+            next_step="Write once with the writer that made the table.",
+        )
+    return snapshot.schema.avro
+
+
+def targets_of(snapshot: HudiSnapshot, slices: Sequence[FileSlice]) -> list[WriteTarget]:
+    """File groups that are there as targets of a write.
+
+    Raises:
+        UnsupportedError: The table finds its rows by the hash of their keys.
+    """
+    if slices and all(each.file_id[:8].isdigit() and each.file_id[8:9] == "-" for each in snapshot.slices):
+        raise UnsupportedError(
+            f"rows of {snapshot.store.root} are found by the hash of their keys, and rows cannot be placed so here",
+            sides={"table": "file groups named by bucket", "halocline writes": "tables without a bucket index"},
+            next_step="Write with the writer that made the table.",
+        )
+    planned = _planned(snapshot.timeline) if snapshot.config.layout == 1 else {}
+    return [
+        WriteTarget(each.partition, each.file_id, each, planned.get((each.partition, each.file_id))) for each in slices
+    ]
+
+
+def check_not_clustering(snapshot: HudiSnapshot, groups: Sequence[tuple[str, str]]) -> None:
+    """Refuses to change file groups that a pending clustering is going to replace.
+
+    Raises:
+        ConflictError: There is one.
+    """
+    for instant in snapshot.timeline.instants:
+        if instant.is_completed or instant.action not in (CLUSTERING, REPLACE_COMMIT):
+            continue
+        plan = ReplacePlan.parse(snapshot.timeline.requested_body(instant).record, str(instant))
+        inputs = (plan.clustering_plan and plan.clustering_plan.input_groups) or ()
+        named = {(one.partition_path or "", one.file_id or "") for each in inputs for one in each.slices or ()}
+        if both := named.intersection(groups):
+            partition, file_id = min(both)
+            raise ConflictError(
+                f"file group {file_id} of {snapshot.store.root} is about to be clustered, so it cannot be changed",
+                condition="CONCURRENT_APPEND",
+                sides={"this write": f"changes it, in {partition!r}", "pending": str(instant)},
+                next_step="Run the clustering, or take it back, and write again.",
+            )
+
+
+def _planned(timeline: HudiTimeline) -> dict[tuple[str, str], str]:
+    """File groups that pending compactions are going to merge, and when those were scheduled."""
+    found = {}
+    for instant in timeline.instants:
+        if instant.action == COMPACTION and not instant.is_completed:
+            plan = CompactionPlan.parse(timeline.requested_body(instant).record, str(instant))
+            for each in plan.operations or ():
+                found[each.partition_path or "", each.file_id or ""] = instant.time
+    return found

@@ -1,0 +1,279 @@
+"""Hudi tables written from DataFrames, read back by us and by hudi-rs; and writers that die in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from hudi import HudiReadOptions, HudiTableBuilder
+
+from halocline.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ConstraintError,
+    IncompatibleError,
+    InputError,
+    SchemaError,
+    UnsupportedError,
+)
+from halocline.formats.hudi.properties import properties
+from halocline.formats.hudi.write.heartbeat import is_alive
+from halocline.formats.hudi.write.transaction import begin_write
+from halocline.storage import open_store
+from halocline.table import HudiTable, Table
+from halocline.table.hudi.writing import MetadataTableWarning
+
+KINDS = [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
+DDL = "id STRING, region STRING, ts BIGINT, name STRING, amount DECIMAL(10,2), at TIMESTAMP, tags ARRAY<STRING>"
+
+
+def rows(spark, ids, ts: int, tag: str):
+    return (
+        spark.createDataFrame([(number,) for number in ids], "n BIGINT")
+        .selectExpr(
+            "concat('k', n) AS id",
+            "CASE n % 2 WHEN 0 THEN 'ap' ELSE 'eu' END AS region",
+            f"CAST({ts} AS BIGINT) AS ts",
+            f"concat('{tag}', n) AS name",
+            "CAST(n * 1.25 AS DECIMAL(10,2)) AS amount",
+            "timestamp'2024-02-29 12:00:00' + make_interval(0,0,0,0,CAST(n AS INT)) AS at",
+            f"array('{tag}', 'x') AS tags",
+        )
+        .coalesce(1)
+    )
+
+
+def made(spark, path: Path, version: int = 8, kind: str = "cow", **more) -> HudiTable:
+    declared = {"keys": "id", "ordering": "ts", "partition_by": "region", **more}
+    Table.create(path, DDL, spark, format="hudi", version=version, kind=kind, **declared)
+    return Table.for_path(path, spark)
+
+
+def ours(table: HudiTable, **options) -> list[tuple[str, int, str]]:
+    return sorted(tuple(row) for row in table.to_df(columns=["id", "ts", "name"], **options).collect())
+
+
+def theirs(path: Path, options: HudiReadOptions | None = None) -> list[tuple[str, int, str]]:
+    batches = HudiTableBuilder.from_base_uri(str(path)).build().read(options or HudiReadOptions())
+    return sorted((row["id"], row["ts"], row["name"]) for batch in batches for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize(("version", "kind"), KINDS)
+def test_every_verb_leaves_rows_that_another_client_reads(spark, tmp_path, version, kind):
+    table = made(spark, tmp_path, version, kind)
+    first = table.insert(rows(spark, range(6), 100, "a"))
+    assert table.version == first
+    table.upsert(rows(spark, [1, 2, 7], 200, "b"))
+    table.upsert(rows(spark, [2], 150, "late"))
+    expected = [("k0", 100, "a0"), ("k1", 200, "b1"), ("k2", 200, "b2"), ("k3", 100, "a3"), ("k4", 100, "a4")]
+    expected += [("k5", 100, "a5"), ("k7", 200, "b7")]
+    assert ours(table) == expected
+    table.delete("id = 'k0'")
+    table.delete(spark.createDataFrame([("k3", "eu"), ("k99", "eu")], "id STRING, region STRING"))
+    left = [row for row in expected if row[0] not in ("k0", "k3")]
+    assert ours(table) == theirs(tmp_path) == left
+    assert ours(table, version=first) == theirs(tmp_path, HudiReadOptions().with_as_of_timestamp(str(first)))
+    assert [each.operation for each in table.history()] == ["DELETE", "DELETE", "UPSERT", "UPSERT", "INSERT"]
+    table.insert_overwrite(rows(spark, [10], 300, "c"))
+    assert (
+        ours(table) == theirs(tmp_path) == sorted([row for row in left if int(row[0][1:]) % 2] + [("k10", 300, "c10")])
+    )
+    table.delete_partition("eu")
+    assert ours(table) == theirs(tmp_path) == [("k10", 300, "c10")]
+    table.overwrite(rows(spark, [3], 400, "d"))
+    assert ours(table) == theirs(tmp_path) == [("k3", 400, "d3")]
+    assert int(properties(table.store)["hoodie.table.version"]) == version, "nothing raises the version"
+
+
+def test_a_table_made_from_rows_has_them_and_their_types(spark, tmp_path):
+    df = rows(spark, range(5), 100, "a")
+    table = Table.create(tmp_path, df, format="hudi", version=9, kind="mor", keys=["id", "ts"], partition_by="region")
+    found = table.to_df(columns=df.columns).orderBy("id").collect()
+    assert found == df.orderBy("id").collect()
+    assert table.to_df(columns=["_hoodie_record_key"]).orderBy("_hoodie_record_key").first()[0] == "id:k0,ts:100"
+    assert table.detail()["keyGenerator"] == "COMPLEX"
+    with pytest.raises(AlreadyExistsError):
+        Table.create(tmp_path, df, format="hudi", keys="id")
+    assert Table.create(tmp_path, df, format="hudi", keys="id", exist_ok=True).version == table.version
+
+
+def test_only_the_file_groups_of_changed_keys_are_written_anew(spark, tmp_path):
+    table = made(spark, tmp_path)
+    table.insert(rows(spark, range(40), 100, "a"), rows_per_group=5)
+    before = {each.file_id: each.base.path for each in table.snapshot().slices}
+    assert len(before) == 8
+    table.upsert(rows(spark, [3], 200, "b"))
+    after = {each.file_id: each.base.path for each in table.snapshot().slices}
+    assert before.keys() == after.keys()
+    assert sum(before[each] != after[each] for each in before) == 1
+
+
+def test_rows_with_the_same_key_become_one_by_the_ordering_field(spark, tmp_path):
+    table = made(spark, tmp_path, 9, "mor")
+    table.upsert(rows(spark, [1], 200, "b").unionAll(rows(spark, [1], 300, "c")).unionAll(rows(spark, [1], 100, "a")))
+    assert ours(table) == theirs(tmp_path) == [("k1", 300, "c1")]
+    table.upsert(rows(spark, [1], 250, "d").unionAll(rows(spark, [1], 350, "e")))
+    assert ours(table) == theirs(tmp_path) == [("k1", 350, "e1")]
+
+
+def test_a_table_grows_by_columns_only_when_asked(spark, tmp_path):
+    table = made(spark, tmp_path, 8, "mor")
+    table.insert(rows(spark, range(3), 100, "a"))
+    more = rows(spark, [1, 5], 200, "b").selectExpr("*", "CAST(7 AS INT) AS extra")
+    with pytest.raises(SchemaError, match="has no column extra"):
+        table.upsert(more)
+    with pytest.raises(SchemaError, match="column ts has another type"):
+        table.upsert(rows(spark, [1], 1, "x").selectExpr("id", "region", "'x' AS ts"))
+    table.upsert(more, schema_mode="merge")
+    found = {row.id: row.extra for row in table.to_df(columns=["id", "extra"]).collect()}
+    assert found == {"k0": None, "k1": 7, "k2": None, "k5": 7}
+    table.upsert(rows(spark, [0], 300, "c").select("id", "region", "ts"))
+    assert [row.name for row in table.to_df(where="id = 'k0'").collect()] == [None], "columns left out are null"
+
+
+def test_rows_without_a_key_are_refused_and_leave_nothing(spark, tmp_path):
+    table = made(spark, tmp_path)
+    table.insert(rows(spark, range(3), 100, "a"))
+    with pytest.raises(ConstraintError, match="rows have no record key"):
+        table.insert(rows(spark, [9], 200, "b").selectExpr("CAST(NULL AS STRING) AS id", "region", "ts"))
+    assert len(ours(table)) == 3
+    assert table.detail()["pending"] == []
+    assert table.history()[0].action == "rollback"
+
+
+def test_times_make_partition_paths(spark, tmp_path):
+    settings = {
+        "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+    }
+    for version, generator, field in ((6, "TIMESTAMP", "ts"), (8, "CUSTOM", "ts:timestamp")):
+        path = tmp_path / generator
+        table = made(spark, path, version, key_generator=generator, partition_by=field, properties=settings)
+        table.insert(rows(spark, range(2), 1700000000000, "a"))
+        table.upsert(rows(spark, [1], 1700000000001, "b"))
+        assert {each.partition for each in table.snapshot().slices} == {"2023/11/14"}
+        assert len(ours(table)) == 2
+
+
+def test_what_this_release_does_not_keep_up_is_refused_or_taken_out(spark, tmp_path):
+    table = made(spark, tmp_path / "cdc")
+    file = tmp_path / "cdc/.hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("hoodie.table.cdc.enabled=false", "hoodie.table.cdc.enabled=true"))
+    with pytest.raises(IncompatibleError, match="changeDataCapture"):
+        table.insert(rows(spark, [1], 100, "a"))
+    table = made(spark, tmp_path / "mdt")
+    file = tmp_path / "mdt/.hoodie/hoodie.properties"
+    file.write_text(file.read_text() + "hoodie.table.metadata.partitions=files\n")
+    table.store.put(".hoodie/metadata/files/x", b"")
+    with pytest.warns(MetadataTableWarning):
+        table.insert(rows(spark, [1], 100, "a"))
+    assert "hoodie.table.metadata.partitions" not in properties(table.store)
+    assert list(table.store.list(".hoodie/metadata")) == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"version": 7}, "version 7"),
+        ({"kind": "copy"}, "kind cannot be 'copy'"),
+        ({"keys": "idd"}, "idd"),
+        ({"version": 6, "key_generator": "CUSTOM"}, "custom key generator at version 6"),
+        ({"merge": "event"}, "merge cannot be 'event'"),
+        ({"properties": {"hoodie.table.version": "9"}}, "no setting of a key generator"),
+        ({"orderings": "ts"}, "no argument 'orderings'"),
+    ],
+)
+def test_tables_that_cannot_be_are_not_made(tmp_path, declared, message):
+    with pytest.raises(InputError, match=message):
+        Table.create(tmp_path, DDL, format="hudi", **{"keys": "id", "ordering": "ts", **declared})
+    assert not (tmp_path / ".hoodie").exists()
+
+
+def test_a_write_that_another_one_has_overtaken_is_refused_and_taken_back(spark, tmp_path, monkeypatch):
+    table = made(spark, tmp_path)
+    table.insert(rows(spark, range(4), 100, "a"))
+    from halocline.table.hudi import write
+
+    real, other = write.write_groups, Table.for_path(tmp_path, spark)
+
+    def overtaken(*given):
+        stats = real(*given)
+        monkeypatch.setattr(write, "write_groups", real)
+        other.upsert(rows(spark, [1], 300, "c"))
+        return stats
+
+    monkeypatch.setattr(write, "write_groups", overtaken)
+    with pytest.raises(ConflictError, match="has changed file group"):
+        table.upsert(rows(spark, [1], 200, "b"))
+    assert ("k1", 300, "c1") in ours(table)
+    assert theirs(tmp_path) == ours(table)
+
+
+def test_a_running_write_of_another_process_is_left_alone(spark, tmp_path):
+    table = made(spark, tmp_path)
+    table.insert(rows(spark, range(4), 100, "a"))
+    snapshot = table.snapshot()
+    running = begin_write(table.store, snapshot.config, "commit", "UPSERT")
+    table.store.put(f".hoodie/.heartbeat/{running.time}", b'{"host": "elsewhere", "pid": 1}')
+    assert is_alive(table.store, running.time)
+    table.upsert(rows(spark, [1], 200, "b"))
+    assert table.detail()["pending"] == [f"{running.time}.commit.inflight"]
+
+
+DYING = """
+    import os, signal, sys
+    from pyspark.sql import SparkSession
+    from halocline.table import Table
+    from halocline.table.hudi import write
+
+    spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate())
+    real = write.write_groups
+
+    def dying(*given):
+        real(*given)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    write.write_groups = dying
+    table = Table.for_path(sys.argv[1], spark)
+    columns = "'eu' AS region, 900L AS ts, 'lost' AS name"
+    df = spark.sql(f"SELECT 'k1' AS id, {columns} UNION ALL SELECT 'k77', {columns}")
+    table.upsert(df)
+"""
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow")])
+def test_a_writer_that_is_killed_leaves_no_row_and_the_next_write_cleans_up(spark, tmp_path, version, kind):
+    table = made(spark, tmp_path, version, kind)
+    table.insert(rows(spark, range(4), 100, "a"))
+    before = ours(table)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DYING), str(tmp_path)],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    pending = table.detail()["pending"]
+    assert len(pending) == 1
+    assert ours(table) == theirs(tmp_path) == before
+    table.upsert(rows(spark, [2], 200, "b"))
+    assert table.detail()["pending"] == []
+    assert ours(table) == theirs(tmp_path) == sorted([*(row for row in before if row[0] != "k2"), ("k2", 200, "b2")])
+    left = [meta.path for meta in open_store(tmp_path).list() if pending[0].partition(".")[0] in meta.path]
+    assert left == [], "its files, markers and heartbeat are gone"
+
+
+def test_tables_that_other_code_places_rows_in_are_refused(spark, tmp_path):
+    table = made(spark, tmp_path)
+    table.insert(rows(spark, [1], 100, "a"))
+    file = tmp_path / ".hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("hoodie.populate.meta.fields=true", "hoodie.populate.meta.fields=false"))
+    with pytest.raises(UnsupportedError, match="keys are not made of stored fields"):
+        table.upsert(rows(spark, [1], 200, "b"))
