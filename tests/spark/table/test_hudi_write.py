@@ -180,17 +180,17 @@ def test_what_this_release_does_not_keep_up_is_refused_or_taken_out(spark, tmp_p
     ("declared", "message"),
     [
         ({"version": 7}, "version 7"),
-        ({"kind": "copy"}, "kind cannot be 'copy'"),
+        ({"kind": "copy"}, "kind of create cannot be 'copy'"),
         ({"keys": "idd"}, "idd"),
         ({"version": 6, "key_generator": "CUSTOM"}, "custom key generator at version 6"),
-        ({"merge": "event"}, "merge cannot be 'event'"),
+        ({"merge": "event"}, "merge of create cannot be 'event'"),
         ({"properties": {"hoodie.table.version": "9"}}, "no setting of a key generator"),
         ({"orderings": "ts"}, "no argument 'orderings'"),
     ],
 )
-def test_tables_that_cannot_be_are_not_made(tmp_path, declared, message):
+def test_tables_that_cannot_be_are_not_made(spark, tmp_path, declared, message):
     with pytest.raises(InputError, match=message):
-        Table.create(tmp_path, DDL, format="hudi", **{"keys": "id", "ordering": "ts", **declared})
+        Table.create(tmp_path, DDL, spark, format="hudi", **{"keys": "id", "ordering": "ts", **declared})
     assert not (tmp_path / ".hoodie").exists()
 
 

@@ -99,21 +99,19 @@ def create(
     fields = [_known(columns, each) for each in _names(keys)]
     declared: dict[str, Any] = {
         "name": title,
-        "type": _choice(_KINDS, kind, "kind"),
-        "version": version,
+        "type": _KINDS[kind],
+        "version": _version(version),
         "schema": avro_schema(arrow_schema(columns.fields), title),
         "record_keys": fields,
         "partition_fields": [_known(columns, each) for each in _names(partition_by)],
         "ordering_fields": [_known(columns, each) for each in _names(ordering)],
-        "merge_mode": None if merge is None else _choice(_MERGES, merge, "merge"),
+        "merge_mode": None if merge is None else _MERGES[merge],
         "hive_style": hive_style,
         "url_encoded": url_encoded,
         "database": database,
         "key_generator": None if key_generator is None else _generator(key_generator),
         "key_settings": dict(properties or {}),
     }
-    if version not in VERSIONS:
-        table_properties(table.url, **declared)
     with table.operation("create"):
         table.approve(None, table_terms(table_properties(table.url, **declared), table.url))
         create_table(table.store, **declared)
@@ -132,15 +130,22 @@ def _known(columns: Struct, name: str) -> str:
     return f"{field}:{kind.upper()}" if kind else field
 
 
-def _choice(known: Mapping[str, Any], given: str, argument: str) -> Any:
-    if given not in known:
-        raise InputError(
-            f"{argument} cannot be {given!r}",
-            sides={"given": str(given), "nearest": nearest(str(given), known) or "none", "known": ", ".join(known)},
-        )
-    return known[given]
-
-
 def _generator(given: str) -> KeyGeneratorType:
-    found: KeyGeneratorType = _choice({each.value: each for each in KeyGeneratorType}, given.upper(), "key_generator")
-    return found
+    known = [each.value for each in KeyGeneratorType]
+    if given.upper() not in known:
+        raise InputError(
+            f"there is no key generator {given!r}",
+            sides={"given": given, "nearest": nearest(given, known) or "none", "known": ", ".join(known)},
+        )
+    return KeyGeneratorType(given.upper())
+
+
+def _version(given: int) -> int:
+    """The table version, before it decides how anything else is spelt."""
+    if given not in VERSIONS:
+        raise InputError(
+            f"tables of version {given} are not made",
+            sides={"asked for": f"version {given}", "possible": ", ".join(map(str, VERSIONS))},
+            next_step="Choose one of them; the table can be moved later.",
+        )
+    return given
