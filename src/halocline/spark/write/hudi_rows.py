@@ -30,9 +30,10 @@ from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.schema.arrow import arrow_schema, struct_of_arrow
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import FileLayout, scan
+from halocline.spark.scan.scan import scan
 from halocline.spark.scan.slice_frames import PartReader, part_frame
 from halocline.spark.types.columns import quoted, spark_schema, sql_type
+from halocline.spark.types.file_layout import FileLayout
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """What every write to a Hudi table does around its rows: begin behind the gate, complete, or leave nothing behind.
 
 A write first takes back those whose writers have died, and takes out a metadata table, which it does not keep up to
-date. It keeps a heartbeat while it runs. If it fails, it is taken back at once; if its process dies, the next write
-does that. Nothing here ever changes the table version.
+date. It keeps a heartbeat while it runs, and completes under the table's lock, where Apache Hudi's writers look as
+well. If it fails, it is taken back at once; if its process dies, the next write does that. Nothing here ever changes
+the table version.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 
 from halocline.errors import ConflictError, HaloclineError, UnsupportedError
 from halocline.formats.hudi.configuration import FIRST_OF_LAYOUT_2, TableType
+from halocline.formats.hudi.maintain.locks import FileSystemLock
+from halocline.formats.hudi.properties import properties, table_version
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
@@ -35,6 +39,10 @@ from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
 from halocline.table.hudi.opened import HudiOpened
+
+_LOCK_WAIT_S: Final = 120.0
+_LOCK_EXPIRES_S: Final = 60.0
+"""Completing a write takes moments; whoever holds the lock for longer has died."""
 
 
 class MetadataTableWarning(UserWarning):
@@ -89,9 +97,18 @@ def completed(
     written = {stat.path for stat in stats}
     # Attempts of tasks that did not count have left files that would be taken for others of the same instant.
     table.store.delete_many([path for path, _ in marked_files(table.store, write.time) if path not in written])
-    if write.config.version >= FIRST_OF_LAYOUT_2:
-        table.check_lease()
-    return int(write.complete(stats, schema=schema, replaced=replaced).time)
+    with FileSystemLock(table.store, wait_s=_LOCK_WAIT_S, expires_s=_LOCK_EXPIRES_S):
+        found = table_version(properties(table.store), table.url)
+        if found != write.config.version:
+            raise ConflictError(
+                f"{table.url} was moved to version {found} while rows were written; nothing was committed",
+                condition="CONCURRENT_METADATA_CHANGE",
+                sides={"this write": f"table version {write.config.version}", "table": f"table version {found}"},
+                next_step="Run the write again.",
+            )
+        if write.config.version >= FIRST_OF_LAYOUT_2:
+            table.check_lease()
+        return int(write.complete(stats, schema=schema, replaced=replaced).time)
 
 
 def begun(
