@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from halocline.errors import InputError, MissingExtraError, UnsupportedError
+from halocline.errors import UnsupportedError
 from halocline.spark.session import session
-
-
-def test_missing_pyspark_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-
-    with pytest.raises(MissingExtraError, match=r"halocline\[spark\]") as error:
-        session.session()
-
-    assert error.value.extra == "spark"
 
 
 @pytest.mark.parametrize("version", ["3.5.6", "2.4.0", "unknown"])
@@ -28,20 +17,10 @@ def test_spark_before_4_is_refused_with_both_releases(version):
     old.version = version
 
     with pytest.raises(UnsupportedError, match="too old") as error:
-        session.session(old)
+        session.check_session(old)
 
     assert error.value.condition == "SPARK_TOO_OLD"
     assert error.value.sides == {"session": f"Spark {version}", "needed": "Spark 4.0.0 or later"}
-
-
-def test_what_is_no_session_is_refused(spark):
-    for wrong in ("local[2]", object(), 7):
-        with pytest.raises(InputError, match="is no Spark session"):
-            session.session(wrong)
-
-
-def test_session_given_is_the_session_used(spark):
-    assert session.session(spark) is spark
 
 
 def test_settings_come_back_also_after_an_error(spark, conf):

@@ -31,7 +31,7 @@ from halocline.spark.scan.row_columns import NUMBER, RowColumns
 from halocline.spark.scan.sources import MOST_FILES, ROW, Sources
 from halocline.spark.session.file_system import spark_address
 from halocline.spark.session.pinning import pinned
-from halocline.spark.session.session import session
+from halocline.spark.session.session import check_session
 from halocline.spark.session.settings import ScanMode, in_force
 from halocline.spark.types.char_types import padded
 from halocline.spark.types.columns import (
@@ -56,7 +56,7 @@ _LONG: Final = Primitive("long")
 
 
 def scan(
-    spark: SparkSession | None,
+    spark: SparkSession,
     store: Store,
     files: pa.Table,
     layout: FileLayout,
@@ -72,7 +72,7 @@ def scan(
     Deleted rows are given by the number of the file. The condition is for Spark; files are pruned before. Rows may get
     columns that identify them. The zone is that of partition values of type timestamp without one.
     """
-    spark = session(spark)
+    check_session(spark)
     wanted = columns_asked_for(layout.schema, columns)
     layout = replace(layout, schema=_narrowed(layout.schema, wanted, layout.partition_columns, where))
     work = _Scan(spark, store, files, layout, deleted or {}, rows or RowColumns(), zone)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from halocline.errors import InputError, MissingExtraError, UnsupportedError
+from halocline.errors import UnsupportedError
 from halocline.versions import Version
 
 if TYPE_CHECKING:
@@ -34,32 +34,9 @@ _remembered: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _lock = threading.RLock()
 
 
-def session(spark: SparkSession | None = None) -> SparkSession:
-    """The session to use: the one given, or the active one.
-
-    Example:
-        >>> session("yarn")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        halocline.errors.InputError: ARGUMENT_INVALID: a str is no Spark session...
-    """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtraError("PySpark", "spark") from None
-    found: Any = SparkSession.getActiveSession() if spark is None else spark
-    if found is None:
-        raise InputError(
-            "there is no active Spark session",
-            next_step="Create one with SparkSession.builder.getOrCreate(), or pass spark=.",
-        )
-    if not all(hasattr(found, name) for name in ("createDataFrame", "read", "version")):
-        raise InputError(
-            f"a {type(found).__name__} is no Spark session",
-            sides={"given": repr(found)[:80], "expected": "pyspark.sql.SparkSession"},
-            next_step="Pass the session that SparkSession.builder.getOrCreate() returns.",
-        )
-    remembered(found, "release", lambda: _check_release(found))
-    return found  # type: ignore[no-any-return]
+def check_session(spark: SparkSession) -> None:
+    """Makes sure, once, that the session's Spark is new enough for everything here."""
+    remembered(spark, "release", lambda: _check_release(spark.version))
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -152,8 +129,7 @@ def forget(spark: SparkSession) -> None:
         _remembered.pop(spark, None)
 
 
-def _check_release(spark: SparkSession) -> str:
-    release = spark.version
+def _check_release(release: str) -> str:
     if Version.parse(release) < OLDEST:
         raise UnsupportedError(
             f"Spark {release} is too old",

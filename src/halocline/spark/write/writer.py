@@ -23,7 +23,7 @@ from halocline.errors import HaloclineError, StorageFullError
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.session.file_system import remove_folder, spark_address
-from halocline.spark.session.session import session, settings, tagged, unabridged
+from halocline.spark.session.session import check_session, settings, tagged, unabridged
 from halocline.spark.types.columns import holds
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile, write_through_workers
@@ -73,7 +73,8 @@ def write_files(
     The table's properties say what statistics to keep and how to compress. Files go into a folder of their own, below
     the root or below another folder, such as `_change_data`.
     """
-    spark = session(df.sparkSession)
+    spark = df.sparkSession
+    check_session(spark)
     writer = ArrowWriter.of(store, layout, configuration or {}, under=under, max_records=max_records)
     physical, folder = writer.physical, writer.folder
     rows = physical.frame(df)
