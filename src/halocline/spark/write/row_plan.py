@@ -22,7 +22,7 @@ from halocline.schema.defaults import default_of
 from halocline.schema.types import Field, Struct, is_void
 from halocline.spark.session.analysis import first_line, unlogged
 from halocline.spark.types import char_types
-from halocline.spark.types.assignment import Assignment, Casting, Fit, Lacking
+from halocline.spark.types.assignment import Assignment, Casting, Lacking
 from halocline.spark.types.columns import missing, quoted, sql_type
 from halocline.spark.types.partition_values import kept_sql
 from halocline.spark.write import identity_values
@@ -49,7 +49,7 @@ class RowPlan:
 
     rows: DataFrame
     rules: tuple[RowRule, ...]
-    numbered: tuple[IdentityColumn, ...]
+    numbered: tuple[IdentityColumn, ...] = ()
 
 
 def plan_rows(
@@ -96,6 +96,7 @@ class _Plan:
         order: The names of all columns, in the table's order.
         numbered: The identity columns to fill.
         kept_rules: Names of rules that hold by construction.
+        fits: What values of the DataFrame must meet to be stored.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class _Plan:
         self.numbered: list[IdentityColumn] = []
         self.kept_rules: set[str] = set()
         self._work = work
+        self.fits = work.fits
         self._identity = {column.name: column for column in identity_columns(schema)}
         given = {column.name.lower(): column for column in columns.fields}
         for field in schema.fields:
@@ -115,11 +117,6 @@ class _Plan:
         for column in given.values():
             self._work.problems.append((column.name, "no such column", sql_type(column.type)))
         self._work.check(table)
-
-    @property
-    def fits(self) -> list[Fit]:
-        """What values of the DataFrame must meet to be stored."""
-        return self._work.fits
 
     def _add(self, field: Field, column: Field | None, table: str) -> None:
         name, type = field.name, field.type

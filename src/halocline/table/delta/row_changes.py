@@ -38,6 +38,7 @@ from halocline.spark.types.assignment import Lacking
 from halocline.spark.types.columns import blank_frame, quoted, written_fields
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.guard import Watched, checked, watched
+from halocline.spark.write.row_plan import RowPlan
 from halocline.storage.base import Store
 from halocline.table.delta.clauses import (
     CLAUSE,
@@ -53,7 +54,7 @@ from halocline.table.delta.clauses import (
 from halocline.table.delta.matches import is_about_partitions, matches, unmet
 from halocline.table.delta.row_commit import RowChange
 from halocline.table.delta.row_counts import check_rows, figures
-from halocline.table.delta.row_edits import Edited, edited, with_values
+from halocline.table.delta.row_edits import edited, with_values
 from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles, marks_rows
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ class Rewrite:
         counts = [hits.counts.get(number, 0) for number, clause in enumerate(self.clauses) if clause.kind is kind]
         return None if None in counts else sum(filter(None, counts))
 
-    def _rows(self, hits: Hits, *, only_hits: bool, old: bool) -> Edited:
+    def _rows(self, hits: Hits, *, only_hits: bool, old: bool) -> RowPlan:
         """The rows of the touched files after the clauses, deleted ones included."""
         identities, before = self.row_files.identities(), self.work.snapshot.schema
         clauses = dict(enumerate(self.clauses))
@@ -312,7 +313,7 @@ class Rewrite:
         version = quoted(identities.row_commit_version)
         others = [quoted(name) for name in after.rows.columns if name != identities.row_commit_version]
         fresh = f"CASE WHEN {CLAUSE} IS NULL THEN {version} END AS {version}"
-        return Edited(after.rows.selectExpr(*others, fresh), after.rules)
+        return RowPlan(after.rows.selectExpr(*others, fresh), after.rules)
 
     def _located(self, hits: Hits, identities: RowColumns, only_hits: bool) -> DataFrame:
         columns = identities if hits.frame is None else replace(identities, file=FILE, row=ROW)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError
@@ -29,7 +29,8 @@ from halocline.spark.types.assignment import Assignment, Casting, Lacking
 from halocline.spark.types.columns import missing, quoted, sql_type, written_fields
 from halocline.spark.types.partition_values import kept_sql
 from halocline.spark.write.guard import UNFIT, fit_rules, judged, unfit_item
-from halocline.spark.write.rules import RowRule, rules_of
+from halocline.spark.write.row_plan import RowPlan
+from halocline.spark.write.rules import rules_of
 from halocline.table.delta.clauses import CLAUSE, OLD, Clause, ClauseKind
 
 if TYPE_CHECKING:
@@ -37,19 +38,6 @@ if TYPE_CHECKING:
 
 _SET: Final = "__halocline_set_"
 _STEP: Final = re.compile(r"`(?:[^`]|``)*`|[^.]+")
-
-
-@dataclass(frozen=True)
-class Edited:
-    """Rows after clauses.
-
-    Attributes:
-        rows: The table's columns, `CLAUSE`, what was to be kept, and how rules judge each row.
-        rules: What changed rows must obey.
-    """
-
-    rows: DataFrame
-    rules: tuple[RowRule, ...]
 
 
 def checked_values(values: Mapping[str, Any], schema: Struct, alias: str, table: str) -> dict[str, Any]:
@@ -103,8 +91,8 @@ def edited(
     keep: Sequence[str],
     table: str,
     lacking: Lacking,
-) -> Edited:
-    """Rows of what the table is going to be, out of rows as they were before `with_values`, and columns to keep."""
+) -> RowPlan:
+    """Rows of what the table is going to be, with `CLAUSE` and columns to keep; rules are for changed ones."""
     after = state.schema
     given = {
         field.name: type_from_json(field.dataType.jsonValue()) for field in df.schema if field.name.startswith(_SET)
@@ -123,7 +111,7 @@ def edited(
     changed = f"{CLAUSE} IN ({', '.join(updates)})" if updates else "false"
     held = [replace(rule, condition=f"NOT coalesce({changed}, false) OR ({rule.condition})") for rule in rules]
     rows = char_types.known_to_spark(rows, after)
-    return Edited(judged(rows, held if updates else [], first=len(fits)), (*fits, *rules))
+    return RowPlan(judged(rows, held if updates else [], first=len(fits)), (*fits, *rules))
 
 
 def _value(
