@@ -7,7 +7,6 @@ of the index or less, so a search for a rare term opens only the splits that hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
@@ -22,7 +21,7 @@ class TermFilter:
     """Which terms a split may have.
 
     Example:
-        >>> made = TermFilter.of([("f1", "timeout"), ("f1", "error")], 2)
+        >>> made = TermFilter.of(digest("f1", "timeout") + digest("f1", "error"))
         >>> made.may_have("f1", "timeout"), made.may_have("f1", "zebra"), made.may_have("f2", "timeout")
         (True, False, False)
     """
@@ -33,23 +32,22 @@ class TermFilter:
         self._bits = np.frombuffer(data, dtype=np.uint8)
 
     @staticmethod
-    def of(terms: Iterable[tuple[str, str]], count: int) -> TermFilter:
+    def of(digests: bytes) -> TermFilter:
         """The filter of some terms.
 
         Args:
-            terms: Fields and their terms.
-            count: How many there are.
+            digests: Their digests, one after another; the same one may occur again.
         """
-        size = max(_LEAST, (count * _BITS + 7) // 8)
-        halves = np.frombuffer(b"".join(_digest(*each) for each in terms), dtype=np.uint64).reshape(-1, 2)
+        halves = np.unique(np.frombuffer(digests, dtype=[("first", np.uint64), ("second", np.uint64)]))
+        size = max(_LEAST, (len(halves) * _BITS + 7) // 8)
         bits = np.zeros(size * 8, dtype=np.bool_)
         for probe in range(_PROBES):
-            bits[_places(halves[:, 0], halves[:, 1], probe, size)] = True
+            bits[_places(halves["first"], halves["second"], probe, size)] = True
         return TermFilter(np.packbits(bits).tobytes())
 
     def may_have(self, field: str, term: str) -> bool:
         """False if the split does not have the term; true if it may."""
-        halves = np.frombuffer(_digest(field, term), dtype=np.uint64)
+        halves = np.frombuffer(digest(field, term), dtype=np.uint64)
         places = [int(_places(halves[:1], halves[1:], probe, len(self._bits))[0]) for probe in range(_PROBES)]
         return all(self._bits[place >> 3] & (0x80 >> (place & 7)) for place in places)
 
@@ -58,7 +56,8 @@ class TermFilter:
         return self._bits.tobytes()
 
 
-def _digest(field: str, term: str) -> bytes:
+def digest(field: str, term: str) -> bytes:
+    """What stands for a term in a filter: sixteen bytes."""
     return blake2b(f"{field}\0{term}".encode(), digest_size=16).digest()
 
 

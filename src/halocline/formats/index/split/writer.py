@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import chain
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
@@ -30,7 +31,7 @@ from halocline.formats.index.split.bounds import SplitBounds
 from halocline.formats.index.split.fields import ROW, FieldKind, IndexField, tantivy_schema
 from halocline.formats.index.split.layout import KEY, Blob, SplitLayout, encode_layout
 from halocline.formats.index.split.library import guarded, library
-from halocline.formats.index.split.presence import TermFilter
+from halocline.formats.index.split.presence import TermFilter, digest
 from halocline.formats.index.split.values import indexed_values
 
 GROUP_ROWS: Final = 8192
@@ -120,6 +121,7 @@ class SplitWriter:
         self._waiting_rows = 0
         self._rows = 0
         self._unindexed: Counter[str] = Counter()
+        self._digests = bytearray()
         self._parquet: pq.ParquetWriter | None = None
         self._folder = tempfile.mkdtemp(prefix="halocline-index-", dir=scratch)
         with guarded(self._folder):
@@ -193,6 +195,9 @@ class SplitWriter:
             columns.append(values)
             if dropped:
                 self._unindexed[each.column] += dropped
+            if each.kind is FieldKind.STRING and not each.hashed:
+                distinct = set(chain.from_iterable(filter(None, values)) if each.repeated else values) - {None}
+                self._digests += b"".join(digest(each.name, term) for term in distinct)
         made, schema, add = library().Document.from_dict, self._tantivy_schema, self._writer.add_document
         with guarded(self._folder):
             for row in zip(*columns, strict=True):
@@ -234,11 +239,11 @@ class SplitWriter:
 
     def _term_filter(self) -> bytes:
         searcher = self._index.searcher()
-        terms: list[tuple[str, str]] = []
         for each in self._indexed:
-            if each.kind.is_words and not each.hashed:
-                terms += ((each.name, term) for term, _ in searcher.terms_with_prefix(each.name, ""))
-        return TermFilter.of(terms, len(terms)).to_bytes()
+            if each.kind is FieldKind.TEXT:
+                words = searcher.terms_with_prefix(each.name, "")
+                self._digests += b"".join(digest(each.name, word) for word, _ in words)
+        return TermFilter.of(bytes(self._digests)).to_bytes()
 
 
 def _repetitive(table: pa.Table) -> list[str]:
