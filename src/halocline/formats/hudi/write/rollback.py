@@ -28,8 +28,8 @@ from halocline.formats.hudi.timeline.instant import (
 )
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
+from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
 from halocline.formats.hudi.write.markers import delete_markers, marked_files
-from halocline.formats.hudi.write.times import next_time
 from halocline.storage.base import Store
 
 _SERVICES: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING})
@@ -53,14 +53,10 @@ def roll_back(store: Store, config: HudiTableConfig, failed: HudiInstant) -> Hud
     Returns:
         The completed rollback.
     """
-    timeline = HudiTimeline.load(store, config)
-    rollback = HudiInstant(next_time(timeline), ROLLBACK, InstantState.REQUESTED)
     about = {"commitTime": failed.time, "action": failed.action}
     plan = {"instantToRollback": about, "RollbackRequests": [], "version": 1}
-    store.put_if_absent(f"{config.timeline_folder}/{file_name(rollback)}", write_record(schemas.ROLLBACK_PLAN, plan))
-    inflight = replace(rollback, state=InstantState.INFLIGHT)
-    store.put_if_absent(f"{config.timeline_folder}/{file_name(inflight)}", b"")
-
+    rollback = put_requested(store, config, ROLLBACK, write_record(schemas.ROLLBACK_PLAN, plan))
+    put_inflight(store, config, rollback)
     partitions: dict[str, dict[str, Any]] = {}
     for file in _left_behind(store, config, failed):
         said = partitions.setdefault(
@@ -144,12 +140,7 @@ def _completed(
         "version": 1,
         "instantsRollback": [{"commitTime": failed.time, "action": failed.action}],
     }
-    done = replace(rollback, state=InstantState.COMPLETED)
-    if config.layout > 1:
-        done = replace(done, completion=next_time(HudiTimeline.load(store, config)))
-    done = replace(done, path=f"{config.timeline_folder}/{file_name(done)}")
-    store.put_if_absent(done.path, write_record(schemas.ROLLBACK, said))
-    return done
+    return put_completed(store, config, rollback, write_record(schemas.ROLLBACK, said))
 
 
 def _is_clustering(timeline: HudiTimeline, instant: HudiInstant) -> bool:

@@ -13,21 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from halocline.errors import AlreadyExistsError, ConflictError
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.properties import read_properties, table_version
-from halocline.formats.hudi.timeline.instant import REPLACE_COMMIT, HudiInstant, InstantState, file_name
+from halocline.formats.hudi.timeline.instant import REPLACE_COMMIT, HudiInstant
 from halocline.formats.hudi.timeline.metadata import CommitMetadata, WriteStat
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.commit_body import encode_commit
+from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
 from halocline.formats.hudi.write.markers import delete_markers
 from halocline.formats.hudi.write.metadata_table import retire_metadata_table
-from halocline.formats.hudi.write.times import next_time
 from halocline.storage.base import Store
 
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
@@ -95,13 +95,9 @@ class HudiWrite:
             compacted=False,
         )
         self._check_version()
-        timeline = HudiTimeline.load(self.store, self.config)
-        self._check_conflicts(timeline, metadata)
-        done = replace(self.instant, state=InstantState.COMPLETED)
-        if self.config.layout > 1:
-            done = replace(done, completion=next_time(timeline))
-        done = replace(done, path=f"{self.config.timeline_folder}/{file_name(done)}")
-        self.store.put_if_absent(done.path, encode_commit(metadata, done.action, self.config.layout))
+        self._check_conflicts(HudiTimeline.load(self.store, self.config), metadata)
+        action, layout = self.instant.action, self.config.layout
+        done = put_completed(self.store, self.config, self.instant, encode_commit(metadata, action, layout))
         delete_markers(self.store, self.time)
         return done
 
@@ -146,19 +142,11 @@ def begin_write(
     """
     config = retire_metadata_table(store, config)
     known = timeline or HudiTimeline.load(store, config)
-    now = HudiTimeline.load(store, config)
     plan = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": 1}
     body = write_record(schemas.REQUESTED_REPLACE, plan) if action == REPLACE_COMMIT else b""
-    while True:
-        requested = HudiInstant(next_time(now), action, InstantState.REQUESTED)
-        try:
-            store.put_if_absent(f"{config.timeline_folder}/{file_name(requested)}", body)
-            break
-        except AlreadyExistsError:  # another writer was given the same millisecond
-            now = HudiTimeline.load(store, config)
-    inflight = replace(requested, state=InstantState.INFLIGHT)
+    requested = put_requested(store, config, action, body)
     began = encode_commit(CommitMetadata(operation_type=operation), action, config.layout)
-    store.put_if_absent(f"{config.timeline_folder}/{file_name(inflight)}", began)
+    inflight = put_inflight(store, config, requested, began)
     return HudiWrite(store, config, inflight, operation, frozenset(each.time for each in known.writes))
 
 
