@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from halocline.formats.hudi.maintain.clustering import run_clustering
+from halocline.formats.hudi.maintain.compaction import pending_clusterings
 from halocline.formats.hudi.move.engine import apply_move
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.properties import properties
@@ -84,11 +86,16 @@ def test_apache_hudi_reads_and_writes_on_at_every_stop(name, engines, tmp_path):
     first = HudiSnapshot.load(store).config.version
     for number, stop in enumerate(STOPS[first]):
         apply_move(store, plan_move(store, stop), grace_s=0)
+        if name.endswith("pending_clustering") and number == len(STOPS[first]) - 1:
+            for each, _ in list(pending_clusterings(HudiSnapshot.load(store).timeline)):
+                run_clustering(store, each.time)
         before = ours(table)
         readers = [engines["1.2.0"], *([engines["0.15.0"]] if stop == 6 else [])]
         for reader in readers:
             found = reader.ask("read", path=str(table), columns=COLUMNS)
             assert found == before, f"{reader.release} reads version {stop}"
+        if next(pending_clusterings(HudiSnapshot.load(store).timeline), None) is not None:
+            continue  # they refuse to update file groups that a clustering is to rewrite
         for writer in readers:
             key = before[number % len(before)][0]
             value = f"by {writer.release} at {stop}"
