@@ -1,0 +1,99 @@
+"""What a write to a Hudi table does around its rows, without a JVM: the fleet, the lock, and others that write."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from tests.support.hudi_tables import HudiTableMaker, rows, shown
+
+from halocline.errors import ConflictError, IncompatibleError, InputError
+from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.properties import properties
+from halocline.storage import open_store
+from halocline.table import HudiTable, Table, gatekeeper
+from halocline.table.gatekeeper import Alone
+
+
+class Fleet(Alone):
+    """A gatekeeper that notes operations, and whose lease may run out."""
+
+    def __init__(self, leased: bool = True) -> None:
+        self.operations: list[str] = []
+        self.leased = leased
+
+    @contextmanager
+    def operation(self, name):
+        self.operations.append(name)
+        yield self
+
+    def may_commit(self):
+        return self.leased
+
+    def gate(self, ladder, level):
+        return True
+
+    def level(self, ladder):
+        return 9
+
+
+def made(request, version: int = 8, type: TableType = TableType.COPY_ON_WRITE) -> tuple[HudiTableMaker, HudiTable]:
+    name = request.node.name.replace("[", "-").replace("]", "")
+    maker = HudiTableMaker.create(open_store(f"memory://{name}/orders"), version, type)
+    maker.upsert(range(4), 100, "a")
+    return maker, HudiTable.for_path(f"memory://{name}/orders")
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_write_is_an_operation_of_the_fleet_and_leaves_neither_lock_nor_heartbeat(request, version):
+    maker, table = made(request, version)
+    with gatekeeper.acting(Fleet()) as fleet:
+        instant = table.delete_partition("eu")
+    assert fleet.operations == ["delete_partition"]
+    assert table.version == instant
+    assert shown(maker.snapshot.read()) == [("k0", 100, "a0"), ("k2", 100, "a2")]
+    left = [meta.path for meta in maker.store.list() if "heartbeat" in meta.path or meta.path.endswith("lock")]
+    assert left == []
+    assert int(properties(maker.store)["hoodie.table.version"]) == version
+
+
+def test_a_write_whose_lease_has_run_out_is_taken_back(request):
+    maker, table = made(request)
+    with gatekeeper.acting(Fleet(leased=False)), pytest.raises(ConflictError, match="lease") as refused:
+        table.delete_partition("eu")
+    assert refused.value.condition == "INCARNATION_ENDED"
+    assert len(shown(maker.snapshot.read())) == 4
+    assert maker.snapshot.timeline.pending == frozenset()
+
+
+def test_a_table_that_was_moved_meanwhile_is_not_written_at_the_old_version(request, monkeypatch):
+    maker, table = made(request, 8)
+    from halocline.table.hudi import writing
+
+    monkeypatch.setattr(writing, "properties", lambda store: {"hoodie.table.version": "9"})
+    with pytest.raises(ConflictError, match="moved to version 9"):
+        table.delete_partition("eu")
+    assert len(shown(maker.snapshot.read())) == 4
+
+
+def test_a_partition_that_is_not_there_is_refused_by_name(request):
+    _, table = made(request)
+    with pytest.raises(InputError, match="no partition 'us'") as refused:
+        table.delete_partition(["eu", "us"])
+    assert refused.value.sides["partitions"] == "ap, eu"
+
+
+def test_a_release_that_may_not_write_does_not(request):
+    maker, table = made(request)
+    with pytest.raises(IncompatibleError):
+        Table.for_path(table.url, release="hudi-rs@0.5.0").delete_partition("eu")
+    assert maker.snapshot.timeline.pending == frozenset()
+
+
+def test_writes_that_died_are_taken_back_first(request):
+    maker, table = made(request, 6, TableType.MERGE_ON_READ)
+    failed = maker.begin()
+    maker.write(failed, rows([2, 8], 200, "lost"), deletes=[0])
+    table.delete_partition("eu")
+    assert shown(maker.snapshot.read()) == [("k0", 100, "a0"), ("k2", 100, "a2")]
+    assert [each.action for each in table.history()][:2] == ["replacecommit", "rollback"]
