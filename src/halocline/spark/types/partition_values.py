@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, InvalidOperation
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -176,32 +177,18 @@ def _unused(texts: Sequence[str]) -> str:
 
 def _spelling(column: PartitionColumn, zone: str) -> Callable[[str], str]:
     type, digits = column.type.name, decimal_of(column.type)
-    spell: Callable[[str], str]
     if type in ("string", "binary"):
         return str
-    if type in _RANGES:
-        spell = _whole_number(_RANGES[type])
-    elif type == "date":
-        spell = _day
-    elif type == "timestamp":
-        where = zone_named(zone)
-        spell = lambda text: _moment(text, where).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")  # noqa: E731
-    elif type == "timestamp_ntz":
-        spell = lambda text: _moment(text, UTC).strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")  # noqa: E731
-    elif type == "boolean":
-        spell = lambda text: {"true": "true", "false": "false"}[text.strip().lower()]  # noqa: E731
-    elif type in ("float", "double"):
-        spell = _number
-    elif digits is not None:
-        spell = _fixed(*digits)
-    else:
+    spell = _SPELLINGS.get(type) if digits is None else partial(_fixed, *digits)
+    if spell is None:
         raise MalformedError(
             f"column {column.name} of type {column.type} cannot be a partition column", condition="MALFORMED_METADATA"
         )
+    where = zone_named(zone) if type == "timestamp" else UTC
 
     def checked(text: str) -> str:
         try:
-            return spell(text)
+            return spell(text, where)
         except (ValueError, KeyError, InvalidOperation, OverflowError):
             raise MalformedError(
                 f"the log has {text!r} as the value of partition column {column.name}",
@@ -213,33 +200,27 @@ def _spelling(column: PartitionColumn, zone: str) -> Callable[[str], str]:
     return checked
 
 
-def _whole_number(bits: int) -> Callable[[str], str]:
-    def spell(text: str) -> str:
-        number = int(text)
-        if not -(1 << bits) <= number < 1 << bits or "_" in text:
-            raise ValueError(text)
-        return str(number)
-
-    return spell
+def _whole_number(bits: int, text: str, _: Any) -> str:
+    number = int(text)
+    if not -(1 << bits) <= number < 1 << bits or "_" in text:
+        raise ValueError(text)
+    return str(number)
 
 
-def _fixed(precision: int, scale: int) -> Callable[[str], str]:
-    def spell(text: str) -> str:
-        number = Decimal(text)
-        if not number.is_finite() or "_" in text or number.adjusted() >= precision - scale:
-            raise ValueError(text)
-        return format(number, "f")
-
-    return spell
+def _fixed(precision: int, scale: int, text: str, _: Any) -> str:
+    number = Decimal(text)
+    if not number.is_finite() or "_" in text or number.adjusted() >= precision - scale:
+        raise ValueError(text)
+    return format(number, "f")
 
 
-def _number(text: str) -> str:
+def _number(text: str, _: Any) -> str:
     if not _NUMBER.fullmatch(text.strip()):
         raise ValueError(text)
     return text.strip()
 
 
-def _day(text: str) -> str:
+def _day(text: str, _: Any) -> str:
     found = _DATE.fullmatch(text.strip())
     if found is None:
         raise ValueError(text)
@@ -257,3 +238,14 @@ def _moment(text: str, zone: Any) -> datetime:
     if found["zone"]:
         zone = datetime.fromisoformat(f"2000-01-01T00:00{found['zone']}").tzinfo
     return moment.replace(tzinfo=zone).astimezone(UTC)
+
+
+_SPELLINGS: Final[Mapping[str, Callable[[str, Any], str]]] = {
+    **{type: partial(_whole_number, bits) for type, bits in _RANGES.items()},
+    **dict.fromkeys(("float", "double"), _number),
+    "boolean": lambda text, _: {"true": "true", "false": "false"}[text.strip().lower()],
+    "date": _day,
+    "timestamp": lambda text, zone: _moment(text, zone).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0"),
+    "timestamp_ntz": lambda text, zone: _moment(text, zone).strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0"),
+}
+"""The one spelling of a value by its type, given the zone of times without one."""
