@@ -256,22 +256,15 @@ def write(table: Opened, df: DataFrame, asked: WriteRequest) -> int:
     """Makes attempts until one is committed, or others have come first in a way that matters; returns the version."""
     input_schema.checked_frame(df)
     for _ in range(_MOST_TRIES):
-        try:
-            return _attempt(table, df, asked)
-        except _Again as again:
-            last = again.error
-    raise last
+        done = _attempt(table, df, asked)
+        if isinstance(done, int):
+            return done
+        conflict = done
+    raise conflict
 
 
-class _Again(Exception):
-    """Somebody else was first, and the write can be done on top of it."""
-
-    def __init__(self, error: ConflictError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-def _attempt(table: Opened, df: DataFrame, asked: WriteRequest) -> int:
+def _attempt(table: Opened, df: DataFrame, asked: WriteRequest) -> int | ConflictError:
+    """The version that has the rows, or a conflict with somebody who was first, which leaves room for another try."""
     spark, said, replacement = df.sparkSession, asked.said, asked.replacement
     snapshot = table.snapshot("write.append" if replacement is None else "write")
     transaction = table.transaction(snapshot, spark)
@@ -300,7 +293,7 @@ def _attempt(table: Opened, df: DataFrame, asked: WriteRequest) -> int:
             )
         except ConflictError as error:
             if error.condition in _TO_REPEAT and (files.changes_metadata(transaction) or said.txn is not None):
-                raise _Again(error) from error
+                return error
             raise
 
 
