@@ -21,7 +21,7 @@ from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
 from halocline.formats.hudi.slices import FileSlice, data_files
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.hudi.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, HudiInstant
+from halocline.formats.hudi.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, HudiInstant, order
 from halocline.formats.hudi.timeline.metadata import (
     CommitMetadata,
     CompactionOperation,
@@ -40,6 +40,7 @@ from halocline.formats.hudi.write.rollback import failed_writes
 from halocline.storage.base import Store
 
 _MEBIBYTE: Final = 1024 * 1024
+_ATTEMPTS: Final = 5
 
 
 def schedule_compaction(
@@ -58,29 +59,28 @@ def schedule_compaction(
         ConflictError: A write is under way that may still append to the slices.
         UnsupportedError: The table has no log files by its type.
     """
-    snapshot = HudiSnapshot.load(store)
-    _check_type(snapshot)
-    if snapshot.config.layout == 1 and (running := failed_writes(snapshot.timeline)):
-        raise ConflictError(
-            f"a write to {store.root} is under way, and log files that it appends to cannot be merged yet",
-            condition="CONCURRENT_APPEND",
-            sides={"wanted": "a compaction", "under way": ", ".join(map(str, running))},
-            next_step="Wait for it, or roll it back if its writer is dead.",
-        )
-    planned = planned_groups(snapshot.timeline)
-    slices = [
-        each for each in snapshot.slices if each.logs and (each.partition, each.file_id) not in planned and wanted(each)
-    ]
-    if not slices:
-        return None
-    plan = {
-        "operations": [_operation(each) for each in slices],
-        "extraMetadata": {},
-        "version": 2,
-        "preserveHoodieMetadata": True,
-        "missingSchedulePartitions": [],
-    }
-    return put_requested(store, snapshot.config, COMPACTION, write_record(schemas.COMPACTION_PLAN, plan))
+    for _ in range(_ATTEMPTS):
+        snapshot = HudiSnapshot.load(store)
+        _check_type(snapshot)
+        _check_nothing_appends(snapshot)
+        planned = planned_groups(snapshot.timeline)
+        slices = [
+            each
+            for each in snapshot.slices
+            if each.logs and (each.partition, each.file_id) not in planned and wanted(each)
+        ]
+        if not slices:
+            return None
+        requested = put_requested(store, snapshot.config, COMPACTION, _encoded(slices))
+        if _names_everything(HudiSnapshot.load(store), slices, requested.time):
+            return requested
+        store.delete(requested.path)
+    raise ConflictError(
+        f"{store.root} is written to so often that no compaction can be planned",
+        condition="CONCURRENT_APPEND",
+        sides={"wanted": "a plan that names every log file", "tried": f"{_ATTEMPTS} times"},
+        next_step="Hold the lock of the table while the compaction is scheduled.",
+    )
 
 
 def run_compaction(store: Store, time: str) -> HudiInstant:
@@ -176,6 +176,44 @@ def _check_type(snapshot: HudiSnapshot) -> None:
             sides={"table": str(snapshot.config.type), "compaction is for": str(TableType.MERGE_ON_READ)},
             next_step="Cluster the table if its files are small.",
         )
+
+
+def _check_nothing_appends(snapshot: HudiSnapshot) -> None:
+    running = failed_writes(snapshot.timeline) if snapshot.config.layout == 1 else ()
+    if running:
+        raise ConflictError(
+            f"a write to {snapshot.store.root} is under way, and log files that it appends to cannot be merged yet",
+            condition="CONCURRENT_APPEND",
+            sides={"wanted": "a compaction", "under way": ", ".join(map(str, running))},
+            next_step="Wait for it, or roll it back if its writer is dead.",
+        )
+
+
+def _names_everything(now: HudiSnapshot, slices: Iterable[FileSlice], time: str) -> bool:
+    """Whether a plan names every log file before the slice that it will make; one that came between would be lost."""
+    planned = {(each.partition, each.file_id): each for each in slices}
+    for group in now.groups:
+        plan = planned.get((group.partition, group.file_id))
+        if plan is None:
+            continue
+        first, named = plan.base.instant if plan.base else "", {each.path for each in plan.logs}
+        for slice in group.slices:
+            for log in slice.logs if order(slice.instant) >= order(first) else ():
+                since = slice.instant if now.config.layout == 1 else now.timeline.completion_of(log.instant)
+                if order(since or log.instant) < order(time) and log.path not in named:
+                    return False
+    return True
+
+
+def _encoded(slices: Iterable[FileSlice]) -> bytes:
+    plan = {
+        "operations": [_operation(each) for each in slices],
+        "extraMetadata": {},
+        "version": 2,
+        "preserveHoodieMetadata": True,
+        "missingSchedulePartitions": [],
+    }
+    return write_record(schemas.COMPACTION_PLAN, plan)
 
 
 def _operation(slice: FileSlice) -> Mapping[str, Any]:

@@ -33,7 +33,10 @@ def put_requested(store: Store, config: HudiTableConfig, action: str, body: byte
             store.put_if_absent(found.path, body)
         except AlreadyExistsError:  # another writer was given the same millisecond
             continue
-        return found
+        times = [each.time for each in HudiTimeline.load(store, config).instants]
+        if times.count(found.time) == 1:
+            return found
+        store.delete(found.path)  # and so was one that requests another action, under another name
 
 
 def put_inflight(store: Store, config: HudiTableConfig, instant: HudiInstant, body: bytes = b"") -> HudiInstant:

@@ -6,13 +6,13 @@ whole and once, makes them count. Whoever dies in between leaves a pending insta
 
 Two writes at once are fine as long as they write different file groups. Before a write is completed, those that were
 completed since it began are compared with it; the later one loses. The limit: between that look and the completion
-another write may slip in, so several writers need a lock around `complete`.
+another write may slip in, so several writers give `complete` the lock that they share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,6 +71,7 @@ class HudiWrite:
         schema: str,
         replaced: Mapping[str, list[str]] | None = None,
         extra: Mapping[str, str] | None = None,
+        lock: AbstractContextManager[object] | None = None,
     ) -> HudiInstant:
         """Makes what was written count.
 
@@ -79,6 +80,7 @@ class HudiWrite:
             schema: The table's schema as Avro's JSON, without the meta columns.
             replaced: The file groups that it replaces, by partition.
             extra: What else to say.
+            lock: What every writer of the table holds while it completes a write; needed where there are others.
 
         Raises:
             ConflictError: Another write has changed the same file groups since, or the table has moved to another
@@ -94,10 +96,11 @@ class HudiWrite:
             operation_type=self.operation,
             compacted=False,
         )
-        self._check_version()
-        self._check_conflicts(HudiTimeline.load(self.store, self.config), metadata)
         action, layout = self.instant.action, self.config.layout
-        done = put_completed(self.store, self.config, self.instant, encode_commit(metadata, action, layout))
+        with lock or nullcontext():
+            self._check_version()
+            self._check_conflicts(HudiTimeline.load(self.store, self.config), metadata)
+            done = put_completed(self.store, self.config, self.instant, encode_commit(metadata, action, layout))
         delete_markers(self.store, self.time)
         return done
 

@@ -8,6 +8,7 @@ from tests.support.hudi_tables import HudiTableMaker, shown
 
 from halocline.errors import ConflictError, UnsupportedError
 from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.maintain import compaction
 from halocline.formats.hudi.maintain.compaction import compact, run_compaction, schedule_compaction
 from halocline.storage.memory import MemoryStore
 
@@ -69,6 +70,21 @@ def test_a_crash_at_every_step_leaves_the_rows_and_a_compaction_that_can_be_run_
         assert (logs(table), shown(table.snapshot.read())) == (0, before), f"again after operation {number}"
         names = [path.rpartition("/")[2] for path in (meta.path for meta in table.store.list()) if "parquet" in path]
         assert len({(name.split("_")[0], name.split("_")[2]) for name in names}) == len(names), names
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_write_that_comes_while_it_is_planned_is_planned_as_well(version, monkeypatch):
+    table = with_logs(version)
+    real = compaction.put_requested
+
+    def meanwhile(*given):
+        monkeypatch.setattr(compaction, "put_requested", real)
+        table.upsert([1], 900, "meanwhile")
+        return real(*given)
+
+    monkeypatch.setattr(compaction, "put_requested", meanwhile)
+    compact(table.store)
+    assert (logs(table), ("k1", 900, "meanwhile1") in shown(table.snapshot.read())) == (0, True)
 
 
 def test_only_what_is_wanted_is_merged():

@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_tables import KINDS, HudiTableMaker, shown
+from tests.support.hudi_tables import rows as made_rows
 
 from halocline.errors import ConflictError, InputError, NotFoundError, UnavailableError
 from halocline.formats.hudi.avro.containers import write_record
@@ -261,6 +262,31 @@ def test_one_holder_at_a_time():
         each.join()
     assert sorted(order) == list(range(8))
     assert not store.exists(LOCK_FILE)
+
+
+def test_writers_that_share_a_lock_never_both_change_a_file_group():
+    table = HudiTableMaker.create(MemoryStore(), 8, TableType.COPY_ON_WRITE)
+    table.upsert(range(4), 100, "a")
+    done, refused = [], []
+
+    def work(number: int) -> None:
+        write = table.begin()
+        stats = table.write(write, made_rows([1], 200 + number, f"w{number}-"))
+        try:
+            write.complete(stats, schema=table.schema, lock=FileSystemLock(table.store))
+            done.append(number)
+        except ConflictError:
+            refused.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted([*done, *refused]) == [0, 1, 2, 3]
+    times = [each.time for each in table.snapshot.timeline.instants]
+    assert len(set(times)) == len(times), "no two instants of one time"
+    assert next(row for row in rows(table.store) if row[0] == "k1")[1] in {200 + number for number in done}
 
 
 def test_a_lock_that_nobody_gives_back_is_waited_for_and_expires():
