@@ -166,7 +166,7 @@ def ready(table: HudiOpened) -> HudiSnapshot:
         retire_metadata_table(table.store, config)
         changed = True
         warnings.warn(
-            f"the metadata table of {table.url} was taken out, since it is not kept up to date here",
+            f"the metadata table of {table.url} and its indexes were taken out: they are not kept up to date here",
             MetadataTableWarning,
             stacklevel=5,
         )
