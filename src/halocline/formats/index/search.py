@@ -2,28 +2,32 @@
 
 A `Search` is a query that has been read and bound to a table's columns once; it is a value, and goes to wherever splits
 are searched. `splits_to_search` leaves splits aside by what the log says; `search_split` looks at the terms of a split
-before it opens its index.
+before it opens its index. `search_table` does all of it in one process, for tables of that size and for the terminal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
 
-from halocline.errors import IncompatibleError, MalformedError
+from halocline.errors import IncompatibleError, MalformedError, NotFoundError, nearest
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.pruning import may_match
 from halocline.formats.index.query.bind import SearchedColumns, bind
 from halocline.formats.index.query.bound import BoundQuery
 from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits, decided
 from halocline.formats.index.query.parse import parse
+from halocline.formats.index.query.partitions import NULL
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.rebuild import rebuilt
+from halocline.schema.arrow import arrow_schema
+from halocline.schema.types import Field
 from halocline.storage.base import Store
 
 T = TypeVar("T")
@@ -152,3 +156,94 @@ def _answered(
                 raise
             with rebuilt(opened, scratch) as anew:
                 return answer(anew, query), error.message
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """What a search found in a table.
+
+    Attributes:
+        rows: The rows that were asked for, partition columns among them.
+        total: How many rows were found, also where fewer were asked for.
+        searched: How many splits were asked.
+        left_aside: How many could not have a row.
+        scanned: The columns that were read because an index could not answer.
+        damaged: What is wrong with the index of a split, by its path.
+    """
+
+    rows: pa.Table
+    total: int
+    searched: int
+    left_aside: int
+    scanned: tuple[str, ...] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)
+
+
+def search_table(
+    snapshot: IndexSnapshot,
+    search: Search,
+    *,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+    rebuild: bool = True,
+    cache: IndexCache | None = None,
+) -> FoundRows:
+    """Searches a whole table in this process, split by split.
+
+    Args:
+        snapshot: The table.
+        search: What is looked for.
+        columns: The columns to give; all if not given.
+        limit: How many rows to give at most; the total tells of the others.
+        rebuild: Whether a split with a damaged index answers from its rows.
+        cache: Where unpacked indexes are kept.
+
+    Raises:
+        InputError: There is no such column.
+        IncompatibleError: A split cannot be searched by this release.
+        MalformedError: A split is damaged.
+    """
+    known = {field.name: field for field in snapshot.schema.fields}
+    chosen = [_column(name, known) for name in (known if columns is None else columns)]
+    schema = arrow_schema(chosen)
+    splits = splits_to_search(search, snapshot.files.values())
+    total, pieces = 0, [schema.empty_table()]
+    scanned: set[str] = set()
+    damaged: dict[str, str] = {}
+    for split in splits:
+        hits = search_split(snapshot.store, split, search, rebuild=rebuild, cache=cache)
+        wanted = hits.rows if limit is None else hits.rows[: max(0, limit - total)]
+        total += len(hits.rows)
+        scanned.update(hits.scanned)
+        damaged |= {} if hits.damage is None else {split.path: hits.damage}
+        if len(wanted):
+            pieces.append(_fetched(snapshot, split, wanted, schema))
+    left = len(snapshot.files) - len(splits)
+    return FoundRows(pa.concat_tables(pieces), total, len(splits), left, tuple(sorted(scanned)), damaged)
+
+
+def _column(name: str, known: Mapping[str, Field]) -> Field:
+    if name not in known:
+        raise NotFoundError(
+            f"there is no column {name!r}",
+            condition="COLUMN_NOT_FOUND",
+            sides={"asked for": name, "table has": ", ".join(list(known)[:20])},
+            next_step=f"Did you mean {nearest(name, known)}?" if nearest(name, known) else "Use one of them.",
+        )
+    return known[name]
+
+
+def _fetched(snapshot: IndexSnapshot, split: SplitAdd, numbers: np.ndarray, schema: pa.Schema) -> pa.Table:
+    """Rows of a split as the table has them: with its partition values, and nulls in columns younger than it."""
+    with OpenedSplit(snapshot.store, split.path, size=split.size) as opened:
+        inside = [name for name in schema.names if name in opened.parquet.schema.names]
+        table = opened.rows(numbers, inside) if inside else None
+    columns = []
+    for each in schema:
+        if table is not None and each.name in inside:
+            columns.append(table.column(each.name).cast(each.type))
+            continue
+        text = split.partition_values.get(each.name)
+        value = pa.scalar(None if text == NULL else text, pa.string()).cast(each.type)
+        columns.append(pa.chunked_array([pa.repeat(value, len(numbers))], each.type))
+    return pa.Table.from_arrays(columns, schema=schema)
