@@ -12,19 +12,8 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from halocline.errors import MalformedError
-from halocline.schema.types import (
-    DEEPEST,
-    EMPTY,
-    Array,
-    DataType,
-    Field,
-    FrozenMapping,
-    Map,
-    Opaque,
-    Path,
-    Primitive,
-    Struct,
-)
+from halocline.schema.frozen import DEEPEST, EMPTY, FrozenMapping
+from halocline.schema.types import Array, DataType, Field, Map, Opaque, Path, Primitive, Struct
 from halocline.schema.visitor import map_types
 
 _FIELD: Final = Field("", Primitive("void")).order

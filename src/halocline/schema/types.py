@@ -7,71 +7,20 @@ another order. Spelling and order are remembered all the same, so that what anot
 from __future__ import annotations
 
 import re
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from halocline.errors import InputError, MalformedError
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from halocline.errors import InputError
+from halocline.schema.frozen import DEEPEST, EMPTY, frozen, too_deep
 
 Path: TypeAlias = tuple[str, ...]
 """The steps from the top of a schema to a field."""
 
-DEEPEST: Final = 200
-"""How many types may stand inside each other."""
-
 _CALL: Final = re.compile(r"(?P<name>\w+)\s*\((?P<parameters>.*)\)", re.DOTALL)
 _WHOLE: Final = re.compile(r"-?\d+", re.ASCII)
 _MOST_SHOWN: Final = 20
-
-
-class FrozenMapping(Mapping[str, Any]):
-    """A mapping that does not change, at any depth, and keeps its order."""
-
-    __slots__ = ("_entries",)
-
-    def __init__(self, entries: Mapping[str, Any], depth: int = 0) -> None:
-        self._entries: Final = {key: _frozen(value, depth + 1) for key, value in entries.items()}
-
-    def __getitem__(self, key: str) -> Any:
-        return self._entries[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._entries
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or the default."""
-        return self._entries.get(key, default)
-
-    def items(self) -> ItemsView[str, Any]:
-        """Keys with their values, in order."""
-        return self._entries.items()
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, FrozenMapping):
-            return self._entries == other._entries
-        return NotImplemented if not isinstance(other, Mapping) else self == FrozenMapping(other)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._entries))
-
-    def __repr__(self) -> str:
-        return repr(self._entries)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return FrozenMapping, (self._entries,)
-
-
-EMPTY: Final = FrozenMapping({})
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -126,7 +75,7 @@ class Opaque:
     content: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "content", _frozen(self.content))
+        object.__setattr__(self, "content", frozen(self.content))
 
     @property
     def name(self) -> str:
@@ -153,11 +102,11 @@ class _Composite:
 
     def __post_init__(self) -> None:
         for name in self._frozen_parts:
-            object.__setattr__(self, name, _frozen(getattr(self, name)))
+            object.__setattr__(self, name, frozen(getattr(self, name)))
         inside = self._inside()
         depth = max((each.depth for each in inside), default=0) + (not isinstance(self, Field))
         if depth > DEEPEST:
-            raise _too_deep()
+            raise too_deep()
         object.__setattr__(self, "depth", depth)
         object.__setattr__(self, "_hash", hash((type(self).__name__, self._own(), tuple(map(hash, inside)))))
 
@@ -195,8 +144,7 @@ class _Composite:
 
     def __reduce__(self) -> tuple[object, ...]:
         # Made anew in the other process, where texts have other hashes.
-        made_of = fields(cast("DataclassInstance", self))
-        return type(self), tuple(getattr(self, each.name) for each in made_of if each.init)
+        return type(self), tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -412,27 +360,6 @@ def _everything(node: Field | DataType) -> Iterator[Field | DataType]:
         yield (each := pending.pop())
         if isinstance(each, _Composite):
             pending += each._inside()
-
-
-def _frozen(value: Any, depth: int = 0) -> Any:
-    if isinstance(value, FrozenMapping):
-        return value
-    if not isinstance(value, Mapping | list | tuple):
-        return value
-    if depth > DEEPEST:
-        raise _too_deep()
-    if isinstance(value, Mapping):
-        return FrozenMapping(value, depth) if value else EMPTY
-    return tuple(_frozen(each, depth + 1) for each in value)
-
-
-def _too_deep() -> MalformedError:
-    return MalformedError(
-        f"the schema is nested more than {DEEPEST} levels deep",
-        condition="MALFORMED_METADATA",
-        sides={"expected": f"at most {DEEPEST} types inside each other", "found": "more"},
-        next_step="Store deeply nested values as text.",
-    )
 
 
 def _printed(node: DataType | Field) -> str:

@@ -7,7 +7,8 @@ import pytest
 
 from halocline.errors import InputError, MalformedError
 from halocline.schema import Array, Field, Map, Opaque, Primitive, Struct
-from halocline.schema.types import DEEPEST, FrozenMapping, decimal_of, is_void, parts
+from halocline.schema.frozen import DEEPEST, FrozenMapping
+from halocline.schema.types import decimal_of, is_void, parts
 
 LONG = Primitive("long")
 NESTED = Struct(

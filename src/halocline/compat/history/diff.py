@@ -7,7 +7,7 @@ that are out there, so it may not change: released rows are append-only. Rows ab
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -60,14 +60,7 @@ class HistoryChange:
 
     def to_dict(self) -> dict[str, object]:
         """The same facts for programs."""
-        return {
-            "kind": str(self.kind),
-            "feature": self.feature,
-            "what": self.what,
-            "old": self.old,
-            "new": self.new,
-            "rewrites": self.kind.rewrites,
-        }
+        return {**asdict(self), "kind": str(self.kind), "rewrites": self.kind.rewrites}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,11 @@ known here are kept as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from halocline.compat.protocol import Protocol
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Action, DomainMetadata
-
-if TYPE_CHECKING:
-    from halocline.compat.protocol import Protocol
 
 SYSTEM_PREFIX: Final = "delta."
 FEATURE: Final = "domainMetadata"

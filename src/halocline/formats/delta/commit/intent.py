@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from halocline.compat.protocol import Protocol
 from halocline.formats.delta.actions import operations
 from halocline.formats.delta.actions.action import (
     Action,
@@ -30,11 +31,8 @@ from halocline.formats.delta.actions.action import (
     encode_commit,
 )
 from halocline.formats.delta.configuration import row_tracking
-
-if TYPE_CHECKING:
-    from halocline.compat.protocol import Protocol
-    from halocline.formats.delta.configuration.properties import TableProperties
-    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+from halocline.formats.delta.configuration.properties import TableProperties
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 
 
 class Isolation(StrEnum):

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from halocline.compat.protocol import Protocol
 from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.configuration import column_mapping, identity, in_commit_timestamps
-
-if TYPE_CHECKING:
-    from halocline.compat.protocol import Protocol
 
 ROW_TRACKING: Final = "delta.enableRowTracking"
 

@@ -11,8 +11,8 @@ Breaking one is the caller's mistake, so the error names the action. Nothing has
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from halocline.compat.protocol import Protocol
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import (
     Action,
@@ -30,10 +30,7 @@ from halocline.formats.delta.actions.action import (
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.actions.statistics import num_records
 from halocline.formats.delta.configuration.column_mapping import physical_partition_columns
-
-if TYPE_CHECKING:
-    from halocline.compat.protocol import Protocol
-    from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 
 _WRITABLE = (Add, Remove, Cdc, Txn, DomainMetadata, ProtocolAction, Metadata)
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from halocline.compat.agreement import disagreements
 from halocline.compat.metadata import TableMetadata
+from halocline.compat.protocol import Protocol
 from halocline.compat.request import is_request
 from halocline.compat.terms import Terms
 from halocline.errors import InputError, SchemaError
@@ -27,9 +28,6 @@ from halocline.formats.delta.configuration.properties import KNOWN, TablePropert
 from halocline.formats.delta.configuration.schema import PRIMITIVES
 from halocline.schema.types import DataType, Opaque, Path, Primitive, Struct, decimal_of, is_void
 from halocline.schema.visitor import types
-
-if TYPE_CHECKING:
-    from halocline.compat.protocol import Protocol
 
 _OTHER_TYPES: Final = re.compile(r"(?:char|varchar)\(\d+\)$|string collate \w+$|interval ")
 _MOST_DIGITS: Final = 38

@@ -12,19 +12,17 @@ Ids are handed out while the table supports the feature, whether or not it is en
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from halocline.compat.protocol import Protocol
 from halocline.errors import DeniedError, InputError
 from halocline.formats.delta.actions import operations
 from halocline.formats.delta.actions.action import Action, Add, Commit, DomainMetadata, Remove, malformed
 from halocline.formats.delta.actions.statistics import num_records
 from halocline.formats.delta.configuration import properties
-
-if TYPE_CHECKING:
-    from halocline.compat.protocol import Protocol
 
 FEATURE: Final = "rowTracking"
 DOMAIN: Final = "delta.rowTracking"
