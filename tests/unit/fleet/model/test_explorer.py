@@ -91,7 +91,7 @@ def test_a_trace_is_a_story_in_the_fewest_steps():
 def test_following_a_stale_coordinator_that_can_do_nothing_finds_nothing_more(monkeypatch):
     scenario = replace(BRIEF, members=1, take_over=True)
     dropped = explore(scenario)
-    monkeypatch.setattr(CoordinatorNodes, "_inert", lambda self, stale: False)
+    monkeypatch.setattr(CoordinatorNodes, "_inert", lambda self, stale, belief: False)
     followed = explore(scenario)
     assert dropped.holds, shown(dropped)
     assert followed.holds, shown(followed)
