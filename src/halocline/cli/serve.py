@@ -57,7 +57,6 @@ def serve(
         raise MissingExtraError("the fleet's service", "fleet") from error
     from halocline.fleet.core.ladder_state import Policy
     from halocline.fleet.core.state import FleetTerms
-    from halocline.fleet.server.auth import Access
     from halocline.fleet.server.grpc_server import Tls
     from halocline.fleet.server.hosting import Config
 
@@ -73,7 +72,7 @@ def serve(
         listen=listen,
         http=_http(http, listen),
         advertise=advertise,
-        access=Access.load(access) if access else None,
+        access=access,
         tls=Tls(tls_cert, tls_key, client_ca) if tls_cert and tls_key else None,
         insecure=insecure,
         policy=Policy(policy),
@@ -116,6 +115,7 @@ async def _until_stopped(hosting: Hosting) -> None:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, over.set)
+    loop.add_signal_handler(signal.SIGHUP, hosting.reload)
     try:
         await hosting.start()
         typer.echo(_greeting(hosting))

@@ -83,13 +83,18 @@ def _replayed(fleet: Fleet, report: Report) -> Iterator[Refusal]:
     known = fleet.members.get(report.key)
     again = known is not None and not known.removed and _same(known.report, report)
     if report.incarnation < latest or (report.incarnation == latest and not again):
-        yield Refusal(
-            "INCARNATION_REPLAYED",
-            f"{report.identity} was already here in incarnation {latest}",
-            subject=report.identity,
-            sides=(("you are", str(report.key)), ("latest", str(latest))),
-            next_step=f"Join with an incarnation above {latest}; the process's start time will do.",
-        )
+        yield replayed(report, latest)
+
+
+def replayed(report: Report, latest: int) -> Refusal:
+    """The refusal for a life that was here before, or is another's."""
+    return Refusal(
+        "INCARNATION_REPLAYED",
+        f"{report.identity} was already here in incarnation {latest}",
+        subject=report.identity,
+        sides=(("you are", str(report.key)), ("latest", str(latest))),
+        next_step=f"Join with an incarnation above {latest}; the process's start time will do.",
+    )
 
 
 def _same(known: Report, report: Report) -> bool:

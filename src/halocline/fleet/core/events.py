@@ -18,10 +18,11 @@ from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Repor
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A member wants to be admitted. Sending it again with the same report is harmless."""
+    """A member wants to be admitted. Sending it again with the same report and credential is harmless."""
 
     report: Report
     sent: int
+    credential: str = ""
 
 
 @dataclass(frozen=True, slots=True)

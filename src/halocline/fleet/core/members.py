@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from halocline.fleet.core.admission import misused
+from halocline.fleet.core.admission import misused, replayed
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, RefusedError, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Observe, RemoveMember
@@ -29,8 +29,12 @@ def join(draft: Draft, message: Join) -> None:
         draft.refuse(report.identity, "join", refusal, report.incarnation)
         return
     key = report.key
+    known = draft.fleet.members.get(key)
+    if known is not None and known.credential != message.credential:
+        draft.refuse(report.identity, "join", replayed(report, report.incarnation), report.incarnation)
+        return
     if key not in draft.fleet.members:
-        _register(draft, report)
+        _register(draft, report, message.credential)
     elif report.tables != draft.fleet.members[key].report.tables:
         draft.put("members", key, replace(draft.fleet.members[key], report=report))
     # A join that is sent again says nothing about what the member has heard: the first answer may still be on its way.
@@ -39,14 +43,15 @@ def join(draft: Draft, message: Join) -> None:
     draft.add(Admit(report.identity, report.incarnation, message.sent, epoch, lease, ladder_states))
 
 
-def _register(draft: Draft, report: Report) -> None:
+def _register(draft: Draft, report: Report, credential: str) -> None:
     for replaced in draft.rules.replaces(draft.fleet, report):
         _forget(draft, replaced)
     ladder_states = draft.fleet.ladder_states
     admitted = {
         ladder: ladder_states[ladder].announced(ladder).view for ladder in report.supported if ladder in ladder_states
     }
-    draft.put("members", report.key, Member(report, Provenance.REPORTED, draft.at, admitted=admitted))
+    member = Member(report, Provenance.REPORTED, draft.at, admitted=admitted, credential=credential)
+    draft.put("members", report.key, member)
     draft.put("incarnations", report.identity, report.incarnation)
     draft.audit(report.identity, "join", str(report.key), f"{report.release} as {report.role}")
 

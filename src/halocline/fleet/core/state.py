@@ -130,6 +130,7 @@ class Member:
             declared and never seen.
         admitted: The view that a joining member was given, per ladder. It acts under these or newer ones.
         removed: An operator took it out: its lease is not renewed, and it counts until that has run out.
+        credential: What it was let in by; another one cannot speak for this life.
         excused: Levels, per ladder, that were raised over its head by force.
     """
 
@@ -140,6 +141,7 @@ class Member:
     admitted: Mapping[str, View] = field(default_factory=dict)
     removed: bool = False
     excused: Mapping[str, int] = field(default_factory=dict)
+    credential: str = ""
 
     @property
     def speaks(self) -> bool:

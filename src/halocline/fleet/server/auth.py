@@ -1,9 +1,10 @@
 """Who may do what: secrets, certificates, rights and tokens.
 
-A caller shows a *secret* or a *certificate* once, in the handshake, and gets a short-lived *token* for everything after
-it. The token says who it is, in which life, in which role, with which release and under which epoch it was let in, and
-what it may do; it is signed with a key that lives in the store, so it outlives a restart of the coordinator and is
-accepted by its successor.
+A caller shows a *credential*, a secret or a certificate, once, in the handshake, and gets a short-lived *token* for
+everything after it. Every use of a token asks what its credential is good for now, so taking a credential away, or
+rights from it, takes effect at once. The token says who it is, in which life, in which role, with which release and
+under which epoch it was let in, and what it may do; it is signed with a key that lives in the store, so it outlives a
+restart of the coordinator and is accepted by its successor.
 
 *Rights* build on each other: `force` includes `raise`, that includes `plan`, and everything includes `observe`. Secrets
 are kept as digests and compared in constant time. Without an access file every client that reaches the port may do
@@ -18,8 +19,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import jwt
 import msgspec
@@ -75,10 +77,15 @@ def digest(secret: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a client was let in as."""
+    """What a client was let in as; `members` are patterns of the identities that it may speak for."""
 
     name: str
     rights: frozenset[Right]
+    members: tuple[str, ...] = ("*",)
+
+    def speaks_for(self, identity: str) -> bool:
+        """Whether it may be, or act as, that member or operator."""
+        return any(fnmatchcase(identity, pattern) for pattern in self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +106,7 @@ class Access:
         """Access as a TOML file says.
 
         The file has a table per caller, `[secrets.NAME]` with `sha256` and `rights`, or `[certificates."NAME"]` with
-        `rights`, where the name is one that the certificate bears.
+        `rights`, where the name is one that the certificate bears. Both may have `members`: patterns of identities.
         """
         try:
             found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -109,12 +116,10 @@ class Access:
             raise InputError(f"the access file {path} has an unknown part {sorted(extra)[0]!r}")
         try:
             secrets = {
-                _checked_digest(each["sha256"]): Grant(name, rights(each["rights"]))
+                _checked_digest(each["sha256"]): _grant(name, each, "sha256")
                 for name, each in found.get("secrets", {}).items()
             }
-            certificates = {
-                name: Grant(name, rights(each["rights"])) for name, each in found.get("certificates", {}).items()
-            }
+            certificates = {name: _grant(name, each) for name, each in found.get("certificates", {}).items()}
             anonymous = rights(found.get("anonymous", {}).get("rights", ()))
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(
@@ -123,20 +128,40 @@ class Access:
             ) from error
         return Access(secrets, certificates, anonymous)
 
-    def grant(self, secret: str = "", names: Iterable[str] = ()) -> Grant | None:
-        """What a caller with this secret, or a certificate with these names, is let in as; None if it is not.
+    def credential(self, secret: str = "", names: Iterable[str] = ()) -> str:
+        """What a caller with this secret, or a certificate with these names, shows; nothing if it is not known.
 
         A secret that is wrong is never made up for by anything else.
         """
         if secret:
             shown = digest(secret)
             # Every digest is compared, so that the time taken says nothing.
-            matching = [grant for known, grant in self.secrets.items() if hmac.compare_digest(known, shown)]
-            return matching[0] if matching else None
-        for name in names:
-            if name in self.certificates:
-                return self.certificates[name]
-        return Grant("anonymous", self.anonymous) if self.anonymous else None
+            matching = [known for known in self.secrets if hmac.compare_digest(known, shown)]
+            return f"secret:{_fingerprint(matching[0])}" if matching else ""
+        known = next((name for name in names if name in self.certificates), None)
+        return f"certificate:{known}" if known is not None else "anonymous"
+
+    def granted(self, credential: str) -> Grant | None:
+        """What a credential is good for; None if it is not, or no longer."""
+        kind, _, which = credential.partition(":")
+        if kind == "secret":
+            return next((grant for known, grant in self.secrets.items() if _fingerprint(known) == which), None)
+        if kind == "certificate":
+            return self.certificates.get(which)
+        return Grant("anonymous", self.anonymous) if kind == "anonymous" and self.anonymous else None
+
+
+def _grant(name: str, told: Mapping[str, Any], *more: str) -> Grant:
+    if extra := told.keys() - {"rights", "members", *more}:
+        raise InputError(f"{name} has {sorted(extra)[0]!r} in the access file, which is not known")
+    members = told.get("members", ["*"])
+    if not isinstance(members, list) or not all(isinstance(each, str) for each in members):
+        raise InputError(f"the members of {name} in the access file must be a list of patterns")
+    return Grant(name, rights(told["rights"]), tuple(members))
+
+
+def _fingerprint(digest: str) -> str:
+    return hashlib.sha256(digest.encode()).hexdigest()[:16]
 
 
 def _checked_digest(text: str) -> str:
@@ -153,7 +178,8 @@ class Claims:
         incarnation: In which life; 0 for callers that are no members.
         release: The release it was admitted with.
         epoch: The coordinator's at that time.
-        grant: The secret or certificate it was let in by.
+        grant: What the secret or certificate is called that it was let in by.
+        credential: Which one that was; another secret under the same name is another credential.
     """
 
     identity: str
@@ -164,6 +190,7 @@ class Claims:
     grant: str
     rights: frozenset[Right]
     expires_ms: int
+    credential: str = "anonymous"
 
     @property
     def actor(self) -> str:

@@ -43,14 +43,15 @@ class Greeter:
     async def greet(self, greeting: Greeting, caller: Caller) -> Welcome:
         """Answers a handshake."""
         service, report, client = self._service, greeting.membership, greeting.client
-        grant = await self._let_in(greeting, caller)
+        credential = service.access.credential(greeting.secret, caller.names)
+        grant = await self._let_in(greeting, caller, service.access.granted(credential))
         state = service.state()
         objections = self._judge(client, Role.MEMBER if report else Role.OPERATOR)
         release = report.release if report else ""
         now = service.clock.now()
         requires = tuple(sorted(client.requires))
         sighting = Sighting(greeting.identity, client.release, release, greeting.role, "greeted", requires, now)
-        problem = self._too_far(greeting) or self._misfit(objections, client)
+        problem = self._too_far(greeting) or self._misfit(objections, client) or self._too_late(greeting)
         if problem is not None:
             self._saw(sighting, problem.refusal)
             await service.write_down(greeting.identity, "handshake", problem.refusal)
@@ -58,7 +59,7 @@ class Greeter:
         admission = None
         if report is not None:
             report = replace(report, needs=report.needs | feature_names(client.requires))
-            admission = await self._admit(Join(report, greeting.sent), sighting)
+            admission = await self._admit(Join(report, greeting.sent, credential), sighting)
             self._note_client(report.key, client.release)
         self._saw(replace(sighting, outcome="joined" if report else "greeted"))
         claims = Claims(
@@ -70,6 +71,7 @@ class Greeter:
             grant.name,
             grant.rights,
             now + service.settings.token_ms,
+            credential,
         )
         token = service.tokens().issue(claims)
         rights = frozenset[str](grant.rights)
@@ -83,8 +85,7 @@ class Greeter:
         if len(self.clients) > 2 * len(present) + 100:
             self.clients = {known: name for known, name in self.clients.items() if known in present}
 
-    async def _let_in(self, greeting: Greeting, caller: Caller) -> Grant:
-        grant = self._service.access.grant(greeting.secret, caller.names)
+    async def _let_in(self, greeting: Greeting, caller: Caller, grant: Grant | None) -> Grant:
         if grant is None:
             shown = "a secret that is not known" if greeting.secret else "neither a secret nor a known certificate"
             problem = Refusal(
@@ -96,8 +97,9 @@ class Greeter:
             await self._service.write_down(caller.peer, "handshake", problem)
             raise RejectedError(Rejection(problem))
         needed = Right.JOIN if greeting.membership else Right.OBSERVE
-        if needed not in grant.rights:
-            rejection = Rejection.of(denied(grant.name, needed, needed, grant.rights))
+        if needed not in grant.rights or not grant.speaks_for(greeting.identity):
+            deed = needed if needed not in grant.rights else f"speak for {greeting.identity}"
+            rejection = Rejection.of(denied(grant.name, deed, needed, grant.rights))
             await self._service.write_down(greeting.identity, "handshake", rejection.refusal)
             raise RejectedError(rejection)
         return grant
@@ -125,6 +127,15 @@ class Greeter:
             next_step="Set the clock, for example with NTP.",
         )
         return Rejection(problem)
+
+    def _too_late(self, greeting: Greeting) -> Rejection | None:
+        """A life that claims to begin in the future would keep every later one out."""
+        report, latest = greeting.membership, self._service.clock.wall() + self._service.settings.skew_ms
+        if report is None or report.incarnation <= latest:
+            return None
+        message = f"incarnation {report.incarnation} of {greeting.identity} lies in the future"
+        step = "Use the time at which the process started, in milliseconds since 1970."
+        return Rejection(Refusal("ARGUMENT_INVALID", message, greeting.identity, next_step=step))
 
     async def _admit(self, join: Join, sighting: Sighting) -> Admission:
         for effect in await self._service.submit(join):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,9 +20,10 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from halocline.errors import HaloclineError, InputError, InternalError
+from halocline.errors import DeniedError, HaloclineError, InputError, InternalError
 from halocline.fleet.core.effects import Announce, Effect, Refusal, Refuse, Renew
 from halocline.fleet.core.events import Leave
+from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.commands import LARGEST_IMPORT, RIGHTS, Commands
 from halocline.fleet.server.greeting import Caller, Greeter
@@ -69,14 +71,32 @@ class Tls:
     key: Path
     client_authority: Path | None = None
 
+    def files(self) -> dict[str, Any]:
+        """The files as HTTP's server wants them."""
+        files: dict[str, Any] = {"ssl_certfile": str(self.certificate), "ssl_keyfile": str(self.key)}
+        if self.client_authority is not None:
+            files |= {"ssl_ca_certs": str(self.client_authority), "ssl_cert_reqs": ssl.CERT_REQUIRED}
+        return files
+
     def credentials(self) -> grpc.ServerCredentials:
-        """The files as gRPC wants them."""
+        """The files as gRPC wants them; they are read again at every handshake."""
+        return grpc.dynamic_ssl_server_credentials(self._read(), self._read_again, self.client_authority is not None)
+
+    def _read(self) -> Any:
         try:
             pair = (self.key.read_bytes(), self.certificate.read_bytes())
             authority = self.client_authority.read_bytes() if self.client_authority else None
         except OSError as error:
             raise InputError(f"{error.filename} cannot be read: {error.strerror}") from error
-        return grpc.ssl_server_credentials([pair], authority, authority is not None)
+        return grpc.ssl_server_certificate_configuration([pair], authority)
+
+    def _read_again(self) -> Any:
+        """The files as they are at a handshake; None, which leaves everything as it was, if they cannot be read."""
+        try:
+            return self._read()
+        except InputError as error:
+            _log.error("the former certificate stays in use: %s", error)
+            return None
 
 
 class FleetServer:
@@ -171,6 +191,7 @@ class FleetServer:
         decoded = call.request.decode(request)
         if call is calls.LEAVE:
             return await self.service.submit(Leave(claims.identity, claims.incarnation))
+        self._check_member(claims)
         return await self._commands.answer(call, decoded, claims)
 
     async def _answered(self, name: str, context: Context, called: Callable[[], Awaitable[bytes]]) -> bytes:
@@ -302,8 +323,20 @@ class FleetServer:
         claims, now, life = session.claims, self.service.clock.now(), self.service.settings.token_ms
         if claims.expires_ms - now > life // 2:
             return
+        try:
+            claims = self.service.authorised(claims)
+        except DeniedError:
+            session.end()
+            return
         session.claims = replace(claims, epoch=self.service.coordinator.epoch, expires_ms=now + life)
         session.put(FreshToken(self.service.tokens().issue(session.claims), session.claims.expires_ms))
+
+    def _check_member(self, claims: Claims) -> None:
+        """A token that was given to a member is good for as long as that member is one."""
+        member = self.service.state().fleet.members.get(MemberKey(claims.identity, claims.incarnation))
+        if claims.incarnation and (member is None or member.removed):
+            problem = f"{claims.identity} is no longer a member"
+            raise DeniedError(problem, condition="TOKEN_INVALID", next_step="Join again.")
 
     def _claims(self, name: str, context: Context) -> Claims:
         """Who calls, if the token is good and gives the right that the call needs."""
@@ -311,7 +344,7 @@ class FleetServer:
         for key, value in context.invocation_metadata():
             if key == "authorization" and isinstance(value, str):
                 token = value.removeprefix("Bearer ")
-        claims = self.service.tokens().check(token, self.service.clock.now())
+        claims = self.service.authorised(self.service.tokens().check(token, self.service.clock.now()))
         claims.require(RIGHTS[name], _WORDS.get(RIGHTS[name], RIGHTS[name]))
         state = self.service.state()
         if claims.epoch > state.epoch:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, Final
 
 from starlette.routing import BaseRoute
 
@@ -35,6 +37,8 @@ from halocline.fleet.store import FleetStore, open_fleet_store
 from halocline.fleet.wire.endpoint import DEFAULT_PORT
 from halocline.fleet.wire.handshake import Wire
 
+_log = logging.getLogger(__name__)
+_WATCH_S: Final = 1.0
 Routes = Callable[[FleetService], Sequence[BaseRoute]]
 
 
@@ -47,7 +51,7 @@ class Config:
         listen: `host:port` for gRPC; port 0 for any that is free.
         http: `host:port` for HTTP, or nothing to leave it out.
         advertise: Where others reach us, if that is not where we listen.
-        access: Who is let in; every client if not given, which only the loopback address allows.
+        access: Who is let in, or the file that says so; every client if not given, which only loopback allows.
         tls: What to show and to ask; in the clear if not given, which only the loopback address allows.
         insecure: Allow other addresses without access or TLS, because something else takes care of it.
         policy: What makes levels rise in a new fleet.
@@ -62,7 +66,7 @@ class Config:
     listen: str = f"127.0.0.1:{DEFAULT_PORT}"
     http: str = f"127.0.0.1:{DEFAULT_PORT + 1}"
     advertise: str = ""
-    access: Access | None = None
+    access: Access | Path | None = None
     tls: Tls | None = None
     insecure: bool = False
     policy: Policy = Policy.MANUAL
@@ -73,17 +77,18 @@ class Config:
     routes: Routes | None = lineage_routes
 
     def __post_init__(self) -> None:
-        host, _ = address(self.listen)
-        if _is_loopback(host) or self.insecure:
+        places = [each for each in (self.listen, self.http) if each]
+        public = next((each for each in places if not _is_loopback(address(each)[0])), None)
+        if public is None or self.insecure:
             return
         if self.tls is None:
             raise InputError(
-                f"{self.listen} can be reached from other machines, and nothing would be encrypted",
+                f"{public} can be reached from other machines, and nothing would be encrypted",
                 next_step="Give --tls-cert and --tls-key, or --insecure if something else encrypts.",
             )
         if self.access is None:
             raise InputError(
-                f"{self.listen} can be reached from other machines, and every client could do everything",
+                f"{public} can be reached from other machines, and every client could do everything",
                 next_step="Give --access FILE, or --insecure if something else decides who gets here.",
             )
 
@@ -101,6 +106,7 @@ class Hosting:
         self._store = store
         self._grpc: FleetServer | None = None
         self._http: HttpServer | None = None
+        self._watching: asyncio.Future[None] | None = None
         self.service: FleetService = None  # type: ignore[assignment]
 
     async def start(self) -> None:
@@ -123,7 +129,7 @@ class Hosting:
             provides=frozenset(wire.server.provides),
             terms=config.terms,
         )
-        access = config.access or Access.open()
+        access = Access.load(config.access) if isinstance(config.access, Path) else config.access or Access.open()
         self.service = FleetService(coordinator, access=access, wire=wire, settings=config.settings)
         self._grpc = FleetServer(self.service, config.listen, config.tls)
         self.port = self._grpc.bind()
@@ -133,12 +139,37 @@ class Hosting:
         if config.http:
             host, port = address(config.http)
             routes = config.routes(self.service) if config.routes else ()
-            self._http = HttpServer(build_app(self.service, routes), host, port)
+            public = not _is_loopback(host)
+            app = build_app(self.service, routes, guarded=public and config.access is not None)
+            self._http = HttpServer(app, host, port, config.tls.files() if public and config.tls else None)
             await self._http.start()
             self.http_port = self._http.port
 
+        if isinstance(config.access, Path):
+            self._watching = asyncio.ensure_future(self._watch(config.access))
+
+    def reload(self) -> None:
+        """Reads the access file again; if it cannot be read, what it said before stays."""
+        if isinstance(self.config.access, Path):
+            try:
+                self.service.change_access(Access.load(self.config.access))
+                _log.info("access was read again from %s", self.config.access)
+            except InputError as error:
+                _log.error("access stays as it was: %s", error)
+
+    async def _watch(self, path: Path) -> None:
+        """Reads the access file again when it has changed."""
+        before = _stamp(path)
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            if (now := _stamp(path)) != before:
+                before = now
+                self.reload()
+
     async def stop(self) -> None:
         """Stops answering, gives up the lease, and closes the store."""
+        if self._watching is not None:
+            self._watching.cancel()
         if self._http is not None:
             await self._http.stop()
         if self._grpc is not None:
@@ -161,6 +192,14 @@ def address(text: str) -> tuple[str, int]:
     if not colon or not port.isdigit() or int(port) > 65_535 or not host:
         raise InputError(f"{text[:100]!r} is no address", sides={"expected": "host:port"})
     return host.strip("[]"), int(port)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _is_loopback(host: str) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from halocline.errors import DeniedError, HaloclineError, InputError
 from halocline.fleet.server.auth import Right
@@ -29,6 +30,7 @@ from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
 LARGEST_BODY: Final = 1 << 20
+_PATIENCE_S: Final = 10.0
 _CODES: Final = {
     grpc.StatusCode.ALREADY_EXISTS: 409,
     grpc.StatusCode.FAILED_PRECONDITION: 409,
@@ -42,10 +44,15 @@ _CODES: Final = {
 """What gRPC's codes are called here; everything else is a failure of our own."""
 
 
-def build_app(service: FleetService, routes: Sequence[BaseRoute] = ()) -> Starlette:
-    """An application for a service."""
+def build_app(service: FleetService, routes: Sequence[BaseRoute] = (), *, guarded: bool = False) -> Starlette:
+    """An application for a service, with what other parts add; `guarded` if metrics are not for everyone to see."""
     app = Starlette(
-        routes=[Route("/metrics", _metrics), Route("/health", _health), *routes],
+        routes=[
+            Route("/metrics", _metrics),
+            Route("/health", _health),
+            Route("/health/active", _active),
+            *routes,
+        ],
         exception_handlers={
             HaloclineError: _refused,
             RejectedError: _refused,
@@ -54,6 +61,7 @@ def build_app(service: FleetService, routes: Sequence[BaseRoute] = ()) -> Starle
         },
     )
     app.state.service = service
+    app.state.guarded = guarded
     return app
 
 
@@ -69,10 +77,10 @@ async def require(request: Request, right: Right) -> str:
     shown = request.headers.get("authorization", "").removeprefix("Bearer ")
     peer = request.client.host if request.client else "unknown"
     if shown.count(".") == 2:
-        claims = service.tokens().check(shown, service.clock.now())
+        claims = service.authorised(service.tokens().check(shown, service.clock.now()))
         claims.require(right, f"do that ({right})")
         return claims.actor
-    grant = service.access.grant(shown)
+    grant = service.access.granted(service.access.credential(shown))
     if grant is None or right not in grant.rights:
         condition = "TOKEN_INVALID" if grant is None else "DENIED"
         problem = DeniedError(f"{peer} may not do that", condition=condition, sides={"needed": right})
@@ -82,23 +90,49 @@ async def require(request: Request, right: Right) -> str:
 
 
 async def body_of(request: Request) -> bytes:
-    """The body, if it is not too large."""
+    """The JSON that was sent, if it is not too large and arrives in time.
+
+    Nothing else is taken: a page of another site can have a browser send a form or plain text, and not JSON.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, f"expected application/json, not {kind[:40] or 'nothing'}")
     data = bytearray()
-    async for piece in request.stream():
-        data += piece
-        if len(data) > LARGEST_BODY:
-            raise InputError(f"the body has more than {LARGEST_BODY:,} bytes")
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > LARGEST_BODY:
+                    raise InputError(f"the body has more than {LARGEST_BODY:,} bytes")
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not arrive within {_PATIENCE_S:g} s") from None
     return bytes(data)
 
 
 async def _metrics(request: Request) -> Response:
+    if request.app.state.guarded:
+        await require(request, Right.OBSERVE)
     return Response(service_of(request).metrics.text(), headers={"content-type": CONTENT_TYPE})
 
 
 async def _health(request: Request) -> Response:
+    """Whether it leads, or follows with a store that it has just reached; and why not."""
     service = service_of(request)
-    facts = {"active": service.active, "epoch": service.coordinator.epoch, "at": service.active_address}
-    return JSONResponse(facts, status_code=200 if service.active else 503)
+    why = service.unready()
+    facts = {
+        "live": True,
+        "ready": not why,
+        "why": why,
+        "active": service.active,
+        "epoch": service.coordinator.epoch,
+        "at": service.active_address,
+    }
+    return JSONResponse(facts, status_code=503 if why else 200)
+
+
+async def _active(request: Request) -> Response:
+    active = service_of(request).active
+    return JSONResponse({"active": active}, status_code=200 if active else 503)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -123,10 +157,15 @@ async def _bug(_: Request, error: Exception) -> Response:
 class HttpServer:
     """Serves an application inside the running event loop."""
 
-    def __init__(self, app: Callable[..., Awaitable[Any]], host: str, port: int) -> None:
+    def __init__(
+        self, app: Callable[..., Awaitable[Any]], host: str, port: int, tls: Mapping[str, str] | None = None
+    ) -> None:
         self.port = port
+        files: dict[str, Any] = dict(tls or {})
         config = uvicorn.Config(
             app,
+            http=_Impatient,
+            **files,
             host=host,
             port=port,
             log_config=None,
@@ -170,6 +209,33 @@ class HttpServer:
         self._server.should_exit = True
         if self._task is not None:
             await self._task
+
+
+class _Impatient(H11Protocol):
+    """Cuts off whoever has begun a request and does not finish its head, so that others are not kept waiting."""
+
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._between_requests():
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._waiting is None:
+            self._waiting = self.loop.call_later(_PATIENCE_S, self._cut)
+
+    def _cut(self) -> None:
+        self._waiting = None
+        if self._between_requests() and not self.transport.is_closing():
+            self.transport.close()
+
+    def _between_requests(self) -> bool:
+        return self.cycle is None or bool(self.cycle.response_complete)
 
 
 class _Quiet(uvicorn.Server):

@@ -19,8 +19,9 @@ feeds. Events are bounded in size, in datasets and in the length of names.
 
 from __future__ import annotations
 
+import asyncio
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -50,6 +51,7 @@ from halocline.versions import Version
 
 PATH: Final = "/api/v1/lineage"
 _MOST_DATASETS: Final = messages.MOST_TABLES // 2
+_MOST_LINKS: Final = 16
 _UNKNOWN: Final = "unknown@0"
 
 LadderOf = Callable[[str], str | None]
@@ -147,9 +149,9 @@ def routes(_: FleetService) -> Sequence[BaseRoute]:
 async def _post(request: Request) -> Response:
     actor = await require(request, Right.JOIN)
     service = service_of(request)
-    event = parse(await body_of(request))
-    fleet = service.state().fleet
-    reading = understood(event, service.clock.wall(), lambda table: _known_ladder(fleet, table))
+    body, fleet, now = await body_of(request), service.state().fleet, service.clock.wall()
+    # In a thread of its own: whatever an event makes us do, heartbeats go on.
+    reading = await asyncio.to_thread(lambda: understood(parse(body), now, _known_ladders(fleet)))
     if reading.trace is not None:
         for effect in await service.submit(reading.trace.event(actor)):
             if isinstance(effect, Refuse) and effect.incarnation is None:
@@ -168,11 +170,15 @@ def _answer(reading: LineageReport) -> dict[str, Any]:
     }
 
 
-def _known_ladder(fleet: Fleet, table: str) -> str | None:
-    """The ladder that a table is on, if the fleet has heard of the table."""
-    recorded = (ladder for where, ladder in fleet.tables if where == table)
-    used = (use.ladder for each in fleet.members.values() for use in each.report.tables if use.table == table)
-    return next(recorded, None) or next(used, None)
+def _known_ladders(fleet: Fleet) -> LadderOf:
+    """The ladders of the tables that the fleet has heard of; it is looked through once for an event, if at all."""
+
+    @cache
+    def known() -> dict[str, str]:
+        used = {use.table: use.ladder for each in fleet.members.values() for use in each.report.tables}
+        return used | dict(fleet.tables)
+
+    return lambda table: known().get(table)
 
 
 # What an engine runs.
@@ -248,12 +254,15 @@ def _places(dataset: _Named) -> Iterator[str]:
     yield from _place(dataset.namespace, dataset.name)
     links = dataset.facets.get("symlinks")
     identifiers = links.get("identifiers") if isinstance(links, dict) else ()
-    for each in _dicts(identifiers):
+    listed = _dicts(identifiers)
+    if len(listed) > _MOST_LINKS:
+        raise InputError(f"{dataset.name[:40]!r} has {len(listed):,} symlinks", sides={"at most": str(_MOST_LINKS)})
+    for each in listed:
         yield from _place(str(each.get("namespace", "")), str(each.get("name", "")))
 
 
-def _dicts(values: Any) -> Iterable[dict[str, Any]]:
-    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else ()
+def _dicts(values: Any) -> list[dict[str, Any]]:
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
 
 
 def _place(namespace: str, name: str) -> Iterator[str]:

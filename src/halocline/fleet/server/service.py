@@ -21,12 +21,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from halocline.errors import HaloclineError, UnavailableError
+from halocline.errors import DeniedError, HaloclineError, UnavailableError
+from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
 from halocline.fleet.core.events import Cause, Heartbeat, Tick
 from halocline.fleet.core.state import MemberKey, State
 from halocline.fleet.server.audit import StrangerLog
-from halocline.fleet.server.auth import Access, Tokens
+from halocline.fleet.server.auth import Access, Claims, Right, Tokens
 from halocline.fleet.server.coordinator import Batch, Coordinator
 from halocline.fleet.server.metrics import Metrics
 from halocline.fleet.server.sessions import Sessions
@@ -42,6 +43,8 @@ _TICK_S: Final = 0.5
 _GATHER_S: Final = 0.02
 _RETRY_S: Final = 1.0
 _PRUNE_S: Final = 3600.0
+_KEYS_S: Final = 600.0
+_SILENT_MS: Final = 15_000
 
 _T = TypeVar("_T")
 
@@ -104,6 +107,9 @@ class FleetService:
         self.on_active: list[Callable[[bool], None]] = []
         self.active_address = ""
         self._tokens: Tokens | None = None
+        self._keys_read = 0.0
+        self._reached = 0
+        self._trouble = "it has not reached its store yet"
         self._queue: asyncio.Queue[_Item] = asyncio.Queue()
         self._turn = asyncio.Lock()
         self._beats: list[tuple[Heartbeat, OnDecided]] = []
@@ -142,6 +148,13 @@ class FleetService:
         """Whether this is the coordinator that decides."""
         return self.coordinator.active
 
+    def unready(self) -> str:
+        """Why it neither leads nor follows: nothing if it has just reached its store and nothing is the matter."""
+        silent = steady_ms() - self._reached
+        if not self._trouble and silent > _SILENT_MS:
+            return f"it has not reached its store for {silent // 1000} s"
+        return self._trouble
+
     @property
     def store(self) -> FleetStore:
         """Where the truth lives."""
@@ -159,6 +172,29 @@ class FleetService:
         if self._tokens is None:
             raise self.elsewhere()
         return self._tokens
+
+    def authorised(self, claims: Claims) -> Claims:
+        """What a token allows now: what it said, as far as its credential is still good for it.
+
+        Raises:
+            DeniedError: The secret or certificate was taken away, or may not speak for this one any more.
+        """
+        grant = self.access.granted(claims.credential)
+        if grant is None or not grant.speaks_for(claims.identity):
+            problem = f"{claims.identity} showed {claims.grant}, which is no longer good for it"
+            raise DeniedError(problem, condition="TOKEN_INVALID", next_step="Make a new handshake.")
+        return replace(claims, rights=claims.rights & grant.rights)
+
+    def change_access(self, access: Access) -> None:
+        """Lets in whom this names, from now on; sessions end of those whom it does not."""
+        self.access = access
+        self.sessions.end_all(lambda claims: not self._may_stay(claims))
+
+    def _may_stay(self, claims: Claims) -> bool:
+        try:
+            return Right.JOIN in self.authorised(claims).rights
+        except DeniedError:
+            return False
 
     def elsewhere(self) -> RejectedError:
         """What callers of a standby are told."""
@@ -330,6 +366,7 @@ class FleetService:
                 if time.monotonic() - pruned > _PRUNE_S:
                     pruned, epoch = time.monotonic(), self.coordinator.epoch
                     await self._in_store(lambda: self.store.prune(epoch))  # noqa: B023
+                    await self._read_keys()
             except HaloclineError as error:
                 self._lose(error.message)
 
@@ -354,7 +391,9 @@ class FleetService:
     async def _prolong(self) -> None:
         try:
             await self._in_store(self.coordinator.renew)
+            self._reached, self._trouble = steady_ms(), ""
         except UnavailableError as error:
+            self._trouble = error.message
             # Until the lease has run out no other coordinator is active, so there is time to try again.
             _log.warning("the lease on the store was not prolonged: %s", error.message)
         except HaloclineError as error:
@@ -363,15 +402,22 @@ class FleetService:
     async def _try_to_take_over(self) -> bool:
         async with self._turn:
             try:
-                if self._tokens is None:
-                    keys = await self._in_store(lambda: self.store.signing_keys(self.clock.now()))
-                    self._tokens = Tokens(keys)
+                await self._read_keys()
                 holder = await self._in_store(self.coordinator.take_over)
+                self._reached, self._trouble = steady_ms(), ""
             except UnavailableError as error:
+                self._trouble = error.message
                 _log.warning("cannot take over: %s", error.message)
                 return False
         self.active_address = holder.address if holder else self.coordinator.address
         return holder is None
+
+    async def _read_keys(self) -> None:
+        """Reads the keys for tokens, if that was long ago; the store makes a new one now and then."""
+        if self._tokens is not None and time.monotonic() - self._keys_read < _KEYS_S:
+            return
+        self._keys_read = time.monotonic()
+        self._tokens = Tokens(await self._in_store(lambda: self.store.signing_keys(self.clock.now())))
 
     def _announce_active(self, active: bool) -> None:
         if active:
@@ -382,6 +428,7 @@ class FleetService:
     def _lose(self, why: str) -> None:
         """Lets go of every member: what was known is not certain any more."""
         _log.warning("no longer active: %s", why)
+        self._trouble = why
         self._let_go()
 
     def _let_go(self) -> None:

@@ -126,11 +126,11 @@ class Sessions:
             self.flush_soon(session)
             asyncio.get_running_loop().call_later(_GRACE, session.end)
 
-    def end_all(self) -> None:
-        """Ends every stream: members must look for another coordinator."""
-        for session in tuple(self._open.values()):
+    def end_all(self, of: Callable[[Claims], bool] = lambda _: True) -> None:
+        """Ends every stream, or those of some: members must look for another coordinator, or make a new handshake."""
+        for session in [each for each in self._open.values() if of(each.claims)]:
             session.end()
-        self._open.clear()
+            del self._open[session.key]
 
     def flush_soon(self, session: Session) -> None:
         """Has a session's queue sent, with others whose turn it is."""

@@ -37,6 +37,7 @@ _SHORTER: Final = 0.8
 _KEEPS_TIMES: Final = ("first_ms", "times")
 
 
+KEY_LIFE_MS: Final = 24 * 3_600_000
 MOST_AUDIT: Final = 1_000_000
 MOST_SIGHTINGS: Final = 100_000
 
@@ -214,16 +215,17 @@ class FleetStore(ABC):
         with self._reading() as connection:
             return list(self._seen(connection))
 
-    def signing_keys(self, made_ms: int) -> dict[str, bytes]:
-        """The keys for tokens, newest first; makes one if there is none."""
+    def signing_keys(self, now_ms: int) -> dict[str, bytes]:
+        """The keys for tokens, newest first; makes one if the newest is a day old, and forgets those of two days."""
         table = schema.signing_keys
         with self._transaction() as connection:
             # One row that every coordinator locks, or two coordinators would both make the first key.
             connection.execute(select(schema.coordinator.c.id).with_for_update())
             newest = select(table).order_by(table.c.made_ms.desc())
+            connection.execute(delete(table).where(table.c.made_ms <= now_ms - 2 * KEY_LIFE_MS))
             rows = connection.execute(newest).all()
-            if not rows:
-                connection.execute(insert(table).values(id=token_hex(8), secret=token_bytes(32), made_ms=made_ms))
+            if not rows or rows[0].made_ms <= now_ms - KEY_LIFE_MS:
+                connection.execute(insert(table).values(id=token_hex(8), secret=token_bytes(32), made_ms=now_ms))
                 rows = connection.execute(newest).all()
         return {row.id: bytes(row.secret) for row in rows}
 

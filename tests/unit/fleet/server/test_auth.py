@@ -13,6 +13,11 @@ KEYS = {"k2": b"2" * 32, "k1": b"1" * 32}
 CLAIMS = Claims("etl", 7, "writer", "deltalake@1.6.6", 3, "drivers", rights(["join"]), 1_000_000)
 
 
+def grant(access, secret="", names=()):
+    """What is granted to whom who shows this."""
+    return access.granted(access.credential(secret, names))
+
+
 def test_rights_include_what_they_build_on():
     included = {name: {str(each) for each in rights([name])} for name in Right}
     assert included == {
@@ -28,20 +33,20 @@ def test_rights_include_what_they_build_on():
 
 def test_a_secret_gives_its_grant_and_a_wrong_one_nothing():
     access = Access({digest("a"): Grant("a", rights(["join"]))}, anonymous=rights(["observe"]))
-    assert access.grant("a").name == "a"
-    assert access.grant("b") is None, "who shows a wrong secret is not let in as anonymous"
-    assert access.grant("").rights == {Right.OBSERVE}
+    assert grant(access, "a").name == "a"
+    assert grant(access, "b") is None, "who shows a wrong secret is not let in as anonymous"
+    assert grant(access, "").rights == {Right.OBSERVE}
 
 
 def test_a_certificate_gives_its_grant_by_any_of_its_names():
     access = Access(certificates={"spark.example": Grant("spark.example", rights(["join"]))})
-    assert access.grant(names=("other", "spark.example")).name == "spark.example"
-    assert access.grant(names=("other",)) is None
-    assert access.grant("guess", names=("spark.example",)) is None
+    assert grant(access, names=("other", "spark.example")).name == "spark.example"
+    assert grant(access, names=("other",)) is None
+    assert grant(access, "guess", names=("spark.example",)) is None
 
 
 def test_an_open_access_lets_everybody_do_everything():
-    assert Access.open().grant().rights == EVERYTHING
+    assert grant(Access.open()).rights == EVERYTHING
 
 
 def test_an_access_file_is_read(tmp_path):
@@ -51,9 +56,9 @@ def test_an_access_file_is_read(tmp_path):
         '[certificates."spark.example"]\nrights = ["join"]\n[anonymous]\nrights = ["observe"]\n'
     )
     access = Access.load(path)
-    assert access.grant("s") == Grant("ops", rights(["force"]))
-    assert access.grant(names=["spark.example"]).rights == rights(["join"])
-    assert access.grant().rights == {Right.OBSERVE}
+    assert grant(access, "s") == Grant("ops", rights(["force"]))
+    assert grant(access, names=["spark.example"]).rights == rights(["join"])
+    assert grant(access).rights == {Right.OBSERVE}
 
 
 @pytest.mark.parametrize(
@@ -78,6 +83,23 @@ def test_an_access_file_that_says_something_else_is_refused(tmp_path, content):
 def test_a_missing_access_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         Access.load(tmp_path / "none.toml")
+
+
+def test_a_credential_names_whom_it_speaks_for(tmp_path):
+    path = tmp_path / "access.toml"
+    path.write_text(f'[secrets.etl]\nsha256 = "{digest("s")}"\nrights = ["join"]\nmembers = ["etl-*", "load"]')
+    found = grant(Access.load(path), "s")
+    assert [found.speaks_for(each) for each in ("etl-nightly", "load", "loader", "bi")] == [True, True, False, False]
+    for wrong in ('members = "etl-*"', "members = [1]", 'membrs = ["etl-*"]'):
+        path.write_text(f'[secrets.etl]\nsha256 = "{digest("s")}"\nrights = ["join"]\n{wrong}')
+        with pytest.raises(InputError):
+            Access.load(path)
+
+
+def test_another_secret_under_the_same_name_is_another_credential():
+    before, after = (Access({digest(each): Grant("ops", rights(["raise"]))}) for each in ("old", "new"))
+    assert before.granted(before.credential("old")).name == "ops"
+    assert after.granted(before.credential("old")) is None
 
 
 def test_a_token_says_what_it_was_made_of():

@@ -1,8 +1,12 @@
 """The gRPC side: bad input is refused with a typed status, logged and bounded; rights, TLS, health, reflection."""
 
 import datetime
+import http.client
 import ipaddress
+import itertools
 import json
+import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -18,12 +22,13 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
-from tests.support.fleets import in_memory
+from tests.support.fleets import in_memory, until
 
 from halocline.errors import DeniedError, UnavailableError
 from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Claims, Grant, Right, Tokens, digest, rights
 from halocline.fleet.server.commands import RIGHTS
 from halocline.fleet.server.grpc_server import Tls
@@ -56,6 +61,14 @@ def channel(hosting):
         yield opened
 
 
+_lives = itertools.count(int(time.time() * 1000) - 1_000_000)
+
+
+def _life():
+    """An incarnation that was not used before."""
+    return next(_lives)
+
+
 def handshake(channel, right=Right.JOIN, **changes):
     """A member's or operator's handshake; whatever is given in `changes` replaces its fields."""
     wire = Wire.current()
@@ -69,7 +82,7 @@ def handshake(channel, right=Right.JOIN, **changes):
         membership=to_message(REPORT, pb.Membership) if joining else None,
     )
     if joining:
-        request.membership.incarnation = time.time_ns()
+        request.membership.incarnation = _life()
     for name, value in changes.items():
         if value is None:
             request.ClearField(name)
@@ -152,7 +165,8 @@ def test_every_call_but_the_handshake_has_a_right():
 
 def token_of(hosting, may, *, expires=10**6, epoch=1):
     now = hosting.service.clock.now()
-    claims = Claims("etl", 1, "reader", "x@1", epoch, "test", may, now + expires)
+    shown = hosting.service.access.credential(SECRETS[Right.FORCE])
+    claims = Claims("etl", 0, "reader", "x@1", epoch, "force", may, now + expires, shown)
     return hosting.service.tokens().issue(claims)
 
 
@@ -228,7 +242,7 @@ def test_an_unknown_or_zero_client_version_never_passes(channel, version):
 
 @pytest.mark.parametrize("release", ["", "nightly", "halocline@0.0.0", "@1"])
 def test_an_unknown_or_zero_release_never_joins(channel, release):
-    member = pb.Membership(incarnation=time.time_ns(), release=release)
+    member = pb.Membership(incarnation=_life(), release=release)
     wire = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
     found = refused(lambda: handshake(channel, membership=member, client=wire))
     assert found[:2] == (grpc.StatusCode.FAILED_PRECONDITION, "VERSION_UNKNOWN")
@@ -244,9 +258,7 @@ def test_a_client_that_needs_a_feature_the_server_lacks_is_told_which(channel, h
 
 
 def test_a_member_below_the_level_is_told_the_level(channel):
-    member = pb.Membership(
-        incarnation=time.time_ns(), release="hudi@0.12.0", supported={"hudi": pb.LevelRange(lo=4, hi=5)}
-    )
+    member = pb.Membership(incarnation=_life(), release="hudi@0.12.0", supported={"hudi": pb.LevelRange(lo=4, hi=5)})
     wire = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
     code, condition, violations = refused(lambda: handshake(channel, membership=member, client=wire, identity="old"))
     assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "INCOMPATIBLE_VERSION")
@@ -256,7 +268,7 @@ def test_a_member_below_the_level_is_told_the_level(channel):
 def test_a_replayed_incarnation_is_refused(channel):
     wire = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
     member = to_message(REPORT, pb.Membership)
-    member.incarnation = 2**62
+    member.incarnation = _life()
     handshake(channel, membership=member, client=wire, identity="once")
     handshake(channel, membership=member, client=wire, identity="once")
     member.incarnation -= 1
@@ -353,6 +365,124 @@ def test_half_way_through_its_life_a_token_is_replaced_on_the_session():
         assert hosting.service.tokens().check(fresh, hosting.service.clock.now()).identity == "etl"
 
 
+# Taking away.
+
+
+def only(*names):
+    return Access({digest(SECRETS[name]): Grant(name, rights([name])) for name in names})
+
+
+@pytest.fixture
+def own():
+    """A coordinator whose access a test may change."""
+    settings = ServiceSettings(token_ms=400, tick_s=0.05)
+    with embedded(in_memory(access=ACCESS, settings=settings)) as running:
+        yield running
+
+
+def change_access(hosting, access):
+    done = threading.Event()
+    hosting.loop.call_soon_threadsafe(lambda: (hosting.service.change_access(access), done.set()))
+    assert done.wait(30)
+
+
+def test_a_secret_that_was_removed_ends_sessions_and_calls_at_once(own):
+    lost = []
+    endpoint = Endpoint.parse(own.address, secret=SECRETS[Right.JOIN])
+    operator = Endpoint.parse(own.address, secret=SECRETS[Right.RAISE])
+    with MemberLoop(endpoint, REPORT, on_lost=lost.append) as member, AdminClient(operator, "ann") as admin:
+        assert admin.describe().epoch == 1
+        change_access(own, only(Right.OBSERVE))
+        with pytest.raises(DeniedError):
+            admin.remove_member("etl", "a holder of a removed secret may not")
+        until(lambda: lost, "the member is told")
+        assert member.contact.final
+    assert lost[0].condition == "TOKEN_INVALID"
+    assert not own.service.sessions
+
+
+def test_a_token_is_worth_what_its_secret_is_worth_now(own):
+    with grpc.insecure_channel(f"127.0.0.1:{own.port}") as channel:
+        token = handshake(channel, Right.FORCE, identity="ann").token
+        remove = next(method for _, method in CALLS if method.name == "RemoveMember")
+        asked = pb.RemoveMemberRequest(identity="nobody", reason="gone")
+        call = lambda: raw(channel, "halocline.fleet.v1.Admin", remove, asked.SerializeToString(), token=token)  # noqa: E731
+        assert refused(call)[1] == "NOT_FOUND"
+        change_access(own, Access({digest(SECRETS[Right.FORCE]): Grant("force", rights(["observe"]))}))
+        assert refused(call)[1] == "DENIED"
+        change_access(own, only(Right.JOIN))
+        assert refused(call)[1] == "TOKEN_INVALID"
+
+
+def test_the_token_of_a_member_that_was_removed_is_good_for_nothing(own):
+    with grpc.insecure_channel(f"127.0.0.1:{own.port}") as channel:
+        token = handshake(channel).token
+        users = next(method for _, method in CALLS if method.name == "TableUsers")
+        call = lambda: raw(channel, "halocline.fleet.v1.Fleet", users, token=token)  # noqa: E731
+        call()
+        with AdminClient(Endpoint.parse(own.address, secret=SECRETS[Right.RAISE]), "ann") as admin:
+            admin.remove_member("etl", "runs wild")
+        assert refused(call)[1] == "TOKEN_INVALID"
+
+
+def test_a_secret_speaks_only_for_its_own_members(own):
+    change_access(own, Access({digest(SECRETS[Right.JOIN]): Grant("loads", rights(["join"]), ("load-*",))}))
+    with grpc.insecure_channel(f"127.0.0.1:{own.port}") as channel:
+        assert handshake(channel, identity="load-1").token
+        assert refused(lambda: handshake(channel, identity="etl"))[:2] == (grpc.StatusCode.PERMISSION_DENIED, "DENIED")
+
+
+def test_a_life_is_bound_to_the_credential_that_it_was_let_in_by(own):
+    other = Access({digest("another"): Grant("others", rights(["join"])), **only(Right.JOIN).secrets})
+    change_access(own, other)
+    with grpc.insecure_channel(f"127.0.0.1:{own.port}") as channel:
+        wire = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
+        member = to_message(REPORT, pb.Membership)
+        member.incarnation = _life()
+        assert handshake(channel, membership=member, client=wire).token
+        assert handshake(channel, membership=member, client=wire).token, "its own join sent again is harmless"
+        stolen = refused(lambda: handshake(channel, membership=member, client=wire, secret="another"))
+        assert stolen[:2] == (grpc.StatusCode.FAILED_PRECONDITION, "INCARNATION_REPLAYED")
+
+
+def test_a_life_cannot_begin_in_the_future_and_burn_its_identity(own):
+    with grpc.insecure_channel(f"127.0.0.1:{own.port}") as channel:
+        wire = to_message(Wire.current().client(Role.MEMBER), pb.Peer)
+        member = to_message(REPORT, pb.Membership)
+        member.incarnation = 2**62
+        code, condition, _ = refused(lambda: handshake(channel, membership=member, client=wire))
+        assert (code, condition) == (grpc.StatusCode.INVALID_ARGUMENT, "ARGUMENT_INVALID")
+        assert handshake(channel).token
+
+
+def test_the_access_file_is_read_again_when_it_changes_and_kept_when_it_is_broken(tmp_path):
+    path = tmp_path / "access.toml"
+
+    def let_in(secret):
+        path.write_text(f'[secrets.ops]\nsha256 = "{digest(secret)}"\nrights = ["observe"]\n')
+
+    let_in("old")
+    with embedded(in_memory(access=path)) as hosting:
+        old, new = (AdminClient(Endpoint.parse(hosting.address, secret=each), "ann") for each in ("old", "new"))
+        with old, new:
+            assert old.describe().epoch == 1
+            path.write_text("broken [")
+            hosting.loop.call_soon_threadsafe(hosting.reload)
+            assert old.describe().epoch == 1
+            let_in("new")
+            until(lambda: answers_denied(old), "the old secret is no longer good")
+        with AdminClient(Endpoint.parse(hosting.address, secret="new"), "ann") as again:
+            assert again.describe().epoch == 1
+
+
+def answers_denied(admin):
+    try:
+        admin.describe()
+    except DeniedError:
+        return True
+    return False
+
+
 # Around it.
 
 
@@ -370,10 +500,12 @@ def test_a_standby_is_not_serving_and_sends_callers_to_the_active_one():
         with grpc.insecure_channel(f"127.0.0.1:{standby.port}") as channel:
             answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
             assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
+        with urllib.request.urlopen(f"http://127.0.0.1:{standby.http_port}/health", timeout=30) as answer:
+            facts = json.load(answer)
+        assert (facts["ready"], facts["active"], facts["at"]) == (True, False, f"127.0.0.1:{active.port}")
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"http://127.0.0.1:{standby.http_port}/health", timeout=5)
+            urllib.request.urlopen(f"http://127.0.0.1:{standby.http_port}/health/active", timeout=30)
         assert caught.value.code == 503
-        assert json.load(caught.value)["at"] == f"127.0.0.1:{active.port}"
         caught.value.close()
         with AdminClient(standby.address) as client:
             found = client.describe()
@@ -452,6 +584,36 @@ def test_over_tls_a_secret_lets_in_and_an_unknown_authority_is_not_trusted(pki):
             connect(hosting, pki, authority="stranger", secret=SECRETS["raise"])
         with pytest.raises(UnavailableError), AdminClient(f"grpc://127.0.0.1:{hosting.port}", deadline=2) as client:
             client.handshake()
+
+
+def test_a_certificate_that_was_replaced_is_shown_to_whoever_connects_next(pki, tmp_path):
+    def install(key, made):
+        (tmp_path / "server.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        (tmp_path / "server.key").write_bytes(key.private_bytes(*encoding))
+
+    first, second = (certificate(name, authority=True) for name in ("first", "second"))
+    for name, (_, made) in (("first", first), ("second", second)):
+        (tmp_path / f"{name}.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    install(*certificate("fleet.example", first))
+    tls = Tls(tmp_path / "server.pem", tmp_path / "server.key")
+    with embedded(in_memory(access=ACCESS, tls=tls)) as hosting:
+        assert connect(hosting, tmp_path, authority="first", secret=SECRETS["raise"]).token
+        install(*certificate("fleet.example", second))
+        assert connect(hosting, tmp_path, authority="second", secret=SECRETS["raise"]).token
+        (tmp_path / "server.pem").write_text("broken")
+        assert connect(hosting, tmp_path, authority="second", secret=SECRETS["raise"]).token
+
+
+def test_http_for_other_machines_speaks_tls_with_the_same_certificate(pki):
+    tls = Tls(pki / "server.pem", pki / "server.key")
+    trusted = ssl.create_default_context(cafile=pki / "authority.pem")
+    with embedded(in_memory(access=ACCESS, tls=tls, http="0.0.0.0:0")) as hosting:
+        place = f"//127.0.0.1:{hosting.http_port}/health"
+        with urllib.request.urlopen(f"https:{place}", context=trusted, timeout=30) as answer:
+            assert json.load(answer)["ready"]
+        with pytest.raises((urllib.error.URLError, http.client.BadStatusLine, ConnectionError)):
+            urllib.request.urlopen(f"http:{place}", timeout=30)
 
 
 def test_over_mutual_tls_the_certificate_decides(pki):

@@ -24,6 +24,8 @@ from halocline.fleet.server.http import LARGEST_BODY, body_of, require, service_
 
 ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anonymous=rights(["observe"]))
 
+ACCESS_ONLY = Access({digest("s"): Grant("posters", rights(["join"]))})
+
 
 async def post(request):
     who = await require(request, Right.JOIN)
@@ -57,7 +59,8 @@ def hosting():
 def call(hosting, method, path, body=b"", headers=None):
     connection = http.client.HTTPConnection("127.0.0.1", hosting.http_port, timeout=10)
     try:
-        connection.request(method, path, body, headers or {})
+        sent = {"Content-Type": "application/json", **(headers or {})} if method == "POST" else headers or {}
+        connection.request(method, path, body, sent)
         response = connection.getresponse()
         return response.status, response.read(), response
     finally:
@@ -67,7 +70,10 @@ def call(hosting, method, path, body=b"", headers=None):
 def test_health_says_who_is_active(hosting):
     status, body, _ = call(hosting, "GET", "/health")
     assert status == 200
-    assert json.loads(body) == {"active": True, "epoch": 1, "at": f"127.0.0.1:{hosting.port}"}
+    where = f"127.0.0.1:{hosting.port}"
+    expected = {"live": True, "ready": True, "why": "", "active": True, "epoch": 1, "at": where}
+    assert json.loads(body) == expected
+    assert call(hosting, "GET", "/health/active")[0] == 200
 
 
 def metrics(hosting):
@@ -181,6 +187,26 @@ def test_bytes_that_are_no_http_harm_nobody(hosting, data):
     assert call(hosting, "GET", "/health")[0] == 200
 
 
+@pytest.mark.parametrize(
+    "sent", [b"GET /hea", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /hea"], ids=["first", "second"]
+)
+def test_whoever_sends_half_a_request_is_cut_off(hosting, sent, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.http._PATIENCE_S", 0.2)
+    with socket.create_connection(("127.0.0.1", hosting.http_port), timeout=30) as connection:
+        connection.sendall(sent)
+        while connection.recv(1000):
+            pass
+    assert call(hosting, "GET", "/health")[0] == 200
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(hosting, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.http._PATIENCE_S", 0.2)
+    head = "POST /api/v1/post HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", hosting.http_port), timeout=30) as connection:
+        connection.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        assert b" 408 " in connection.recv(1000).splitlines()[0]
+
+
 # Hosting.
 
 
@@ -190,6 +216,7 @@ def test_bytes_that_are_no_http_harm_nobody(hosting, data):
         ({"listen": "0.0.0.0:0"}, "nothing would be encrypted"),
         ({"listen": "[::]:0"}, "nothing would be encrypted"),
         ({"listen": "example.org:0"}, "nothing would be encrypted"),
+        ({"http": "0.0.0.0:0"}, "nothing would be encrypted"),
         ({"listen": "127.0.0.1"}, "no address"),
         ({"listen": "127.0.0.1:99999"}, "no address"),
     ],
@@ -202,6 +229,14 @@ def test_a_port_for_other_machines_needs_tls_and_an_access_file(options, message
 def test_other_machines_are_allowed_if_somebody_says_so():
     assert Config(listen="0.0.0.0:0", insecure=True).insecure
     assert address("[::1]:5") == ("::1", 5)
+
+
+def test_metrics_for_other_machines_need_the_right_to_see_the_fleet():
+    config = in_memory(http="0.0.0.0:0", access=ACCESS_ONLY, insecure=True)
+    with embedded(config) as hosting:
+        assert call(hosting, "GET", "/metrics")[0] == 401
+        assert call(hosting, "GET", "/metrics", headers={"Authorization": "Bearer s"})[0] == 200
+        assert call(hosting, "GET", "/health")[0] == 200
 
 
 def test_a_port_that_is_taken_is_an_error_and_the_store_is_let_go(tmp_path):

@@ -171,7 +171,8 @@ def test_facets_of_any_shape_never_break_it(facets, engine, name):
 
 def post(hosting, body, headers=None):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{hosting.http_port}{PATH}", data, headers or {}, method="POST")
+    sent = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(f"http://127.0.0.1:{hosting.http_port}{PATH}", data, sent, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, json.loads(answer.read())
@@ -184,6 +185,21 @@ def post(hosting, body, headers=None):
 def fleet():
     with running() as (hosting, admin):
         yield hosting, admin
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_a_page_of_another_site_can_send_changes_nothing(fleet, kind):
+    hosting, admin = fleet
+    before = admin.members()
+    assert post(hosting, event(), {"Content-Type": kind})[0] == 415
+    assert admin.members() == before
+
+
+def test_an_event_with_thousands_of_links_is_refused(fleet):
+    links = [{"namespace": "s3://lake", "name": f"t{number}"} for number in range(17)]
+    dataset = {"namespace": "nowhere", "name": "t", "facets": {"symlinks": {"identifiers": links}}}
+    status, answer = post(fleet[0], event(inputs=[dataset]))
+    assert (status, answer["error"]["sides"]) == (400, {"at most": "16"})
 
 
 def test_a_posted_event_makes_a_member_and_a_later_one_replaces_it(fleet):

@@ -282,13 +282,16 @@ def test_a_coordinator_whose_clock_is_off_does_not_lead_until_it_is_set(store, c
     assert store.holder().epoch == 0
 
     async def scenario(service):
-        standing_by = not service.active
+        standing_by, why = not service.active, service.unready()
         apart[0] = 1000
         while not service.active:
             await asyncio.sleep(0.01)
-        return standing_by
+        return standing_by, why, service.unready()
 
-    assert run(scenario, shared, clock)
+    standing_by, before, after = run(scenario, shared, clock)
+    assert standing_by
+    assert "s behind the store's" in before if off > 0 else "s ahead of the store's" in before
+    assert after == ""
 
 
 def test_a_coordinator_whose_clock_goes_astray_gives_its_lease_back(store, clock, monkeypatch):

@@ -29,6 +29,7 @@ from halocline.fleet.core.state import (
 )
 from halocline.fleet.store import Holder, Sighting, StaleEpochError, Write, migrations, open_fleet_store, schema
 from halocline.fleet.store.codec import KINDS, assembled, decode, encode, taken_apart
+from halocline.fleet.store.sql import KEY_LIFE_MS
 from halocline.fleet.store.sqlite import SqliteStore
 
 REPORT = Report(
@@ -220,6 +221,10 @@ def test_what_grows_is_pruned_and_the_newest_is_kept(store, monkeypatch):
 def test_signing_keys_are_made_once_and_kept(store):
     first = store.signing_keys(1)
     assert store.signing_keys(2) == first
+    second = store.signing_keys(1 + KEY_LIFE_MS)
+    assert list(second)[1:] == list(first), "a new key signs, and the old one is still accepted"
+    third = store.signing_keys(1 + 2 * KEY_LIFE_MS)
+    assert list(third)[1:] == list(second)[:1], "until it is two days old"
     assert all(len(secret) == 32 for secret in first.values())
 
 
