@@ -91,15 +91,14 @@ def _counted(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: st
 
 def _by_partition(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str) -> pa.Array:
     """For each file, whether its partition meets the condition."""
-    columns = FileLayout.of(snapshot.configuration).partition_keys
     if not len(files):
         return pa.array([], pa.bool_())
-    values = PartitionValues(files, columns, session_zone(spark))
+    layout = FileLayout.of(snapshot.configuration)
+    values = PartitionValues(files, layout.partition_keys, session_zone(spark))
     groups = range(len(values.values))
-    fields = [snapshot.schema.find([column.name])[1] for column in columns]
     items = [
         f"{padded(values.sql(number, groups, 'CAST(id AS int)'), field)} AS {quoted(field.name)}"
-        for number, field in enumerate(fields)
+        for number, field in enumerate(layout.partitions)
     ]
     df = spark.range(len(groups)).selectExpr(*items, f"id AS {_GROUP}")
     df = known_to_spark(df, snapshot.schema)
