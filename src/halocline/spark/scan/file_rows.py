@@ -21,7 +21,6 @@ from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.change_feed import ChangeFile, ChangeKind
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.schema.arrow import arrow_type
 from halocline.schema.types import Field, Primitive, Struct, is_void
 from halocline.schema.visitor import map_types, nullable, without_metadata
 from halocline.spark.scan.arrow_scan import ArrowFile, ArrowReader
@@ -34,6 +33,7 @@ from halocline.spark.scan.change_feed import (
     with_change_type,
     with_size,
 )
+from halocline.spark.scan.not_null import NOT_NULL, is_complete, retyped
 from halocline.spark.types.columns import holds, kept_metadata
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.storage.base import Store
@@ -51,8 +51,8 @@ _CHANGE_FIELDS: Final = (
 
 
 def shown_schema(snapshot: Snapshot, *, changes: bool = False) -> Struct:
-    """The columns of a version as the data source shows them, nulls allowed; those of the change feed last."""
-    shown = zip(plain(snapshot.schema).fields, snapshot.schema.fields, strict=True)
+    """The columns of a version as the data source shows them; those of the change feed last."""
+    shown = zip(_bare(snapshot.schema).fields, snapshot.schema.fields, strict=True)
     fields = [replace(each, metadata=_shown_metadata(field)) for each, field in shown]
     return Struct([*fields, *(_CHANGE_FIELDS if changes else ())])
 
@@ -140,7 +140,7 @@ class FileRows:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the batches."""
-        types = ((each, pa.null() if is_void(each.type) else arrow_type(each.type)) for each in self.wanted)
+        types = ((each, pa.null() if is_void(each.type) else NOT_NULL.visit(each.type, None)) for each in self.wanted)
         return pa.schema([pa.field(each.name, type, each.nullable) for each, type in types])
 
     def read(self, files: Sequence[ChangeFile]) -> Iterator[pa.RecordBatch]:
@@ -182,18 +182,23 @@ class FileRows:
                 columns.append(pa.repeat(constants[field.name], batch.num_rows))
             else:
                 columns.append(pa.nulls(batch.num_rows, field.type))
-            if not field.nullable and columns[-1].null_count:
+        for field, column in zip(self.wanted, columns, strict=True):
+            if not is_complete(field, column):
                 raise SchemaError(
-                    f"column {field.name} holds nulls, and the schema asked for allows none",
-                    sides={"file": file.path, "nulls": str(columns[-1].null_count)},
-                    next_step="Allow nulls in the schema, or leave it out.",
+                    f"column {field.name} holds nulls, and its type allows none: {str(field)[:200]}",
+                    sides={"file": file.path, "asked for": str(field)[:200]},
+                    next_step="Give a schema that allows nulls.",
                 )
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        return pa.RecordBatch.from_arrays(list(map(retyped, columns, schema.types)), schema=schema)
 
 
 def plain(schema: Struct) -> Struct:
     """The schema without what fields are annotated with, nulls allowed everywhere, void by one name."""
-    return without_metadata(nullable(cast(Struct, map_types(schema, lambda _, type: _VOID if is_void(type) else type))))
+    return nullable(_bare(schema))
+
+
+def _bare(schema: Struct) -> Struct:
+    return without_metadata(cast(Struct, map_types(schema, lambda _, type: _VOID if is_void(type) else type)))
 
 
 def _shown_metadata(field: Field) -> dict[str, Any]:
@@ -207,11 +212,4 @@ def _check_type(field: Field, table: str) -> None:
             f"column {field.name} has a type that a data source cannot hand over",
             sides={"column": str(field)[:200], "table": table},
             next_step="Read the table with Table.for_path(path, spark).to_df(), or give a schema without the column.",
-        )
-    inside = Struct([replace(field, nullable=True)])
-    if nullable(inside) != inside:
-        raise SchemaError(
-            f"the schema forbids nulls inside of column {field.name}",
-            sides={"column": str(field.type)[:200]},
-            next_step="Allow nulls inside of columns, or leave the schema out.",
         )

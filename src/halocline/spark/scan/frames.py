@@ -37,16 +37,21 @@ def frame_of(
     columns: Sequence[str] | None = None,
     files: pa.Table | None = None,
     rows: RowColumns | None = None,
+    not_null: bool = False,
 ) -> DataFrame:
-    """The rows of a snapshot, or of some of its files. A condition also leaves files out if it is SQL text."""
+    """The rows of a snapshot, or of some of its files. A condition also leaves files out if it is SQL text.
+
+    Spark is told what is never null only on demand, for rows that are not going to be written again.
+    """
     zone = session_zone(spark)
     if files is None:
         files = snapshot.files(where if isinstance(where, str) else None, _NEEDED, timezone=zone)
+    layout = FileLayout.of(snapshot.configuration)
     return scan(
         spark,
         snapshot.store,
         files,
-        FileLayout.of(snapshot.configuration),
+        layout if not_null else layout.with_nulls,
         deleted=deleted_rows(snapshot, files),
         columns=columns,
         where=where,

@@ -140,9 +140,9 @@ class _Scan:
         if strange:
             frames.append(self._through_arrow(strange))
         if not frames:
-            nothing = [Output(f.name, missing(f.type), kept_metadata(f) or None) for f in self._fields]
-            nothing += [Output(name, missing(_LONG)) for name in self._rows.names]
-            frames = [self._spark.range(0).selectExpr(*self._items(nothing))]
+            blank = self._spark.createDataFrame([], spark_schema(read_fields(self._fields, Names())))
+            nothing = [Output(name, missing(_LONG)) for name in self._rows.names]
+            frames = [blank.selectExpr(*self._items([*outputs(self._fields, Names()), *nothing]))]
         return reduce(lambda above, below: above.unionAll(below), frames)
 
     def _native(self, sources: Sources, branch: Branch) -> DataFrame:
@@ -188,6 +188,7 @@ class _Scan:
         for number, (field, column) in enumerate(zip(self._partitions, self._values.columns, strict=True)):
             native = branch.folders is not None
             sql = quoted(column.key) if native else self._values.sql(number, branch.groups, group_sql)
+            sql = self._values.not_null(sql, number, branch.groups)
             found.append(Output(field.name, padded(sql, field), kept_metadata(field) or None))
         return found
 

@@ -98,7 +98,7 @@ def slice_frame(
                 "size": pa.array([each.base.size for each in native if each.base], pa.int64()),
             }
         )
-        layout = FileLayout(schema if reader.commits is None else _with_commit_time(schema))
+        layout = FileLayout(schema if reader.commits is None else _with_commit_time(schema)).with_nulls
         counting = None if reader.commits is None else _condition(reader.commits)
         frames.append(scan(spark, snapshot.store, files, layout, columns=needed, where=counting))
     if others:

@@ -83,7 +83,7 @@ def read_fields(fields: Sequence[Field], names: Names) -> list[Field]:
 
     Example:
         >>> field = Field("a", Primitive("long"), nullable=False, metadata={"comment": "x", "delta.y": 1})
-        >>> read_fields([field], Names()) == [Field("a", Primitive("long"), metadata={"comment": "x"})]
+        >>> read_fields([field], Names()) == [Field("a", Primitive("long"), False, {"comment": "x"})]
         True
     """
     return _Reading(names).fields(fields)
@@ -105,7 +105,7 @@ def _output(field: Field, names: Names) -> Output:
     if physical is None or _Reading(names).visit(field.type, None) is None:
         return Output(field.name, missing(field.type), metadata or None)
     source = quoted(physical)
-    sql = _Rebuild(names).visit(field.type, (source, True))
+    sql = _Rebuild(names).visit(field.type, (source, True, field.nullable))
     return Output(field.name, sql, metadata if metadata and sql != source else None)
 
 
@@ -217,7 +217,7 @@ _SQL_TYPE: Final = _SqlType()
 
 
 class _InFiles(Visitor[None, DataType | None]):
-    """A type without what no file holds, nulls allowed inside of it; None if nothing is left."""
+    """A type without what no file holds; None if nothing is left."""
 
     def fields(self, fields: Sequence[Field]) -> list[Field]:
         """What is left of some fields."""
@@ -237,11 +237,11 @@ class _InFiles(Visitor[None, DataType | None]):
 
     def array(self, type: Array, context: None) -> DataType | None:
         element = self.visit(type.element, None)
-        return None if element is None else Array(element)
+        return None if element is None else Array(element, type.contains_null)
 
     def map(self, type: Map, context: None) -> DataType | None:
         key, value = self.visit(type.key, None), self.visit(type.value, None)
-        return None if key is None or value is None else Map(key, value)
+        return None if key is None or value is None else Map(key, value, type.value_contains_null)
 
 
 class _Reading(_InFiles):
@@ -252,13 +252,14 @@ class _Reading(_InFiles):
 
     def field(self, field: Field) -> Field | None:
         name, type = self._names.of(field), self.visit(field.type, None)
-        return None if name is None or type is None else Field(name, type, metadata=kept_metadata(field))
+        return None if name is None or type is None else Field(name, type, field.nullable, kept_metadata(field))
 
 
-class _Rebuild(Visitor[tuple[str, bool], str]):
+class _Rebuild(Visitor[tuple[str, bool, bool], str]):
     """Writes the SQL that gives a value its logical names; the value itself where nothing changes.
 
-    The context is SQL for the value, and whether Spark would push a filter on it down into files.
+    The context is SQL for the value, whether Spark would push a filter on it down into files, and whether it may be
+    null. A field of a struct that may be null is one that may, to Spark, when the struct is built anew.
     """
 
     def __init__(self, names: Names) -> None:
@@ -266,12 +267,12 @@ class _Rebuild(Visitor[tuple[str, bool], str]):
         self._reading = _Reading(names)
         self._variables = 0
 
-    def primitive(self, type: Primitive, context: tuple[str, bool]) -> str:
-        sql, shielded = context
+    def primitive(self, type: Primitive, context: tuple[str, bool, bool]) -> str:
+        sql, shielded, _ = context
         return f"nanvl({sql}, {sql})" if shielded and type.name in _FLOATS else sql
 
-    def struct(self, type: Struct, context: tuple[str, bool]) -> str:
-        sql, shielded = context
+    def struct(self, type: Struct, context: tuple[str, bool, bool]) -> str:
+        sql, shielded, may_be_null = context
         parts, same = [], True
         for field in type.fields:
             name = self._names.of(field)
@@ -280,20 +281,22 @@ class _Rebuild(Visitor[tuple[str, bool], str]):
                 same = False
                 continue
             source = f"{sql}.{quoted(name)}"
-            inner = self.visit(field.type, (source, shielded))
+            inner = self.visit(field.type, (source, shielded, field.nullable))
             parts.append(f"{inner} AS {quoted(field.name)}")
             same = same and inner == source and name == field.name
-        return sql if same else f"CASE WHEN {sql} IS NOT NULL THEN struct({', '.join(parts)}) END"
+        made = f"struct({', '.join(parts)})"
+        return sql if same else f"CASE WHEN {sql} IS NOT NULL THEN {made} END" if may_be_null else made
 
-    def array(self, type: Array, context: tuple[str, bool]) -> str:
+    def array(self, type: Array, context: tuple[str, bool, bool]) -> str:
         sql, element = context[0], self._variable()
-        inner = self.visit(type.element, (element, False))
+        inner = self.visit(type.element, (element, False, type.contains_null))
         return sql if inner == element else f"transform({sql}, {element} -> {inner})"
 
-    def map(self, type: Map, context: tuple[str, bool]) -> str:
+    def map(self, type: Map, context: tuple[str, bool, bool]) -> str:
         sql, key, value = context[0], self._variable(), self._variable()
-        for function, variable, part in (("values", value, type.value), ("keys", key, type.key)):
-            inner = self.visit(part, (variable, False))
+        parts = (("values", value, type.value, type.value_contains_null), ("keys", key, type.key, False))
+        for function, variable, part, may_be_null in parts:
+            inner = self.visit(part, (variable, False, may_be_null))
             if inner != variable:
                 sql = f"transform_{function}({sql}, ({key}, {value}) -> {inner})"
         return sql

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from halocline.schema.types import Field, Struct
+from halocline.schema.visitor import nullable
 from halocline.spark.types.partition_values import PartitionColumn
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ class FileLayout:
     def of(configuration: TableConfiguration) -> FileLayout:
         """The layout of a table's own files."""
         return FileLayout(configuration.schema, configuration.partition_columns, configuration.mapping_mode)
+
+    @property
+    def with_nulls(self) -> FileLayout:
+        """The same for rows that are written again: a null that must not be there stays one, and is found."""
+        return replace(self, schema=nullable(self.schema))
 
     @property
     def partitions(self) -> list[Field]:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from halocline.errors import MalformedError
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.formats.delta.stats.timestamps_text import zone_named
-from halocline.schema.types import DataType, Field, decimal_of
+from halocline.schema.types import DataType, Field, Primitive, decimal_of
 from halocline.spark.types.columns import missing, sql_type, text_literal
 
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -41,6 +41,16 @@ _MOMENT: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|NaN|[+-]?Infinity", re.ASCII)
 _DIGITS: Final = Context(prec=80)
+_FILLERS: Final[Mapping[str, str]] = {
+    **{type: f"CAST(0 AS {sql_type(Primitive(type))})" for type in (*_RANGES, "float", "double")},
+    "string": "''",
+    "binary": "X''",
+    "boolean": "false",
+    "date": "DATE'1970-01-01'",
+    "timestamp": "TIMESTAMP'1970-01-01 00:00:00Z'",
+    "timestamp_ntz": "TIMESTAMP_NTZ'1970-01-01 00:00:00'",
+}
+"""A value of each type that is not null; of decimals there is none that fits every scale."""
 
 
 def kept_sql(sql: str, field: Field, partition_columns: Sequence[str]) -> str:
@@ -65,16 +75,18 @@ class PartitionColumn:
         name: Its logical name.
         key: Its name in the log's partition values.
         type: Its type.
+        nullable: Whether it may be null.
     """
 
     name: str
     key: str
     type: DataType
+    nullable: bool = True
 
     @staticmethod
     def of(field: Field, mode: str) -> PartitionColumn:
         """The partition column that a field of a table is."""
-        return PartitionColumn(field.name, physical_name(field, mode), field.type)
+        return PartitionColumn(field.name, physical_name(field, mode), field.type, field.nullable)
 
 
 class PartitionValues:
@@ -122,6 +134,13 @@ class PartitionValues:
         if type.name in ("string", "binary"):
             return _cast(f"nullif(get({array}, {group_sql}), '')", type)
         return f"get(try_cast({array} AS array<{sql_type(type)}>), {group_sql})"
+
+    def not_null(self, sql: str, number: int, groups: Sequence[int]) -> str:
+        """SQL for a value that Spark knows is never null, if the column must not be null and is not in these groups."""
+        column = self.columns[number]
+        filler = None if column.nullable else _FILLERS.get(column.type.name)
+        known = filler and all(self.values[group][number] is not None for group in groups)
+        return f"coalesce({sql}, {filler})" if known else sql
 
     def scalar(self, group: int, number: int, type: pa.DataType) -> Any:
         """The value of one column as an Arrow scalar."""

@@ -21,6 +21,7 @@ from halocline.schema.arrow import ArrowTypes, arrow_type
 from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, is_void
 from halocline.schema.visitor import Visitor
 from halocline.spark.scan.arrow_scan import unnested
+from halocline.spark.scan.not_null import is_complete
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.partition_values import NULL_FOLDER
 from halocline.spark.write.physical import Physical
@@ -75,7 +76,7 @@ class ArrowFit:
     def _check_nulls(self, array: pa.Array, field: Field) -> None:
         if not field.nullable and array.null_count:
             raise self._null(field.name)
-        if not _COMPLETE.visit(self._physical.schema.find([field.name])[1].type, array):
+        if not is_complete(self._physical.schema.find([field.name])[1], array, in_null_structs=True):
             raise self._null(f"inside {field.name}")
 
     def _null(self, where: str) -> ConstraintError:
@@ -134,39 +135,6 @@ class _Fitted(Visitor[pa.Array, pa.Array]):
         return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, items))
 
 
-class _Complete(Visitor[pa.Array, bool]):
-    """Whether nothing below a value is null that must not be; it holds where the parent is there at all."""
-
-    def primitive(self, type: Primitive, context: pa.Array) -> bool:
-        return True
-
-    def struct(self, type: Struct, context: pa.Array) -> bool:
-        if pa.types.is_null(context.type):
-            return True
-        present = context.drop_null()
-        children = {child.name.lower(): part for child, part in zip(context.type, present.flatten(), strict=True)}
-        for each in type.fields:
-            part = children.get(each.name.lower())
-            if part is not None and not self._part(part, each.type, each.nullable):
-                return False
-        return True
-
-    def array(self, type: Array, context: pa.Array) -> bool:
-        if pa.types.is_null(context.type):
-            return True
-        return self._part(unnested(context.drop_null())[1], type.element, type.contains_null)
-
-    def map(self, type: Map, context: pa.Array) -> bool:
-        if pa.types.is_null(context.type):
-            return True
-        keys, items = unnested(context.drop_null())[1].flatten()
-        return self.visit(type.key, keys) and self._part(items, type.value, type.value_contains_null)
-
-    def _part(self, array: pa.Array, type: DataType, nullable: bool) -> bool:
-        return (nullable or not array.null_count) and self.visit(type, array)
-
-
-_COMPLETE: Final = _Complete()
 
 
 def _folder_text(array: pa.Array, field: Field) -> pa.Array:

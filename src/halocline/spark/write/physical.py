@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.configuration.column_mapping import physical_field, physical_name
 from halocline.schema.types import Field, Primitive, Struct
-from halocline.schema.visitor import map_fields
+from halocline.schema.visitor import map_fields, nullable
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import quoted, spark_schema, without_void
 from halocline.spark.types.file_layout import FileLayout
@@ -82,7 +82,7 @@ class Physical:
         if plain and not any(field.metadata for field in cleaned.schema):
             return cleaned
         items = []
-        for field, target in zip(self.data, spark_schema(self.fields), strict=True):
+        for field, target in zip(self.data, spark_schema(nullable(Struct(self.fields)).fields), strict=True):
             column = cleaned[quoted(field.name)]
             if not isinstance(field.type, Primitive):
                 column = column.cast(target.dataType)

@@ -47,7 +47,7 @@ def read_rows(
         1284
     """
     snapshot = table.snapshot(version=version, timestamp=timestamp)
-    return frame_of(table.spark, snapshot, where=where, columns=columns)
+    return frame_of(table.spark, snapshot, where=where, columns=columns, not_null=True)
 
 
 def read_changes(table: Opened, first: int | Moment, last: int | Moment | None = None) -> DataFrame:

@@ -238,7 +238,7 @@ def inserted(spark: SparkSession, store: Store, adds: Sequence[Add], row_files: 
         return []
     decode, state = Locations(store.root).decode, row_files.state
     files = pa.Table.from_batches([from_adds([(decode(add.path), add) for add in adds])])
-    df = scan(spark, store, files, FileLayout.of(state), zone=session_zone(spark))
+    df = scan(spark, store, files, FileLayout.of(state).with_nulls, zone=session_zone(spark))
     return row_files.write_changes(df.withColumn(CHANGE_TYPE, F.lit("insert")), state.schema)
 
 

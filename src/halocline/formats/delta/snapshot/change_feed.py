@@ -99,8 +99,8 @@ def column_source(end: Snapshot, newest: Snapshot) -> Snapshot:
 
 
 def _kind(column: Column) -> object:
-    """The type itself, or what holds further types."""
-    return column.type if isinstance(column.type, Primitive) else type(column.type)
+    """The type itself, or what holds further types, and whether nulls may be there."""
+    return column.field.nullable, column.type if isinstance(column.type, Primitive) else type(column.type)
 
 
 class _Walk:
@@ -136,11 +136,13 @@ class _Walk:
                 sides={"asked for": f"{self._first} to {self._end.version}", "off at": str(version)},
                 next_step="Ask for versions at which delta.enableChangeDataFeed is true.",
             )
-        known = {column.physical for column in self._end.columns.walk()}
+        known = {column.physical: column.field for column in self._end.columns.walk()}
         for column in TableConfiguration(protocol, metadata).columns.walk():
-            if column.physical not in known:
+            shown = known.get(column.physical)
+            if shown is None or (column.field.nullable and not shown.nullable):
+                happened = "was dropped or renamed" if shown is None else "became NOT NULL"
                 raise UnsupportedError(
-                    f"column {'.'.join(column.path)} was dropped or renamed after version {version}",
+                    f"column {column.name} {happened} after version {version}",
                     condition="CHANGE_FEED_SCHEMA_CHANGED",
                     sides={"version": str(version), "last version": str(self._end.version)},
                     next_step="Read the changes before and after that in two ranges.",

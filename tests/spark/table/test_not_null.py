@@ -1,0 +1,138 @@
+"""Columns that are never null are so in the schema of every DataFrame, as Delta Spark 4.4 shows them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.support.tables import FEED, rows
+
+from halocline.errors import ConstraintError, UnsupportedError
+from halocline.source.data_source import register
+from halocline.table import Table
+
+DECLARED = """
+id INT NOT NULL, p STRING NOT NULL, d DATE NOT NULL, n INT, s STRUCT<x: INT NOT NULL, y: INT>,
+t STRUCT<x: INT NOT NULL> NOT NULL
+"""
+ROWS = """
+SELECT 1 id, 'a' p, DATE'2026-11-01' d, CAST(NULL AS INT) n, named_struct('x', 1, 'y', 2) s, named_struct('x', 3) t
+UNION ALL SELECT 2, 'b', DATE'2026-11-02', 4, named_struct('x', 5, 'y', 6), named_struct('x', 7)
+"""
+
+
+def never_null(schema, above=""):
+    """The paths of what is never null."""
+    found = []
+    for field in schema["fields"]:
+        found += [] if field["nullable"] else [above + field["name"]]
+        inner = field["type"] if isinstance(field["type"], dict) else {}
+        found += never_null(inner, f"{above}{field['name']}.") if inner.get("type") == "struct" else []
+        found += (
+            [f"{above}{field['name']}[]"]
+            if False in (inner.get("containsNull"), inner.get("valueContainsNull"))
+            else []
+        )
+    return found
+
+
+def shown(df):
+    return never_null(json.loads(df.schema.json()))
+
+
+def retold(path, old, new):
+    """The metadata of the first commit with something else said in its schema."""
+    commit = path / "_delta_log" / f"{0:020}.json"
+    old, new = (json.dumps(text)[1:-1] for text in (old, new))
+    line = next(line for line in commit.read_text().splitlines() if line.startswith('{"metaData"'))
+    assert old in line, f"{old} is not in {line}"
+    return line, line.replace(old, new)
+
+
+def retell(path, old, new):
+    """Changes that commit itself."""
+    commit = path / "_delta_log" / f"{0:020}.json"
+    commit.write_text(commit.read_text().replace(*retold(path, old, new)))
+    for checksum in (path / "_delta_log").glob("*.crc"):
+        checksum.unlink()
+
+
+@pytest.mark.parametrize("mode", ["auto", "arrow"])
+@pytest.mark.parametrize("partitioned", [[], ["p"], ["d", "p"]], ids=["flat", "by text", "by date and text"])
+def test_a_column_that_is_never_null_is_shown_so_by_every_read(spark, tmp_path, monkeypatch, mode, partitioned):
+    path = tmp_path / "t"
+    table = Table.create(path, DECLARED, spark, partition_by=partitioned, properties=FEED)
+    expected = ["id", "p", "d", "s.x", "t", "t.x"]
+    assert shown(table.to_df()) == expected, "without rows"
+    table.append(spark.sql(ROWS))
+    spark.conf.set("spark.halocline.scan.mode", mode)
+    try:
+        assert shown(table.to_df()) == expected, "the newest version"
+        assert shown(table.to_df(version=1, where="id > 0 AND s.y > 0")) == expected, "an older one, with a condition"
+        assert shown(table.to_df(columns=["t", "n"])) == ["t", "t.x"], "some columns"
+        assert shown(table.changes(0)) == expected, "the change feed"
+        assert rows(table, "id", "p", "s.x", "t.x") == [(1, "a", 1, 3), (2, "b", 5, 7)]
+    finally:
+        spark.conf.unset("spark.halocline.scan.mode")
+
+
+def test_the_data_source_shows_it_too(spark, tmp_path):
+    path = tmp_path / "t"
+    Table.create(path, DECLARED, spark, partition_by=["p"], properties=FEED).append(spark.sql(ROWS))
+    register(spark)
+    expected = ["id", "p", "d", "s.x", "t", "t.x"]
+    batch = spark.read.format("halocline").load(str(path))
+    feed = spark.read.format("halocline").options(readChangeFeed="true", startingVersion="0").load(str(path))
+    assert (shown(batch), shown(feed)) == (expected, expected)
+    assert sorted(map(tuple, batch.select("id", "s.x", "t.x").collect())) == [(1, 1, 3), (2, 5, 7)]
+    assert feed.count() == 2
+    assert shown(spark.readStream.format("halocline").load(str(path))) == expected
+
+
+def test_arrays_and_maps_without_null_elements_are_shown_so(spark, tmp_path):
+    path = tmp_path / "t"
+    Table.create(path, "id INT, a ARRAY<INT>, m MAP<STRING, INT>", spark)
+    retell(path, 'ontainsNull":true', 'ontainsNull":false')
+    table = Table.for_path(path, spark)
+    table.append(spark.sql("SELECT 1 id, array(1, 2) a, map('k', 3) m"))
+    register(spark)
+    for df in (table.to_df(), spark.read.format("halocline").load(str(path))):
+        assert shown(df) == ["a[]", "m[]"]
+        assert [tuple(row) for row in df.collect()] == [(1, [1, 2], {"k": 3})]
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_renamed_columns_are_shown_so_where_spark_can_know(spark, tmp_path, mode):
+    table = Table.create(tmp_path / "t", DECLARED, spark, properties={"delta.columnMapping.mode": mode})
+    table.append(spark.sql(ROWS))
+    # A struct that may be null is built anew, and Spark takes its fields for ones that may be.
+    assert shown(table.to_df()) == ["id", "p", "d", "t", "t.x"]
+    assert rows(table, "id", "s.x", "t.x") == [(1, 1, 3), (2, 5, 7)]
+
+
+def test_a_filter_on_such_a_column_reaches_the_files(spark, tmp_path):
+    table = Table.create(tmp_path / "t", DECLARED, spark, partition_by=["p"])
+    table.append(spark.sql(ROWS))
+    plan = table.to_df().where("id = 1 AND p = 'a'")._jdf.queryExecution().executedPlan().toString()
+    assert "EqualTo(id,1)" in plan.partition("PushedFilters")[2], plan
+    assert "p#" in plan.partition("PartitionFilters: [")[2].partition("]")[0], plan
+
+
+def test_a_null_that_must_not_be_there_is_not_rewritten_as_zero(spark, tmp_path):
+    path = tmp_path / "t"
+    Table.create(path, "id INT, n INT", spark).append(spark.sql("SELECT 1 id, 2 n UNION ALL SELECT NULL, 3"))
+    retell(path, '"id","type":"integer","nullable":true', '"id","type":"integer","nullable":false')
+    table = Table.for_path(path, spark)
+    with pytest.raises(ConstraintError, match="NOT NULL id"):
+        table.update({"n": "4"}, "n = 3")
+
+
+def test_changes_from_before_a_column_became_not_null_are_refused(spark, tmp_path):
+    path = tmp_path / "t"
+    Table.create(path, "id INT, n INT", spark, properties=FEED).append(spark.sql("SELECT 1 id, CAST(NULL AS INT) n"))
+    (path / "_delta_log" / f"{2:020}.json").write_text(retold(path, '"nullable":true', '"nullable":false')[1] + "\n")
+    table = Table.for_path(path, spark)
+    table.append(spark.sql("SELECT 2 id, 3 n"))
+    assert table.changes(2).count() == 1
+    with pytest.raises(UnsupportedError, match="id became NOT NULL after version 0"):
+        table.changes(0)
