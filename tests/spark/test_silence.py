@@ -9,8 +9,11 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import halocline
 
 START = """
 import os, sys, warnings
@@ -78,3 +81,49 @@ def test_calls_print_nothing_and_refusals_nothing_but_themselves(tmp_path):
     assert "end" in said, done.stdout[-2000:]
     expected = {name: f"= {REFUSED[name]}\n" if name in REFUSED else "" for name in said}
     assert said == expected
+
+
+SOURCE = """
+hc.register(spark)
+typed = hc.Table.create(root + "/typed", "id INT NOT NULL, s STRUCT<x: INT NOT NULL>", spark)
+def refused(name, sql):
+    print("@", name, flush=True)
+    try:
+        spark.sql(sql).write.format("halocline").mode("append").save(root + "/typed")
+    except Exception as error:
+        print("=", str(error), flush=True)
+refused("a null", "SELECT CAST(NULL AS INT) id, named_struct('x', 1) s")
+refused("a null struct", "SELECT 1 id, CAST(NULL AS STRUCT<x: INT>) s")
+refused("end", "SELECT 1 id, named_struct('x', 1) s")
+print(typed.to_df().count(), flush=True)
+"""
+
+
+@pytest.mark.skipif(
+    os.environ.get("HALOCLINE_TEST_SPARK") == "connect", reason="a server has an error stream of its own"
+)
+def test_the_data_source_is_silent_and_its_refusals_end_no_task(tmp_path):
+    command = [
+        sys.executable,
+        "-c",
+        START.replace("spark = builder", 'print("@ start", flush=True)\nspark = builder') + SOURCE,
+    ]
+    places = os.pathsep.join(filter(None, [str(Path(halocline.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [*command, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "PYTHONPATH": places},
+    )
+    parts = re.split(r"^@ (.*)\n", done.stdout, flags=re.MULTILINE)
+    said = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert said.get("end") == "1\n", done.stdout[-2000:]
+    assert "DataSourceManager" not in said["start"], said["start"]
+    for name, rule in {"a null": "NOT NULL id", "a null struct": "NOT NULL inside s"}.items():
+        # Spark itself says in two lines that a write is given up.
+        heard, _, refusal = said[name].partition("= ")
+        assert all("abort" in line for line in heard.splitlines()), heard
+        assert f"a row breaks {rule}; nothing was written" in refusal, refusal

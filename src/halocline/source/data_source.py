@@ -14,6 +14,9 @@ session had when the source was registered, and no SQL can be evaluated. Tables 
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import site
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -30,7 +33,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from halocline.errors import UnsupportedError
+from halocline.errors import ConstraintError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -39,7 +42,7 @@ from halocline.source.hudi_writer import HudiWriter
 from halocline.source.options import LATEST, Door, SourceOptions
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
-from halocline.spark.session.session import remembered
+from halocline.spark.session.session import is_connect, remembered
 from halocline.spark.session.settings import Settings
 from halocline.spark.types.columns import spark_schema, struct_of
 from halocline.spark.write.arrow_write import WrittenFile
@@ -65,7 +68,7 @@ def register(spark: SparkSession, settings: Settings | None = None) -> None:
     """
     given = (settings or Settings.read(spark=spark)).given()
     registered: list[dict[str, str]] = remembered(spark, "data source", list)
-    if given in registered:
+    if given in registered or (not (given or registered or is_connect(spark)) and _is_installed()):
         return
     # A class of its own carries the settings to the processes in which Spark runs the source.
     source = type(HaloclineSource.__name__, (HaloclineSource,), {"session_settings": given})
@@ -82,6 +85,14 @@ def register(spark: SparkSession, settings: Settings | None = None) -> None:
                 next_step="give them as options of the read or write, or use a later release of Spark",
             ) from None
     registered[:] = [given]
+
+
+def _is_installed() -> bool:
+    """Whether every Python process finds the source by itself; Spark warns of sources that replace one it found."""
+    found = importlib.util.find_spec("pyspark_halocline")
+    everywhere = [*site.getsitepackages(), site.getusersitepackages(), *os.environ.get("PYTHONPATH", "").split(":")]
+    places = {os.path.realpath(place) for place in everywhere if place}
+    return found is not None and os.path.realpath(os.path.dirname(os.path.dirname(found.origin or ""))) in places
 
 
 class HaloclineSource(DataSource):
@@ -194,10 +205,22 @@ class TableReader(DataSourceReader):
 
 
 class FilesMessage(WriterCommitMessage):
-    """What one task wrote."""
+    """What one task wrote, or which rule its rows break.
 
-    def __init__(self, files: Sequence[WrittenFile]) -> None:
+    A task that fails is tried again and fills Spark's log with stack traces, so a refusal is told rather than raised.
+    """
+
+    def __init__(self, files: Sequence[WrittenFile], refusal: ConstraintError | None = None) -> None:
         self.files = list(files)
+        self.refusal = refusal
+
+    @staticmethod
+    def of(sink: RowSink, batches: Iterator[pa.RecordBatch]) -> FilesMessage:
+        """Writes the rows of one task into files that nobody knows yet."""
+        try:
+            return FilesMessage(sink.write(batches))
+        except ConstraintError as error:
+            return FilesMessage([], error)
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -208,7 +231,7 @@ class TableWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of one task into files that nobody knows yet."""
-        return FilesMessage(self._sink.write(iterator))
+        return FilesMessage.of(self._sink, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Makes the files part of the table."""
@@ -222,7 +245,19 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile]:
-    """All files of the tasks that succeeded."""
+    """All files of the tasks that succeeded.
+
+    Raises:
+        ConstraintError: Rows of one of them break a rule.
+    """
+    for message in messages:
+        if isinstance(message, FilesMessage) and message.refusal is not None:
+            raise message.refusal
+    return written(messages)
+
+
+def written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile]:
+    """The same, whether or not others break a rule."""
     return [file for message in messages if isinstance(message, FilesMessage) for file in message.files]
 
 

@@ -24,7 +24,7 @@ from halocline.errors import HaloclineError, InputError, UnsupportedError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.schema.types import Struct
-from halocline.source.data_source import FilePartition, FilesMessage, files_of
+from halocline.source.data_source import FilePartition, FilesMessage, files_of, written
 from halocline.source.options import LATEST, SourceOptions
 from halocline.source.read_limits import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 from halocline.source.stream_log import OPERATION, Position, StreamLog
@@ -151,7 +151,7 @@ class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Writes the rows of one task into files that nobody knows yet."""
-        return FilesMessage(self._sink.write(iterator if _TAKES_ARROW else _batches(iterator, self._schema)))
+        return FilesMessage.of(self._sink, iterator if _TAKES_ARROW else _batches(iterator, self._schema))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Makes the files part of the table, unless this batch is in it already."""
@@ -168,7 +168,7 @@ class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Deletes the files, unless they made it into the table."""
-        self._sink.discard([file.path for file in files_of(messages)])
+        self._sink.discard([file.path for file in written(messages)])
 
 
 def _query_id(checkpoint: str) -> str:
