@@ -43,11 +43,11 @@ def test_rows_that_obey_are_completed(spark, ruled):
     )
 
 
-def test_text_is_padded_and_blanks_too_many_are_cut(spark, ruled):
-    sql = f"SELECT 7L id, 11 inv, 5BD amount, 14L twice, 'a' code, 'abcd  ' name, CAST(NULL AS STRING) origin, {TREE}"
+def test_text_is_padded_and_no_blank_is_cut(spark, ruled):
+    sql = f"SELECT 7L id, 11 inv, 5BD amount, 14L twice, 'a' code, 'abc ' name, CAST(NULL AS STRING) origin, {TREE}"
     before = ruled.version
     ruled.append(spark.sql(sql))
-    assert rows(ruled, "code", "name", "origin", where="id = 7") == [("a  ", "abcd", None)]
+    assert rows(ruled, "code", "name", "origin", where="id = 7") == [("a  ", "abc ", None)]
     assert ruled.version == before + 1
 
 
@@ -62,6 +62,8 @@ def test_text_is_padded_and_blanks_too_many_are_cut(spark, ruled):
         (f"{GOOD}, 3L twice", "generated column twice", '"twice":3'),
         (f"{GOOD}, CAST(NULL AS BIGINT) twice", "generated column twice", '"twice":null'),
         (f"{GOOD}, 'abcd' code", "length of code", '"code":"abcd"'),
+        (f"{GOOD}, 'abc ' code", "length of code", '"code":"abc "'),
+        (f"{GOOD}, 'abc   ' name", "length of name", '"name":"abc   "'),
         (f"{GOOD}, 'abcde' name", "length of name", '"name":"abcde"'),
         (f"{BARE}, named_struct('leaf', CAST(NULL AS INT), 'list', NULL) tree", "NOT NULL inside tree", '"leaf":null'),
         (BARE, "NOT NULL inside tree", '"tree":null'),

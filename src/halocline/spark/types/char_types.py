@@ -1,8 +1,7 @@
-"""Text of limited length in Spark: padded where it is read, padded and cut where it is written, and judged.
+"""Text of limited length in Spark: padded where it is read and written, and judged.
 
-Values of `char(n)` are padded with blanks to n characters, at any depth. Blanks at the end that are too many are cut
-off, as SQL asks; any other character too many breaks the rule that `halocline.spark.write.rules` makes of the declared
-type.
+Values of `char(n)` are padded with blanks to n characters, at any depth. A character too many, be it a blank at the
+end, breaks the rule that `halocline.spark.write.rules` makes of the declared type, as in Delta.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def stored(schema: Struct) -> Struct:
 
 
 def fitted(sql: str, field: Field) -> str:
-    """SQL for a value as its column keeps it: text padded, or without blanks too many at the end.
+    """SQL for a value as its column keeps it, with text of fixed length padded.
 
     Example:
         >>> fitted("`n`", Field("n", Primitive("string")))
@@ -37,9 +36,7 @@ def fitted(sql: str, field: Field) -> str:
 def padded(sql: str, field: Field) -> str:
     """SQL for a value of a column at the top as readers see it, whether its blanks are stored or not."""
     declared = declared_type(field)
-    if declared is None or not is_padded(declared):
-        return sql
-    return f"rpad({sql}, greatest({length_of(declared)}, length({sql})), ' ')"
+    return _FITTED.visit(declared, (sql, field.type, 0)) if isinstance(declared, Primitive) else sql
 
 
 def known_to_spark(df: DataFrame, schema: Struct) -> DataFrame:
@@ -64,12 +61,8 @@ class _Fitted(Visitor[tuple[str, DataType, int], str]):
 
     def primitive(self, type: Primitive, context: tuple[str, DataType, int]) -> str:
         sql = context[0]
-        if not is_limited(type):
-            return sql
-        length = length_of(type)
-        kept = f"rpad({sql}, {length}, ' ')" if is_padded(type) else f"left({sql}, {length})"
         # Longer text stays as it is, for the rule on its length to find.
-        return f"CASE WHEN length(rtrim({sql})) <= {length} THEN {kept} ELSE {sql} END"
+        return f"rpad({sql}, greatest({length_of(type)}, length({sql})), ' ')" if is_padded(type) else sql
 
     def struct(self, type: Struct, context: tuple[str, DataType, int]) -> str:
         sql, stored, depth = context
