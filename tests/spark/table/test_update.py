@@ -131,3 +131,11 @@ def test_what_cannot_be_set_is_refused_before_anything_is_written(values, kind, 
     with pytest.raises(kind, match=message):
         table.update(values)
     assert table.version == 0
+
+
+@pytest.mark.parametrize("value", ["CAST(rand() * 9 AS INT)", "length(uuid())", F.rand])
+def test_a_value_of_chance_is_refused(tmp_path, spark, value):
+    table = Table.create(tmp_path / "t", spark.sql("SELECT 1 AS n"), spark)
+    with pytest.raises(InputError, match="the value for `n` cannot be used"):
+        table.update({"n": value if isinstance(value, str) else value()})
+    assert table.update({"n": "month(current_date())"}).committed, "the present is the same throughout"

@@ -62,16 +62,21 @@ def check_condition(df: DataFrame, condition: Expression, name: str, hint: str) 
             condition="PREDICATE_INVALID",
             sides={"gives": str(type), "needed": "boolean"},
         )
+    if check_steady(df, condition, name) is not None:
+        error, _ = _analysed(lambda: df.where(column_of(condition)).schema)
+        if error is not None:
+            raise unusable(name, condition, first_line(error), hint)
+
+
+def check_steady(df: DataFrame, expression: Any, name: str) -> PySparkException | None:
+    """Makes sure that chance does not decide an expression; what else Spark has against it in a join is returned."""
     # Spark takes no condition of chance for a join, and says so without running it.
     nothing = df.sparkSession.range(1).select()
-    error, _ = _analysed(lambda: df.join(nothing, column_of(condition).isNotNull()).schema)
+    error, _ = _analysed(lambda: df.join(nothing, column_of(expression).isNotNull()).schema)
     if error is not None and error.getCondition() == _NOT_DETERMINISTIC:
         why = "it is not the same whenever it is computed"
-        raise unusable(name, condition, why, "Compute such values into a column first, and use that.")
-    if error is not None:
-        error, _ = _analysed(lambda: df.where(column_of(condition)).schema)
-    if error is not None:
-        raise unusable(name, condition, first_line(error), hint)
+        raise unusable(name, expression, why, "Compute such values into a column first, and use that.")
+    return error
 
 
 def _analysed(ask: Callable[[], Any]) -> tuple[PySparkException | None, Any]:

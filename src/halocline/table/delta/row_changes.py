@@ -31,7 +31,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import scan
-from halocline.spark.session.analysis import Expression, column_of
+from halocline.spark.session.analysis import Expression, check_steady, column_of
 from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types.assignment import Lacking
@@ -153,6 +153,8 @@ def check_clause(work: RowChange, clause: Clause) -> None:
     """Makes sure that what the only clause of a change says makes sense for the table's columns."""
     columns = blank_frame(work.spark, work.snapshot.schema)
     check_analysed(columns, [clause], f"the change of {work.table.url}")
+    for name, value in (clause.values or {}).items():
+        check_steady(columns, value, f"the value for {name}")
 
 
 def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) -> Hits:
