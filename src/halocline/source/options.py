@@ -187,7 +187,8 @@ class SourceOptions:
     max_records: int | None = number("maxRecordsPerFile", "the most rows of one new file", _WRITES, least=1)
     data_change: bool = switch(
         "dataChange",
-        "false: the rows are those that were there, only laid out otherwise; streams and change feeds skip them",
+        "false: the rows are those that were there, only laid out otherwise, which is believed; "
+        "streams and change feeds skip them",
         _WRITE,
         default=True,
     )

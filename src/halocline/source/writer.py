@@ -94,6 +94,12 @@ class RowSink:
         request = _request(asked, overwrite)
         opened = asked.opened()
         snapshot = _snapshot(opened)
+        if snapshot is None and not asked.data_change:
+            raise InputError(
+                "a table that does not exist has no rows to lay out otherwise",
+                sides={"given": "dataChange=false", "table": opened.url},
+                next_step="Leave dataChange out.",
+            )
         state = _state(asked, request, opened, snapshot, schema)
         _check_writable(state, opened.url)
         if overwrite and snapshot is not None:
@@ -101,6 +107,9 @@ class RowSink:
         condition = None
         if asked.replace_where is not None:
             condition = RowFilter.parse(asked.replace_where, state.columns, asked.zone)
+            names = {name.lower() for name in state.partition_columns}
+            whole = all(column.path[0].lower() in names for column in condition.columns)
+            (request.replacement or Replacement()).check_layout(request.layout, about_partitions=whole)
         layout, configuration = FileLayout.of(state), state.metadata.configuration
         writer = ArrowWriter.of(opened.store, layout, configuration, max_records=asked.max_records)
         fit = ArrowFit(schema, writer.physical, opened.url)

@@ -121,8 +121,8 @@ def test_files_have_no_more_rows_than_allowed(tmp_path):
 
 
 def test_a_new_layout_of_the_same_rows_says_that_nothing_changed(lake):
-    same = rows(*((number, FIRST) for number in range(0, 30, 3)))
-    write(lake, same, overwrite=True, replaceWhere="day = '2026-11-01'", dataChange="false")
+    same = rows(*((number, DAYS[number % 3]) for number in range(30)))
+    write(lake, same, overwrite=True, dataChange="false")
     commit = commit_of(lake, 1)
     assert {each.data_change for each in (*commit.adds, *commit.removes)} == {False}
     assert len(read(lake)) == 30
@@ -146,10 +146,23 @@ def test_the_same_transaction_is_not_done_twice(lake):
         ({"replaceWhere": "id = 1", "overwriteSchema": "true"}, True, "contradict"),
         ({"replaceWhere": ""}, True, "replaceWhere cannot be ''"),
         ({"dataChange": "false", "mergeSchema": "true"}, False, "do not change the table's columns"),
+        ({"dataChange": "false", "replaceWhere": "id = 1"}, True, "replace whole partitions, not rows by their values"),
         ({"txnAppId": "nightly"}, False, "go together"),
+        ({"txnAppId": "nightly", "txnVersion": "-1"}, False, "txnVersion cannot be '-1'"),
     ],
 )
 def test_options_that_contradict_each_other_or_the_mode_are_refused(lake, options, overwrite, message):
     with pytest.raises(InputError, match=message):
         write(lake, rows((1, FIRST)), overwrite=overwrite, **options)
     assert len(read(lake)) == 30
+
+
+def test_a_new_table_has_no_rows_to_lay_out_otherwise(tmp_path):
+    with pytest.raises(InputError, match="has no rows to lay out otherwise"):
+        write(tmp_path, rows((1, FIRST)), dataChange="false")
+
+
+def test_overwriting_the_columns_comes_before_merging_them(lake):
+    both = {"overwriteSchema": "true", "mergeSchema": "true", "partitionBy": "note"}
+    write(lake, rows((1, "x"), columns=("id", "note")), overwrite=True, **both)
+    assert Snapshot.load(open_store(lake)).schema.names == ("id", "note")

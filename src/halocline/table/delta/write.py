@@ -45,6 +45,7 @@ from halocline.spark.write.expressions import checked_condition
 from halocline.spark.write.row_plan import plan_rows
 from halocline.spark.write.rules import RowRule
 from halocline.table.delta import schema_merge
+from halocline.table.delta.matches import is_about_partitions
 from halocline.table.delta.new_table import check_reserved, spelt
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import Changed, inserted, remove_rows, removed
@@ -135,6 +136,15 @@ class Replacement:
     where: str | None = None
     dynamic: bool = False
 
+    def check_layout(self, layout: Layout, *, about_partitions: bool) -> None:
+        """Makes sure that rows which only move come in place of whole files: others would be written again."""
+        if self.where is not None and not (layout.data_change or about_partitions):
+            raise InputError(
+                "rows that stay what they are replace whole partitions, not rows by their values",
+                sides={"given": "data_change=False", "condition": self.where},
+                next_step="Leave data_change out, or replace by partition columns only.",
+            )
+
     @property
     def parameters(self) -> dict[str, Any]:
         """The details that the commit records."""
@@ -158,6 +168,7 @@ class Replacement:
     ) -> Changed:
         """What goes, noted as read."""
         if self.where is not None:
+            self.check_layout(files.layout, about_partitions=is_about_partitions(snapshot, self.where))
             return remove_rows(spark, snapshot, _candidates(transaction, self.where), self.where, files)
         gone = (
             same_partitions(session_zone(spark), snapshot, transaction, adds) if self.dynamic else transaction.files()
