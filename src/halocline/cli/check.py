@@ -50,6 +50,12 @@ def show(
     from halocline.formats.delta.log.header import read_sound_header
     from halocline.storage import open_store
 
+    if truncate_history is not None and not drop:
+        raise InputError(
+            "history is kept or truncated when a feature is dropped, and none is",
+            sides={"given": f"truncate history: {str(truncate_history).lower()}", "drop": "nothing"},
+            next_step="Name the feature: --drop deletionVectors",
+        )
     store = open_store(table)
     if formats_at(store) == (TableFormat.HUDI,):
         proposal = _hudi_proposal(store, table, [*(enable or ()), *(drop or ())])

@@ -9,6 +9,7 @@ import typer
 
 from halocline.cli.inspect import TableArgument
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, emit
+from halocline.errors import nearest
 
 if TYPE_CHECKING:
     from halocline.formats.delta.maintain.lint import Fixed, LintReport
@@ -28,6 +29,7 @@ def show(
     """Find what is wrong with a table's protocol. The exit code is 2 if something is, or still is after --fix."""
     # Imported here: every command loads this module, and most open no table.
     from halocline.compat.breaks import Client
+    from halocline.compat.knowledge import Knowledge
     from halocline.compat.release import Release
     from halocline.formats.base import TableFormat, formats_at
     from halocline.formats.delta.maintain.lint import fix as repair
@@ -39,6 +41,10 @@ def show(
     if formats_at(store) == (TableFormat.HUDI,):
         return _show_hudi(store, table, fix, output)
     clients = [Client(Release.parse(each)) for each in client or ()]
+    knowledge = Knowledge.load()
+    for each in clients:
+        if nearest(each.release.product, knowledge.files):  # of others nothing is known, and they are judged as such
+            knowledge.product(each.release.product)
     if not fix:
         report = lint(store, clients=clients)
         emit(output, report.to_dict(), *_report(table, report))

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from halocline.compat.answer import Answer
-from halocline.errors import InputError, MalformedError, NotFoundError
+from halocline.errors import InputError, MalformedError, NotFoundError, nearest
 from halocline.spans import Span, SpanSet
 from halocline.versions import Version
 
@@ -185,9 +185,10 @@ class Knowledge:
         """
         found = self.find(name)
         if found is None:
+            near = nearest(name, self.files)
             raise NotFoundError(
                 f"nothing is known about a product {name!r}",
-                sides={"asked for": name, "known": ", ".join(sorted(self.files))},
+                sides={"asked for": name, "nearest": near or "none", "known": ", ".join(sorted(self.files))},
                 next_step="Add a knowledge file for it: docs/knowledge.md",
             )
         return found

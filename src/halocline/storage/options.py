@@ -93,7 +93,7 @@ def checked(options: Mapping[str, str] | None) -> dict[str, str]:
 
 def unknown(name: str, known: Iterable[str]) -> InputError:
     """The error for an option that does not exist."""
-    near = nearest(name, known)
+    near = nearest(name.lower().removeprefix("spark."), known)
     return InputError(
         f"there is no option {name}",
         sides={"given": name, "nearest": near or "none"},

@@ -23,7 +23,10 @@ R = TypeVar("R")
 
 
 def _is_transaction(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], int)
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    app, version = value
+    return isinstance(app, str) and bool(app) and type(version) is int and version >= 0
 
 
 _Kind = tuple[str, Callable[[Any], bool]]

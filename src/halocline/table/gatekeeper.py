@@ -91,12 +91,12 @@ class Alone(Gatekeeper):
     Example:
         >>> from halocline.compat.terms import ProtocolChange, Terms
         >>> ALONE.approve_change(ProtocolChange("lake/orders", None, Terms.using("delta", ["changeDataFeed"])))
-        'nobody was asked: this process belongs to no fleet'
+        'no fleet was asked: this process belongs to none'
     """
 
     def approve_change(self, change: ProtocolChange) -> str:
-        """Agrees, since nobody else is known."""
-        return "nobody was asked: this process belongs to no fleet"
+        """Agrees, since no other client is known."""
+        return "no fleet was asked: this process belongs to none"
 
     def operation(self, name: str) -> AbstractContextManager[Operation]:
         """Begins an operation that only the table has a say in."""

@@ -32,8 +32,9 @@ from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import read_failure
-from halocline.spark.session.settings import PREFIX, Settings
+from halocline.spark.session.settings import NAMES, PREFIX, Settings
 from halocline.storage import open_store
+from halocline.storage.options import checked
 from halocline.table import gatekeeper
 from halocline.table.gatekeeper import Gatekeeper, Operation
 
@@ -212,8 +213,8 @@ def placed(
 ) -> tuple[Store, Settings]:
     """The place that a path or URL names, and the settings, from options for both."""
     given = dict(options or {})
-    store = open_store(path, {key: value for key, value in given.items() if not key.startswith(PREFIX)})
-    return store, Settings.read(given, spark)
+    of_store = {key: value for key, value in given.items() if not key.lower().startswith(PREFIX)}
+    return open_store(path, checked(of_store, NAMES)), Settings.read(given, spark)
 
 
 def as_operation(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:

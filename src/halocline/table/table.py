@@ -19,7 +19,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
-from halocline.errors import MissingVerbError, UnsupportedError
+from halocline.errors import MissingVerbError, UnsupportedError, nearest
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.table.arguments import checked, checks_arguments
 from halocline.table.opening import Moment, Opening, placed
@@ -164,7 +164,11 @@ class Table(ABC):
             known = [each for each, kind in Table._classes.items() if issubclass(kind, cls)]
             raise UnsupportedError(
                 f"{table} is a {format} table, which is not done here",
-                sides={"found": str(format), "this release": ", ".join(known)},
+                sides={
+                    "found": str(format),
+                    "nearest": nearest(format, known) or "none",
+                    "this release": ", ".join(known),
+                },
             )
         return found
 

@@ -198,3 +198,17 @@ def test_lint_and_who_know_hudi_tables(tmp_path, capsys):
     assert "repaired NEW_ORDERING_KEY" in capsys.readouterr().out
     assert main.run(["who", str(tmp_path), "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["users"][0]["release"] == "hudi@1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--truncate-history"], "when a feature is dropped, and none is"),
+        (["--enable", "deletionVectors", "--keep-history"], "when a feature is dropped, and none is"),
+        (["--enable", "rowTracking", "--drop", "ROWTRACKING"], "rowTracking cannot be switched on and taken out"),
+    ],
+)
+def test_a_change_that_contradicts_itself_is_refused(orders, capsys, arguments, message):
+    code, out, err = run(capsys, "orders", *arguments)
+    assert (code, out) == (1, "")
+    assert message in err

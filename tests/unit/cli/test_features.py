@@ -72,3 +72,10 @@ def test_what_nobody_knows_is_one_clear_error(arguments, capsys):
     assert out == ""
     assert err.startswith(("FEATURE_UNKNOWN: ", "NOT_FOUND: "))
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("name", "near"), [("delt", "delta"), ("deletionVector", "deletionVectors")])
+def test_a_mistyped_name_is_answered_with_the_nearest(name, near, capsys):
+    code, _, err = run(capsys, name)
+    assert code == 1
+    assert f"See: halocline features {near}\n" in err

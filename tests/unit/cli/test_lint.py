@@ -64,7 +64,7 @@ def test_fix_says_what_changed_and_who_was_checked(here, capsys):
     assert out.splitlines() == [
         "orders: version 2 repairs LOST_FEATURES",
         "  protocol  (1,7|W: changeDataFeed) became (1,7|W: appendOnly,changeDataFeed,invariants)",
-        "  checked   nobody was asked: this process belongs to no fleet",
+        "  checked   no fleet was asked: this process belongs to none",
     ]
     assert read_header(store).version == 2
     assert run(capsys, "orders", "--fix")[:2] == (0, "orders: nothing was changed\n")
@@ -95,3 +95,10 @@ def test_a_client_without_a_trace_can_be_named(here, capsys):
     code, out, _ = run(capsys, "orders", "--client", "nobody@1.0")
     assert code == 2
     assert "by hand: nobody@1.0 would be locked out" in out
+
+
+def test_a_client_of_an_unknown_product_is_refused_with_the_nearest(here, capsys):
+    table(here / "t", ProtocolAction(1, 2))
+    code, out, err = run(capsys, "t", "--client", "trno@4")
+    assert (code, out) == (1, "")
+    assert "nearest    trino" in err

@@ -7,8 +7,10 @@ from pyspark.sql.types import StructType
 
 import halocline as hc
 from halocline.delta.tables import DeltaTable
-from halocline.errors import InputError, MissingVerbError
+from halocline.errors import InputError, MissingVerbError, UnsupportedError
 
+TRANSACTION = "an application and its version, such as ('nightly-load', 42)"
+FIELDS = '[{"name": "x", "type": "long", "nullable": true}]'
 COLUMNS = StructType().add("id", "long").add("day", "date")
 
 
@@ -58,6 +60,11 @@ def test_mistyped_keyword_is_refused_with_the_nearest(table, call, nearest):
         (lambda table: table.restore("x"), "a whole number"),
         (lambda table: table.to_df(version="x"), "a whole number"),
         (lambda table: table.history("3"), "a whole number"),
+        (lambda table: table.append(None, txn=("nightly", -1)), TRANSACTION),
+        (lambda table: table.append(None, txn=("", 1)), TRANSACTION),
+        (lambda table: table.append(None, txn=("nightly", True)), TRANSACTION),
+        (lambda table: table.add_columns("x BIGINT"), FIELDS),
+        (lambda table: table.add_columns(["x"]), FIELDS),
         (lambda table: table.drop_feature_support("deletionVectors", truncate_history="false"), "True or False"),
         (lambda table: hc.Table.for_path(None), "text or a path"),
         (lambda table: hc.Table.for_path(table.url, "spark"), "a Spark session"),
@@ -101,3 +108,30 @@ def test_one_property_may_be_unset_as_text(table):
     table.set_properties({"owner": "me"})
     assert table.unset_properties("owner").version == 2
     assert "owner" not in table.snapshot().properties
+
+
+def test_a_mistyped_format_is_refused_with_the_nearest(table):
+    with pytest.raises(UnsupportedError) as refused:
+        hc.Table.create(f"{table.url}-2", COLUMNS, format="dleta")
+    assert refused.value.sides["nearest"] == "delta"
+
+
+def test_a_merge_whose_sides_share_a_name_is_refused(table):
+    with pytest.raises(InputError, match="both sides of the merge are called s"):
+        table.merge(None, "s.id = S.id", target_alias="s", source_alias="S")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("spark.halocline.scan.mod", "halocline.scan.mode"), ("Spark.Halocline.Scan.Mode", "halocline.scan.mode")],
+)
+def test_a_setting_of_the_session_given_as_an_option_is_refused_with_the_option(table, name, near):
+    with pytest.raises(InputError) as refused:
+        hc.Table.for_path(table.url, options={name: "auto"})
+    assert refused.value.sides["nearest"] == near
+
+
+def test_options_are_the_same_in_any_case(table):
+    assert hc.Table.for_path(table.url, options={"Halocline.Scan.Mode": "arrow"}).version == 0
+    with pytest.raises(InputError, match="halocline.scan.mode cannot be 'no'"):
+        hc.Table.for_path(table.url, options={"HALOCLINE.SCAN.MODE": "no"})

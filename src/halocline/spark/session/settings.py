@@ -98,7 +98,7 @@ class Settings:
     @staticmethod
     def read(options: Mapping[str, str] | None = None, spark: SparkSession | None = None) -> Settings:
         """Looks every setting up; options that do not begin with `halocline.` are left alone."""
-        given = {key: value for key, value in (options or {}).items() if key.startswith(PREFIX)}
+        given = {key: value for key, value in (options or {}).items() if key.lower().startswith(PREFIX)}
         found = {**_of_session(spark), **{_known(key, ""): value for key, value in given.items()}}
         return Settings(**declarations.parsed(Settings, found))
 
@@ -141,7 +141,8 @@ def _of_session(spark: SparkSession | None) -> dict[str, str]:
         return {}
     everything = spark.conf.getAll
     for key in everything:
-        if key.startswith(PREFIX):
+        strange = key.lower().startswith(_SESSION + PREFIX) and not key.startswith(_SESSION + PREFIX)
+        if strange or key.lower().startswith(PREFIX):
             raise _unknown(key, _SESSION)
     own = {key: value for key, value in everything.items() if key.startswith(_SESSION + PREFIX)}
     return {_known(key.removeprefix(_SESSION), _SESSION): value for key, value in own.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from halocline.errors import InputError
 from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
@@ -23,6 +24,12 @@ def add_columns(table: Opened, columns: Sequence[Field | Mapping[str, Any]], par
     raise the protocol with `halocline.protocol.autoUpgrade`.
     """
     where = path_of(parent)
+    given: Any = columns
+    if isinstance(given, str) or not all(isinstance(each, Field | Mapping) for each in given):
+        raise InputError(
+            "columns are added as fields",
+            sides={"given": repr(columns)[:80], "expected": '[{"name": "x", "type": "long", "nullable": true}]'},
+        )
     new = [each if isinstance(each, Field) else field_from_json(each) for each in columns]
 
     def grown(state: TableConfiguration) -> TableConfiguration:

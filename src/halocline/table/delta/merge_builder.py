@@ -52,6 +52,12 @@ def begin_merge(
         >>> merge.when_matched_update_all().when_not_matched_insert_all().execute().version  # doctest: +SKIP
         16
     """
+    if source_alias is not None and source_alias.lower() == target_alias.lower():
+        raise InputError(
+            f"both sides of the merge are called {target_alias}",
+            sides={"target_alias": target_alias, "source_alias": source_alias},
+            next_step="Give them different aliases.",
+        )
     named = source if source_alias is None else source.alias(source_alias)
     return MergeBuilder(table, named, condition, target_alias)
 

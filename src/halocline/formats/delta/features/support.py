@@ -93,6 +93,13 @@ def propose(
         MalformedError: The table's protocol contradicts itself.
     """
     metadata = header.facts
+    if both := {name.casefold() for name in enable} & {name.casefold() for name in drop}:
+        named = next(name for name in enable if name.casefold() in both)
+        raise InputError(
+            f"{named} cannot be switched on and taken out at once",
+            sides={"enable": ", ".join(enable), "drop": ", ".join(drop)},
+            next_step=f"Leave {named} out of one of them.",
+        )
     if not enable and not drop:
         return FeatureProposal(header.version, Terms.of(header.lenient_protocol, metadata))
     protocol = header.lenient_protocol if header.protocol_action is None else header.protocol
