@@ -151,7 +151,7 @@ def test_a_crash_at_any_step_leaves_the_table_as_before_or_after(tmp_path, spark
     assert crashed > 10, "there was something to break"
 
 
-@pytest.mark.parametrize("verb", ["optimize", "merge"])
+@pytest.mark.parametrize("verb", ["optimize", "merge", "delete", "update"])
 def test_files_with_other_rows_than_the_log_says_are_not_written_again(tmp_path, spark, verb):
     table = Table.create(tmp_path / "t", spark.range(0, 40, 1, 2), spark)
     (commit,) = (tmp_path / "t" / "_delta_log").glob("*0.json")
@@ -160,7 +160,12 @@ def test_files_with_other_rows_than_the_log_says_are_not_written_again(tmp_path,
         checksum.unlink()
     before = sorted(each.name for each in (tmp_path / "t").rglob("*.parquet"))
     merge = table.merge(spark.range(40), "t.id = s.id").when_matched_update(set={"id": "s.id"})
-    work = table.optimize().execute_compaction if verb == "optimize" else merge.execute
+    work = {
+        "optimize": table.optimize().execute_compaction,
+        "merge": merge.execute,
+        "delete": lambda: table.delete("id % 2 = 0"),
+        "update": lambda: table.update({"id": "id + 1"}, "id % 2 = 0"),
+    }[verb]
     with pytest.raises(MalformedError, match="other rows than its log says") as caught:
         work()
     assert "(20 rows, not 21)" in caught.value.sides["differ"]

@@ -133,5 +133,5 @@ def test_a_setting_of_the_session_given_as_an_option_is_refused_with_the_option(
 
 def test_options_are_the_same_in_any_case(table):
     assert hc.Table.for_path(table.url, options={"Halocline.Scan.Mode": "arrow"}).version == 0
-    with pytest.raises(InputError, match="halocline.scan.mode cannot be 'no'"):
+    with pytest.raises(InputError, match=r"halocline\.scan\.mode cannot be 'no'"):
         hc.Table.for_path(table.url, options={"HALOCLINE.SCAN.MODE": "no"})

@@ -6,6 +6,8 @@ files are opened in place. Of a remote file only the end is fetched, and then wh
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -23,6 +25,22 @@ R = TypeVar("R")
 
 _AT_ONCE: Final = 16
 _ID: Final = b"PARQUET:field_id"
+_LOOK: Final = """
+import sys
+import pyarrow as pa, pyarrow.parquet as pq
+read = sys.stdin.buffer.read
+while size := read(8):
+    footer = pq.read_metadata(pa.BufferReader(read(int.from_bytes(size, "big"))))
+    for group in range(footer.num_row_groups):
+        for number in range(footer.num_columns):
+            try:
+                found = footer.row_group(group).column(number).statistics
+                found and [found.null_count, found.has_min_max and (found.min_raw, found.max_raw)]
+            except Exception:
+                pass  # an error can be handled; only what ends the process is looked for
+    sys.stdout.write(".")
+    sys.stdout.flush()
+"""
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
 
 
@@ -38,16 +56,29 @@ def open_file(store: Store, path: str, size: int | None = None) -> pq.ParquetFil
         # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
         return pq.ParquetFile(source, pre_buffer=not local, coerce_int96_timestamp_unit="us")
     except _DAMAGE as error:
-        raise MalformedError(
-            f"{path} is not a Parquet file that can be read",
-            sides={"file": path, "found": str(error)[:200]},
-            next_step="Restore the file from a backup, or read an earlier version of the table.",
-        ) from error
+        raise _no_parquet(path, str(error)[:200]) from error
 
 
 def footers(store: Store, files: Sequence[tuple[str, int | None]]) -> list[Any]:
     """The footers of files, in order, given the decoded path and, where known, the size of each."""
     return at_once(lambda file: _footer(store, *file), files)
+
+
+def check_foreign(store: Store, files: Sequence[tuple[str, int]]) -> None:
+    """Makes sure that the column chunks of files which others wrote can be looked at.
+
+    On damaged bytes Arrow may end the process instead of raising an error, so another process looks first.
+
+    Args:
+        store: Where the files lie.
+        files: The decoded path and the size of each.
+    """
+    ends = at_once(lambda file: _end(store, *file), files)
+    framed = b"".join(len(end).to_bytes(8, "big") + end for end in ends)
+    looked = subprocess.run([sys.executable, "-c", _LOOK], input=framed, capture_output=True, check=False)
+    if looked.returncode:
+        path = files[min(len(looked.stdout), len(files) - 1)][0]
+        raise _no_parquet(path, "columns in its footer that cannot be read")
 
 
 def at_once(do: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -90,6 +121,21 @@ def leaf_types(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple
 def plain(type: pa.DataType) -> pa.DataType:
     """The type that is stored, where Arrow gives it a meaning of its own, such as variant."""
     return type.storage_type if isinstance(type, pa.BaseExtensionType) else type
+
+
+def _no_parquet(path: str, found: str) -> MalformedError:
+    return MalformedError(
+        f"{path} is not a Parquet file that can be read",
+        sides={"file": path, "found": found},
+        next_step="Restore the file from a backup, or read an earlier version of the table.",
+    )
+
+
+def _end(store: Store, path: str, size: int) -> bytes:
+    """A Parquet file that has only the footer of another."""
+    tail = store.get_range(path, max(0, size - 8), min(size, 8))
+    length = min(int.from_bytes(tail[:4], "little") + 8, size)
+    return b"PAR1" + store.get_range(path, size - length, length)
 
 
 def _footer(store: Store, path: str, size: int | None) -> Any:

@@ -135,8 +135,6 @@ class _Fitted(Visitor[pa.Array, pa.Array]):
         return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, items))
 
 
-
-
 def _folder_text(array: pa.Array, field: Field) -> pa.Array:
     """Partition values as the text of folders: timestamps in UTC, bytes in hexadecimal."""
     type = field.type.name

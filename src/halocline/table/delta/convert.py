@@ -34,7 +34,7 @@ from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.live_files import TEXT_MAP
 from halocline.schema.types import Field, Struct
 from halocline.spark.scan.folders import parse_folder
-from halocline.spark.scan.footers import footers, leaf_types
+from halocline.spark.scan.footers import check_foreign, footers, leaf_types
 from halocline.spark.types import input_schema
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
@@ -181,7 +181,9 @@ def _data_files(store: Store) -> Iterator[ObjectMeta]:
 
 def _footers(store: Store, found: Sequence[ObjectMeta]) -> list[Any]:
     try:
-        return footers(store, [(meta.path, meta.size) for meta in found])
+        opened = footers(store, [(meta.path, meta.size) for meta in found])
+        check_foreign(store, [(meta.path, meta.size) for meta in found])
+        return opened
     except MalformedError as error:
         raise InputError(
             f"{store.root} holds a file that is no Parquet file",

@@ -53,7 +53,7 @@ from halocline.table.delta.clauses import (
 )
 from halocline.table.delta.matches import is_about_partitions, matches, unmet
 from halocline.table.delta.row_commit import RowChange
-from halocline.table.delta.row_counts import check_rows, figures
+from halocline.table.delta.row_counts import all_live_rows, check_rows, figures
 from halocline.table.delta.row_edits import edited, with_values
 from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles, marks_rows
 
@@ -215,6 +215,8 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
         return Changed(removes, _marked(snapshot, found.mixed, rows.select(FILE, ROW), row_files), deleted=found.rows)
     staying = frame_of(spark, snapshot, where=unmet(where), files=found.mixed, rows=row_files.identities())
     adds = row_files.rewrite(staying, snapshot.schema, data_change=changes_data)
+    gone = (found.rows or 0) - (all_live_rows(found.whole) or 0)
+    check_rows(snapshot.store, found.mixed, figures(adds)["numOutputRows"] + gone)
     changes: list[Cdc] = []
     recorded = changes_data and feeds_changes(snapshot)
     if recorded:

@@ -161,3 +161,18 @@ def test_folder_that_cannot_be_a_table_is_refused_and_left_alone(tmp_path, files
     with pytest.raises(error, match=words):
         convert_folder(tmp_path, partition_by=partition_by)
     assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+def test_a_footer_that_ends_a_process_is_refused_and_ends_none_of_ours(tmp_path):
+    put(tmp_path, "a.parquet", pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"]}))
+    put(tmp_path, "b.parquet", pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"]}))
+    whole = (tmp_path / "b.parquet").read_bytes()
+    start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for position, bit in ((18, 3), (49, 0), (149, 3)):
+        damaged = bytearray(whole)
+        damaged[start + position] ^= 1 << bit
+        (tmp_path / "b.parquet").write_bytes(damaged)
+        with pytest.raises(InputError, match="no Parquet file") as refused:
+            convert_folder(tmp_path)
+        assert refused.value.sides["file"] == "b.parquet", f"bit {bit} of byte {position}"
+    assert not (tmp_path / "_delta_log").exists()
