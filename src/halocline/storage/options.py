@@ -82,12 +82,12 @@ KNOWN: Final = CONNECTION.union(RETRY, *SERVICES.values())
 """Every option of a store."""
 
 
-def checked(options: Mapping[str, str] | None) -> dict[str, str]:
+def checked(options: Mapping[str, str] | None, others: Iterable[str] = ()) -> dict[str, str]:
     """Options by their names in lower case, if all are options of a store."""
     given = {key.lower(): value for key, value in (options or {}).items()}
     for key, name in zip(given, options or {}, strict=True):
         if key not in KNOWN:
-            raise unknown(name, KNOWN)
+            raise unknown(name, [*KNOWN, *others])
     return given
 
 
