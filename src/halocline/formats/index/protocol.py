@@ -118,16 +118,20 @@ def _refusal(verdict: Verdict, table: str) -> IncompatibleError:
         sides["its features"] = ", ".join(sorted(protocol.listed))
     if missing:
         sides["you lack"] = ", ".join(missing)
+    if because := [each.text for each in verdict.reasons if ": " in each.text]:
+        sides["because"] = "; ".join(because)
+    step = f"Upgrade {verdict.release.product}. See who could: halocline matrix --protocol '{protocol}'"
     if writes and can(verdict.release, verdict.terms, "read").ok:
         sides["still possible"] = "reading it"
-    fix = verdict.fix.sentence(table) if verdict.fix else ""
+        step = "Write with the product that the table belongs to, or write its rows into a new table."
+    step = verdict.fix.sentence(table) if verdict.fix else step
     return IncompatibleError(
         f"{table} requires a newer version of {verdict.release.product} to be {'written' if writes else 'read'}"
         if not missing
         else f"{table} requires {'writer' if writes else 'reader'} features {', '.join(missing)}",
         condition="WRITER_TOO_OLD" if writes else "READER_TOO_OLD",
         sides=sides,
-        next_step=fix or f"Upgrade {verdict.release.product}. See who could: halocline matrix --protocol '{protocol}'",
+        next_step=step,
     )
 
 

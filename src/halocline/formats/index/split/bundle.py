@@ -31,6 +31,7 @@ import pyarrow as pa
 from halocline.errors import IncompatibleError, UnsupportedError
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.split.library import damaged, guarded, library
+from halocline.formats.index.split.location import below_root
 from halocline.schema.arrow import PRIMITIVES, arrow_type
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.storage.base import Store
@@ -85,7 +86,7 @@ class Bundle:
         self._add = add
         self._scratch = scratch
         self._folder: str | None = None
-        self._files = _files(store.get(add.path), add.path)
+        self._files = _files(store.get(below_root(store, add.path)), add.path)
         if add.companion_source_files is not None or _PARQUET_MANIFEST in self._files:
             raise UnsupportedError(
                 f"{add.path} is a companion: it holds an index of rows that lie in another table",

@@ -26,6 +26,7 @@ from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.layout import Blob, SplitLayout, check_searchable, decode_layout
 from halocline.formats.index.split.library import damaged, guarded, library
+from halocline.formats.index.split.location import below_root
 from halocline.formats.index.split.presence import TermFilter
 from halocline.formats.log.parquet_object import ParquetObject
 from halocline.storage.base import Store
@@ -62,7 +63,7 @@ class OpenedSplit:
         cache: IndexCache | None = None,
     ) -> None:
         self.store = store
-        self.path = path
+        self.path = path = below_root(store, path)
         self.parquet = ParquetObject(store, path, size)
         self.layout: SplitLayout = decode_layout(self.parquet.entries, path)
         if self.layout.rows != self.parquet.rows:
