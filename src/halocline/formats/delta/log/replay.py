@@ -179,6 +179,8 @@ class Replay:
         for found in self.standing(checkpoint.adds(list(dict.fromkeys(read)))):
             if pruner is not None:
                 found = _kept(found, pruner.keep(found))
+            if not len(found["path"]):
+                continue
             if "stats" in wanted:
                 found["stats"] = json_writer.of(found, self._zoneless)
             arrays = live_files.from_checkpoint(found, fields, "add", checkpoint.name)
