@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from halocline._version import __version__
-from halocline.cli import check, features, fleet, history, inspect, lint, matrix, search, serve, who
+from halocline.cli import check, features, fleet, history, inspect, lint, matrix, move, search, serve, who
 from halocline.cli.output import ERROR, FINE, OutputFormat, emit_error
 from halocline.errors import HaloclineError, InputError
 
@@ -26,6 +26,7 @@ app.command("features")(features.show)
 app.command("inspect")(inspect.show)
 app.command("lint")(lint.show)
 app.command("matrix")(matrix.show)
+app.command("move")(move.show)
 app.command("search")(search.show)
 app.command("serve")(serve.serve)
 app.command("who")(who.show)

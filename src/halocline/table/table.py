@@ -264,11 +264,11 @@ class Table(ABC):
         """Puts rows in place of others, and returns the version that has them."""
         raise self._lacking("overwrite")
 
-    def upgrade(self, to: str) -> Any:
+    def upgrade(self, to: Any) -> Any:
         """Moves the table to a feature, or to a version of its format, that it does not require yet."""
         raise self._lacking("upgrade")
 
-    def downgrade(self, to: str) -> Any:
+    def downgrade(self, to: Any) -> Any:
         """Moves the table back: without a feature, or to an older version of its format."""
         raise self._lacking("downgrade")
 

@@ -13,7 +13,7 @@ from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import table_terms
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.json_edge import to_json
-from halocline.table.hudi import read, write
+from halocline.table.hudi import move, read, services, write
 from halocline.table.hudi.create import create
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.opening import Moment
@@ -79,3 +79,18 @@ class HudiTable(Table, format=TableFormat.HUDI):
     overwrite = verb(write.overwrite)
     insert_overwrite = verb(write.insert_overwrite)
     delete_partition = verb(write.delete_partition)
+
+    # ------------------------------------------------------------------ its version
+
+    upgrade = verb(move.upgrade)
+    downgrade = verb(move.downgrade)
+    plan_upgrade = verb(move.plan_upgrade)
+    plan_downgrade = verb(move.plan_downgrade)
+    finish_move = verb(move.finish)
+
+    # ------------------------------------------------------------------ table services
+
+    compact = verb(services.compact)
+    cluster = verb(services.cluster)
+    clean = verb(services.clean)
+    archive = verb(services.archive)

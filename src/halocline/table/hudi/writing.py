@@ -38,11 +38,12 @@ from halocline.formats.hudi.write.markers import marked_files
 from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
+from halocline.storage.base import Store
 from halocline.table.hudi.opened import HudiOpened
 
 _LOCK_WAIT_S: Final = 120.0
-_LOCK_EXPIRES_S: Final = 60.0
-"""Completing a write takes moments; whoever holds the lock for longer has died."""
+_LOCK_EXPIRES_S: Final = 900.0
+"""Completing a write takes moments, and a move of thousands of instants half a minute; who holds it longer has died."""
 
 
 class MetadataTableWarning(UserWarning):
@@ -97,7 +98,7 @@ def completed(
     written = {stat.path for stat in stats}
     # Attempts of tasks that did not count have left files that would be taken for others of the same instant.
     table.store.delete_many([path for path, _ in marked_files(table.store, write.time) if path not in written])
-    with FileSystemLock(table.store, wait_s=_LOCK_WAIT_S, expires_s=_LOCK_EXPIRES_S):
+    with table_lock(table.store):
         found = table_version(properties(table.store), table.url)
         if found != write.config.version:
             raise ConflictError(
@@ -109,6 +110,11 @@ def completed(
         if write.config.version >= FIRST_OF_LAYOUT_2:
             table.check_lease()
         return int(write.complete(stats, schema=schema, replaced=replaced).time)
+
+
+def table_lock(store: Store) -> FileSystemLock:
+    """The lock of a table, as every writer here takes it."""
+    return FileSystemLock(store, wait_s=_LOCK_WAIT_S, expires_s=_LOCK_EXPIRES_S)
 
 
 def begun(

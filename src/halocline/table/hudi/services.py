@@ -1,0 +1,63 @@
+"""Table services: what keeps a Hudi table fast to read without changing its rows.
+
+They run in this process, a file group at a time, as operations of the fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from halocline.formats.hudi.maintain import archiving, cleaning, clustering, compaction
+from halocline.formats.hudi.timeline.instant import HudiInstant
+from halocline.table.hudi.opened import HudiOpened
+from halocline.table.hudi.writing import ready
+from halocline.table.opening import as_operation
+
+
+@as_operation
+def compact(table: HudiOpened) -> tuple[HudiInstant, ...]:
+    """Merges log files into base files, pending compactions first, and returns what was completed."""
+    ready(table)
+    return compaction.compact(table.store)
+
+
+@as_operation
+def cluster(table: HudiOpened, *, sort_by: Sequence[str] = ()) -> HudiInstant | None:
+    """Puts the rows of small file groups together; None if there is nothing to do.
+
+    Args:
+        table: The table.
+        sort_by: The columns by which rows are sorted.
+    """
+    ready(table)
+    return clustering.cluster(table.store, sort_by=sort_by)
+
+
+@as_operation
+def clean(
+    table: HudiOpened, *, policy: Literal["commits", "versions"] = "commits", keep: int = 10
+) -> HudiInstant | None:
+    """Deletes files that only older instants need; None if there is nothing to do.
+
+    Args:
+        table: The table.
+        policy: What is counted: `commits`, or `versions` of each file group.
+        keep: How many of them stay readable.
+    """
+    ready(table)
+    chosen = cleaning.CleaningPolicy.COMMITS if policy == "commits" else cleaning.CleaningPolicy.VERSIONS
+    return cleaning.clean(table.store, policy=chosen, keep=keep)
+
+
+@as_operation
+def archive(table: HudiOpened, *, keep: int = 20, at_most: int = 30) -> tuple[HudiInstant, ...]:
+    """Moves old instants out of the active timeline, and returns them.
+
+    Args:
+        table: The table.
+        keep: How many writes stay.
+        at_most: From how many on anything is moved.
+    """
+    ready(table)
+    return archiving.archive(table.store, keep=keep, at_most=at_most)
