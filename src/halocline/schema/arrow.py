@@ -50,7 +50,6 @@ class ArrowTypes(Visitor[None, pa.DataType]):
         return pa.field(field.name, self.visit(field.type, None))
 
     def primitive(self, type: Primitive, context: None) -> pa.DataType:
-        """See `Visitor.primitive`."""
         digits = decimal_of(type)
         found = PRIMITIVES.get(type.name) if digits is None else pa.decimal128(*digits)
         if found is None:
@@ -62,15 +61,12 @@ class ArrowTypes(Visitor[None, pa.DataType]):
         return found
 
     def struct(self, type: Struct, context: None) -> pa.DataType:
-        """See `Visitor.struct`."""
         return pa.struct([self.field(each) for each in type.fields])
 
     def array(self, type: Array, context: None) -> pa.DataType:
-        """See `Visitor.array`."""
         return pa.list_(pa.field("element", self.visit(type.element, None)))
 
     def map(self, type: Map, context: None) -> pa.DataType:
-        """See `Visitor.map`."""
         return pa.map_(self.visit(type.key, None), self.visit(type.value, None))
 
 

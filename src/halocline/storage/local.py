@@ -71,13 +71,11 @@ class LocalStore(Store):
         self._sync = sync
 
     def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
-        """See `Store.fetch`."""
         with self._reading(path) as target, open(target, "rb") as file:
             status = os.fstat(file.fileno())
             return file.read(), _meta(path, status)
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """See `Store.get_range`."""
         checked_range(path, start, length)
         with self._reading(path) as target, open(target, "rb") as file:
             # A buffer is made before anything is read, so a wrong length must not ask for one larger than the file.
@@ -86,7 +84,6 @@ class LocalStore(Store):
             return file.read(max(0, min(length, left)))
 
     def head(self, path: str) -> ObjectMeta:
-        """See `Store.head`."""
         with self._reading(path) as target:
             status = os.stat(target)
             if not _is_file(status):
@@ -96,17 +93,14 @@ class LocalStore(Store):
     def list(
         self, prefix: str = "", *, start_after: str | None = None, follow_links: bool = True
     ) -> Iterator[ObjectMeta]:
-        """See `Store.list`."""
         folder = checked_folder(prefix)
         return self._walk(self._target(folder), f"{folder}/" if folder else "", start_after, follow_links)
 
     def put(self, path: str, data: bytes) -> str:
-        """See `Store.put`."""
         with self._writing(path) as target, self._locked(target, needed=False):
             return self._replace(target, data, _status(target))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """See `Store.put_if_absent`."""
         taken = AlreadyExistsError(f"{path} already exists in {self.folder}")
         with self._writing(path) as target:
             if os.path.lexists(target):
@@ -128,14 +122,12 @@ class LocalStore(Store):
             return etag
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> str:
-        """See `Store.put_if_match`."""
         with self._changing(path) as target:
             if _status(target) is None:  # there may be no folder for the lock either
                 raise self._changed(path, etag, None)
             return self._swap(path, target, data, etag)
 
     def delete(self, path: str) -> None:
-        """See `Store.delete`."""
         with self._changing(path) as target:
             if _status(target) is None:
                 return
@@ -144,17 +136,14 @@ class LocalStore(Store):
                 os.unlink(target)
 
     def set_modified(self, path: str, modified_ms: int) -> bool:
-        """See `Store.set_modified`."""
         with self._reading(path) as target:
             os.utime(target, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
             return True
 
     def address(self, path: str = "") -> str:
-        """See `Store.address`."""
         return self._target(checked_path(path) if path else "")
 
     def sweep(self, prefix: str = "", *, older_than_s: float = 86_400) -> int:
-        """See `Store.sweep`."""
         swept, latest = 0, time.time() - older_than_s
         for folder, _, names in os.walk(self._target(checked_folder(prefix))):
             for name in names:

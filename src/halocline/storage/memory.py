@@ -54,25 +54,21 @@ class MemoryStore(Store):
         self.root = "memory://" + escaped(self._address.removeprefix("memory://"))
 
     def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
-        """See `Store.fetch`."""
         found = self._space.objects.get(self._above + checked_path(path))
         if found is None:
             raise NotFoundError(f"no object {path} in {self.root}")
         return found.data, _meta(path, found)
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """See `Store.get_range`."""
         checked_range(path, start, length)
         return self.fetch(path)[0][start : start + length]
 
     def head(self, path: str) -> ObjectMeta:
-        """See `Store.head`."""
         return self.fetch(path)[1]
 
     def list(
         self, prefix: str = "", *, start_after: str | None = None, follow_links: bool = True
     ) -> Iterator[ObjectMeta]:
-        """See `Store.list`."""
         folder = checked_folder(prefix)
         below = f"{self._above}{folder}/" if folder else self._above
         after = self._above + (start_after or "")
@@ -82,13 +78,11 @@ class MemoryStore(Store):
             yield _meta(key[len(self._above) :], found)
 
     def put(self, path: str, data: bytes) -> str:
-        """See `Store.put`."""
         key = self._above + checked_path(path)
         with self._space.lock:
             return self._write(key, data)
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """See `Store.put_if_absent`."""
         key = self._above + checked_path(path)
         with self._space.lock:
             if key in self._space.objects:
@@ -96,7 +90,6 @@ class MemoryStore(Store):
             return self._write(key, data)
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> str:
-        """See `Store.put_if_match`."""
         key = self._above + checked_path(path)
         with self._space.lock:
             found = self._space.objects.get(key)
@@ -108,13 +101,11 @@ class MemoryStore(Store):
             return self._write(key, data)
 
     def delete(self, path: str) -> None:
-        """See `Store.delete`."""
         key = self._above + checked_path(path)
         with self._space.lock:
             self._space.objects.pop(key, None)
 
     def set_modified(self, path: str, modified_ms: int) -> bool:
-        """See `Store.set_modified`."""
         key = self._above + checked_path(path)
         with self._space.lock:
             if key not in self._space.objects:
@@ -123,7 +114,6 @@ class MemoryStore(Store):
         return True
 
     def address(self, path: str = "") -> str:
-        """See `Store.address`."""
         return f"{self._address}/{checked_path(path)}" if path else self._address
 
     def __reduce__(self) -> NoReturn:

@@ -90,8 +90,6 @@ class ObjectStore(Store):
         self._sorted = self._service.sorted_listing and not bucket.endswith("--x-s3")
 
     def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
-        """See `Store.fetch`."""
-
         def action() -> tuple[bytes, ObjectMeta]:
             found = obstore.get(self._store, checked_path(path))
             return bytes(found.bytes()), self._meta(found.meta)
@@ -99,7 +97,6 @@ class ObjectStore(Store):
         return self._do(path, action)
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """See `Store.get_range`."""
         checked_range(path, start, length)
         if length == 0:
             self.head(path)
@@ -112,40 +109,33 @@ class ObjectStore(Store):
             return b""
 
     def head(self, path: str) -> ObjectMeta:
-        """See `Store.head`."""
         return self._do(path, lambda: self._meta(obstore.head(self._store, checked_path(path))))
 
     def list(
         self, prefix: str = "", *, start_after: str | None = None, follow_links: bool = True
     ) -> Iterator[ObjectMeta]:
-        """See `Store.list`."""
         found = self._pages(checked_folder(prefix), start_after)
         return found if self._sorted else iter(sorted(found, key=lambda meta: meta.path))
 
     def put(self, path: str, data: bytes) -> str:
-        """See `Store.put`."""
         return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), data)))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
-        """See `Store.put_if_absent`."""
         return self._put_once(checked_path(path), data, "create")
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> str:
-        """See `Store.put_if_match`."""
         try:
             return self._put_once(checked_path(path), data, {self._service.etag: etag})
         except (AlreadyExistsError, NotFoundError) as error:  # what some services call a lost race, or no object
             raise self._changed(path) from error
 
     def delete(self, path: str) -> None:
-        """See `Store.delete`."""
         try:
             self._do(path, lambda: obstore.delete(self._store, checked_path(path)))
         except NotFoundError:
             return
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """See `Store.delete_many`."""
         batch = [checked_path(path) for path in paths]
         if not batch:
             return
@@ -157,7 +147,6 @@ class ObjectStore(Store):
                 self.delete(path)
 
     def get_many(self, paths: Iterable[str]) -> Iterator[bytes]:
-        """See `Store.get_many`."""
         waiting: deque[Future[bytes]] = deque()
         pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="halocline-get")
         try:
@@ -171,7 +160,6 @@ class ObjectStore(Store):
             pool.shutdown(wait=True, cancel_futures=True)
 
     def address(self, path: str = "") -> str:
-        """See `Store.address`."""
         return "/".join(filter(None, (self._bucket_url, self._folder, path and checked_path(path))))
 
     def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, dict[str, str]]]:

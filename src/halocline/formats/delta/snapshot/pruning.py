@@ -80,11 +80,9 @@ class StatsPruner:
 
     @property
     def facts(self) -> Sequence[str]:
-        """See `Pruner.facts`."""
         return [*(["partition_values"] if self._reads_partitions else []), *(["stats"] if self._data else [])]
 
     def columns(self, checkpoint: Checkpoint) -> Sequence[str]:
-        """See `Pruner.columns`."""
         names = ["partitionValues"] if self._reads_partitions else []
         if not self._data:
             return names
@@ -94,7 +92,6 @@ class StatsPruner:
         return [*names, "stats_parsed.numRecords", *(f"stats_parsed.{'.'.join(path)}" for path in paths)]
 
     def keep(self, facts: FileColumns) -> pa.Array | None:
-        """See `Pruner.keep`."""
         length = len(facts["path"])
         if not length:
             return None
