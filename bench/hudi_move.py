@@ -2,8 +2,9 @@
 
     python bench/hudi_move.py [--instants 5000]
 
-Printed: seconds for the way up and the way back without the grace period, for a small table and for one with a hundred
-times the rows, the ratio of the two, and the target. Apache Hudi 1.2.0 needs 28 s and 154 s for 304 instants.
+Printed: seconds for the way up and the way back, for a small table and for one with a hundred times the rows, the ratio
+of the two, and the target. The two take turns, and the best of three rounds counts; the old timeline is cleaned in
+between, which is not counted. Apache Hudi 1.2.0 needs 28 s and 154 s for 304 instants.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from halocline.formats.hudi.avro.from_arrow import avro_schema
 from halocline.formats.hudi.configuration import TableType
-from halocline.formats.hudi.move.engine import apply_move
+from halocline.formats.hudi.move.engine import apply_move, finish_move
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.write.base_writer import with_meta_columns, write_base_file
@@ -56,8 +57,10 @@ def table(folder: Path, rows: int, instants: int) -> Store:
 def moved(store: Store, to: int) -> float:
     start = time.perf_counter()
     apply_move(store, plan_move(store, to))
+    took = time.perf_counter() - start
     assert HudiSnapshot.load(store).config.version == to
-    return time.perf_counter() - start
+    assert finish_move(store, grace_s=0)
+    return took
 
 
 def main() -> None:
@@ -65,15 +68,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--instants", type=int, default=5000)
     instants = parser.parse_args().instants
-    found = {}
-    for rows in SIZES:
-        folder = Path(tempfile.mkdtemp(prefix="hudi-move-"))
-        try:
-            store = table(folder, rows, instants)
-            found[rows] = moved(store, 8), moved(store, 6)
-        finally:
+    folders = {rows: Path(tempfile.mkdtemp(prefix="hudi-move-")) for rows in SIZES}
+    try:
+        stores = {rows: table(folder, rows, instants) for rows, folder in folders.items()}
+        rounds = [{rows: (moved(store, 8), moved(store, 6)) for rows, store in stores.items()} for _ in range(3)]
+    finally:
+        for folder in folders.values():
             shutil.rmtree(folder)
-        print(f"{rows:>9} rows, {instants} instants: up {found[rows][0]:.1f} s, back {found[rows][1]:.1f} s")
+    found = {rows: tuple(min(each[rows][way] for each in rounds) for way in (0, 1)) for rows in SIZES}
+    for rows, (up, back) in found.items():
+        print(f"{rows:>9} rows, {instants} instants: up {up:.1f} s, back {back:.1f} s")
     small, large = (sum(found[rows]) for rows in SIZES)
     print(f"large/small {large / small:.2f} (target 1.3: the size of the data does not count)")
     worst = max(max(each) for each in found.values())
