@@ -48,14 +48,7 @@ def declared_type(field: Field) -> DataType | None:
 
 
 def declared_at(schema: Struct, path: Path) -> DataType | None:
-    """The char or varchar that the text at a path was declared as; None if there is no such text.
-
-    Example:
-        >>> inner = Struct([Field("c", Primitive("string"))])
-        >>> column = Field("s", inner, metadata={DECLARED: "struct<c:char(2)>"})
-        >>> print(declared_at(Struct([column]), ("s", "c")))
-        char(2)
-    """
+    """The char or varchar that the text at a path was declared as; None if there is no such text."""
     top = schema.get(path[0])
     found = None if top is None or DECLARED not in top.metadata else declared_type(top)
     for step in path[1:]:
@@ -65,16 +58,7 @@ def declared_at(schema: Struct, path: Path) -> DataType | None:
 
 
 def stored_field(field: Field, spelt: str) -> Field:
-    """The field as a table stores it: text instead of char and varchar, the declared type in the metadata.
-
-    Args:
-        field: The field as it is declared.
-        spelt: Its type as Spark spells it.
-
-    Example:
-        >>> stored_field(Field("c", Primitive("char(3)")), "char(3)").metadata
-        {'__CHAR_VARCHAR_TYPE_STRING': 'char(3)'}
-    """
+    """The field as a table stores it: text instead of char and varchar, the declared type in the metadata."""
     if not any(is_limited(each) for _, each in types(field.type)):
         return field
     plain = map_types(field.type, lambda _, each: Primitive("string") if is_limited(each) else each)

@@ -197,12 +197,7 @@ def checked_path(path: str) -> str:
 
 
 def checked_folder(prefix: str) -> str:
-    """The folder without its final slash, if it can be one; empty for the root.
-
-    Example:
-        >>> checked_folder("orders/_delta_log/")
-        'orders/_delta_log'
-    """
+    """The folder without its final slash, if it can be one; empty for the root."""
     return checked_path(prefix.removesuffix("/")) if prefix else ""
 
 

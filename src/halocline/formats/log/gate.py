@@ -39,11 +39,7 @@ def own_release() -> Release:
 
 
 def check_access(release: Release, terms: Terms, operation: str, table: str) -> None:
-    """Returns if the release may do the operation to a table with these terms.
-
-    Raises:
-        IncompatibleError: It lacks a feature that the table requires.
-    """
+    """Returns if the release may do the operation to a table with these terms."""
     if release == UNCHECKED:
         message = f"{table} with {terms.protocol} is used unchecked; rows may be wrong"
         warnings.warn(message, UncheckedWarning, stacklevel=3)
@@ -52,11 +48,7 @@ def check_access(release: Release, terms: Terms, operation: str, table: str) -> 
 
 
 def check_transition(before: Protocol, after: Protocol, dropped: str | None, table: str) -> None:
-    """Makes sure that a commit only adds features, or takes out exactly the one it says it drops.
-
-    Raises:
-        IncompatibleError: Features would get lost.
-    """
+    """Makes sure that a commit only adds features, or takes out exactly the one it says it drops."""
     if before.can_upgrade_to(after) or (dropped is not None and before.can_downgrade_to(after, dropped)):
         return
     lost = ", ".join(sorted(before.features - after.features))

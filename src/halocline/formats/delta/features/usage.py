@@ -58,13 +58,7 @@ def annotations_of(record: Feature) -> frozenset[str]:
 
 
 def in_metadata(record: Feature, metadata: Metadata) -> bool:
-    """Whether metadata switches the feature on, or columns still carry its annotations.
-
-    Example:
-        >>> from halocline.compat.features import feature
-        >>> in_metadata(feature("delta", "deletionVectors"), Metadata("1", configuration={"delta.appendOnly": "true"}))
-        False
-    """
+    """Whether metadata switches the feature on, or columns still carry its annotations."""
     table = table_metadata(metadata)
     enabled = any(rule.holds(table) for rule in record.enabled_by if not rule.always)
     return enabled or not table.field_annotations.isdisjoint(annotations_of(record))
