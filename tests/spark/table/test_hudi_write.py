@@ -121,6 +121,16 @@ def test_rows_with_the_same_key_become_one_by_the_ordering_field(spark, tmp_path
     assert ours(table) == theirs(tmp_path) == [("k1", 350, "e1")]
 
 
+def test_a_key_that_was_inserted_twice_is_changed_and_deleted_in_both_places(spark, tmp_path):
+    table = made(spark, tmp_path, 8, "mor")
+    table.insert(rows(spark, [1, 2], 100, "a"))
+    table.insert(rows(spark, [1], 150, "again"))
+    table.upsert(rows(spark, [1], 200, "b"))
+    assert ours(table) == [("k1", 200, "b1"), ("k1", 200, "b1"), ("k2", 100, "a2")]
+    table.delete("id = 'k1'")
+    assert ours(table) == theirs(tmp_path) == [("k2", 100, "a2")]
+
+
 def test_a_table_grows_by_columns_only_when_asked(spark, tmp_path):
     table = made(spark, tmp_path, 8, "mor")
     table.insert(rows(spark, range(3), 100, "a"))

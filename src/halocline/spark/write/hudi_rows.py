@@ -104,7 +104,8 @@ def existing_keys(spark: SparkSession, store: Store, slices: Sequence[FileSlice]
         slices: The slices.
         reader: Reads the keys of slices whose rows are in log files alone.
     """
-    based = [each for each in slices if each.base is not None]
+    numbers = [number for number, each in enumerate(slices) if each.base is not None]
+    based = [slices[number] for number in numbers]
     files = pa.table(
         {
             "path": pa.array([each.base.path for each in based if each.base], pa.string()),
@@ -113,7 +114,6 @@ def existing_keys(spark: SparkSession, store: Store, slices: Sequence[FileSlice]
     )
     layout = FileLayout(Struct([Field(RECORD_KEY, _TEXT)]))
     found = scan(spark, store, files, layout, rows=RowColumns(file=GROUP))
-    numbers = [slices.index(each) for each in based]
     places = pa.table({"at": pa.array(range(len(based)), pa.int64()), "n": pa.array(numbers, pa.int64())})
     places = places.append_column("p", pa.array([each.partition for each in based], pa.string()))
     side = spark.createDataFrame(places, "at BIGINT, n BIGINT, p STRING").hint("broadcast")

@@ -91,7 +91,8 @@ def upsert(
 ) -> int:
     """Adds rows whose keys are new, merges the others by the table's rule, and returns the instant.
 
-    A key is looked for in the partition that its row belongs to, as Apache Hudi's own indexes do.
+    A key is looked for in the partition that its row belongs to, as Apache Hudi's own indexes do. One that `insert` has
+    left there twice is changed in both places.
 
     Args:
         table: The table.
@@ -253,12 +254,13 @@ def _keys_of(running: RunningWrite, df: DataFrame) -> DataFrame:
 
 
 def _tagged(running: RunningWrite, rows: DataFrame) -> tuple[DataFrame, Targets]:
-    """Rows with the number of the group that holds their key; null where none does."""
-    snapshot = running.snapshot
-    slices = list(snapshot.slices)
+    """Rows with the number of each group that holds their key; null where none does."""
+    snapshot, rows = running.snapshot, computed_once(rows)
+    touched = {row[0] for row in rows.select(PATH).distinct().collect()}
+    slices = _slices_in(snapshot, touched)
     targets = Targets(targets_of(snapshot, slices))
     reader = snapshot.reader([RECORD_KEY], merging=any(each.logs for each in slices))
-    known = existing_keys(running.table.spark, snapshot.store, slices, reader).dropDuplicates([KEY, PATH])
+    known = existing_keys(running.table.spark, snapshot.store, slices, reader)
     return rows.join(known, [KEY, PATH], "left"), targets
 
 
