@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from collections.abc import Callable
@@ -31,7 +32,8 @@ app = typer.Typer(name="fleet", help="Who is there, at which level, and what is 
 downgrade = typer.Typer(name="downgrade", help="Let a level fall, phase by phase.", no_args_is_help=True)
 ladders = typer.Typer(name="ladders", help="The ladders that the fleet stands on.", no_args_is_help=True)
 member = typer.Typer(name="member", help="Declare or remove members by hand.", no_args_is_help=True)
-for _group in (downgrade, ladders, member):
+audit_log = typer.Typer(name="audit", help="What was decided, by whom and why.", invoke_without_command=True)
+for _group in (downgrade, ladders, member, audit_log):
     app.add_typer(_group)
 app.command("explore")(explorer.explore)
 
@@ -287,7 +289,7 @@ def declare_member(
     _do(context, output, lambda fleet: fleet.observe(declared))
 
 
-@app.command()
+@audit_log.callback()
 def audit(
     context: typer.Context,
     actor: Annotated[str, typer.Option(help="Only what this one asked for.")] = "",
@@ -300,8 +302,47 @@ def audit(
     """Show what was decided, newest first."""
     from halocline.fleet.answers import AuditEntries, AuditQuery
 
+    if context.invoked_subcommand is not None:
+        return
     query = AuditQuery(actor, action, about, refused, limit=limit)
     _ask(context, output, lambda fleet: AuditEntries(fleet.audit(query)), _view().audit)
+
+
+@audit_log.command()
+def verify(
+    context: typer.Context,
+    noted: Annotated[str, typer.Option("--noted", metavar="HASH", help="A hash that must be in the log.")] = "",
+) -> None:
+    """Check that no entry was changed, inserted or taken out. Exits 2 if one was."""
+    from halocline.fleet.audit_chain import broken
+
+    with _client(context) as client:
+        entries = client.whole_audit()
+    wrong = broken(entries)
+    if wrong is not None:
+        typer.echo(f"entry {wrong.number} does not follow from the one before: the log was changed there")
+        raise typer.Exit(INCOMPATIBLE)
+    if noted and noted not in {each.hash for each in entries}:
+        typer.echo(f"{noted} is not in the log: entries were taken out, or it was made anew")
+        raise typer.Exit(INCOMPATIBLE)
+    last = entries[-1].hash if entries else "none"
+    typer.echo(f"{len(entries):,} entries follow from each other; the last hash is {last}")
+
+
+@audit_log.command("export")
+def export_audit(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(help="Where to write it; standard output if not given.")] = None,
+) -> None:
+    """Write every entry that is kept as a line of JSON, the oldest first."""
+    from halocline.fleet.answers import plain
+
+    with _client(context) as client:
+        lines = "".join(json.dumps(plain(each)) + "\n" for each in client.whole_audit())
+    if file is None:
+        sys.stdout.write(lines)
+    else:
+        file.write_text(lines, encoding="utf-8")
 
 
 @app.command("export")

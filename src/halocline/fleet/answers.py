@@ -295,7 +295,7 @@ class AuditQuery:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One entry of the audit log; `refused` is the condition code if it was refused."""
+    """One entry of the audit log; `refused` is the condition code if it was refused, `hash` chains it to the others."""
 
     number: int
     at_ms: int
@@ -305,6 +305,7 @@ class AuditEntry:
     subject: str
     detail: str = ""
     refused: str = ""
+    hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)

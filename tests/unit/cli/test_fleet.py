@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 from tests.support.columns import field, schema
 from tests.support.fleets import LONG, in_memory, until
 
@@ -199,6 +200,24 @@ def test_everything_can_be_had_as_json(fleet):
         assert json.loads("\n".join(lines))
     code, _, complaint = fleet("raise", "delta=4", "--output", "json")
     assert (code, json.loads(complaint)["error"]["condition"]) == (2, "LEVEL_BLOCKED")
+
+
+def test_the_audit_log_is_verified_and_exported_as_lines_of_json(fleet, hosting, tmp_path):
+    fleet("policy", "index", "manual", "--reason", "to be audited")
+    code, lines, _ = fleet("audit", "verify")
+    assert (code, len(lines)) == (0, 1)
+    noted = lines[0].split()[-1]
+    assert fleet("audit", "verify", "--noted", noted)[0] == 0
+    assert fleet("audit", "verify", "--noted", "0" * 64)[0] == 2
+    path = tmp_path / "audit.jsonl"
+    assert fleet("audit", "export", str(path))[0] == 0
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [each["number"] for each in entries] == list(range(1, len(entries) + 1))
+    assert entries[-1]["detail"] == "manual to be audited"
+    with hosting.service.store.engine.begin() as connection:
+        connection.execute(text("UPDATE audit SET actor = 'nobody' WHERE number = 2"))
+    code, lines, _ = fleet("audit", "verify")
+    assert (code, lines[0].split(" does")[0]) == (2, "entry 2")
 
 
 def test_an_export_is_written_and_an_import_refused_while_members_act(fleet, tmp_path):

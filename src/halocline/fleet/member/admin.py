@@ -114,6 +114,13 @@ class AdminClient:
         """What was decided, newest first."""
         return self._ask(calls.AUDIT, query or answers.AuditQuery()).entries
 
+    def whole_audit(self) -> list[answers.AuditEntry]:
+        """Every entry that is kept, in the order in which they were written."""
+        found: list[answers.AuditEntry] = []
+        while page := self.audit(answers.AuditQuery(before=found[-1].number if found else 0, limit=1000)):
+            found += page
+        return found[::-1]
+
     # Commands.
 
     def raise_level(self, ladder: str, level: int, *, reason: str = "", force: bool = False) -> answers.CommandResult:

@@ -56,6 +56,7 @@ audit = Table(
     Column("subject", String(1000), nullable=False),
     Column("detail", Text, nullable=False),
     Column("refused", String(60), nullable=False),
+    Column("hash", String(64), nullable=False, server_default=""),
     Index("audit_at", "at_ms"),
 )
 

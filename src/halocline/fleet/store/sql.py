@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_bytes, token_hex
 from typing import Any, Final, TypeVar
 
@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from halocline._version import __version__
 from halocline.errors import StaleEpochError, UnavailableError
 from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient
+from halocline.fleet.audit_chain import chained
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import Fleet, RecordChange
@@ -319,9 +320,20 @@ class FleetStore(ABC):
             rows = [{"kind": kind, "key": key, "epoch": epoch, "body": body} for kind, key, body in kept]
             self._upsert(connection, records, rows)
         if write.audits:
-            connection.execute(insert(schema.audit), [_row(epoch, each) for each in write.audits])
+            self._chain(connection, epoch, write.audits)
         if write.sightings:
             self._upsert(connection, schema.sightings, _merged(write.sightings))
+
+    def _chain(self, connection: Connection, epoch: int, audits: Sequence[Audit]) -> None:
+        """Writes entries, each with a hash of the one before. No other writes them meanwhile: see `_fence`."""
+        number, column = schema.audit.c.number, schema.audit.c.hash
+        last = select(column).order_by(number.desc()).limit(1)
+        previous = connection.execute(last).scalar_one_or_none() or ""
+        rows = []
+        for audit in audits:
+            rows.append(_row(epoch, audit, previous))
+            previous = rows[-1]["hash"]
+        connection.execute(insert(schema.audit), rows)
 
     def _upsert(self, connection: Connection, table: Any, rows: Sequence[dict[str, Any]]) -> None:
         statement = _UPSERT[connection.dialect.name](table)
@@ -346,16 +358,20 @@ def _merged(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def _row(epoch: int, audit: Audit) -> dict[str, Any]:
-    return {
-        "at_ms": audit.at,
-        "epoch": epoch,
-        "actor": audit.actor[:200],
-        "action": audit.action[:40],
-        "subject": audit.subject[:1000],
-        "detail": audit.detail[:4000],
-        "refused": audit.refused[:60],
-    }
+def _row(epoch: int, audit: Audit, previous: str) -> dict[str, Any]:
+    entry = AuditEntry(
+        0,
+        audit.at,
+        epoch,
+        audit.actor[:200],
+        audit.action[:40],
+        audit.subject[:1000],
+        audit.detail[:4000],
+        audit.refused[:60],
+    )
+    row: dict[str, Any] = msgspec.to_builtins(replace(entry, hash=chained(previous, entry)))
+    del row["number"]
+    return row
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, inspect, text
 from halocline import __version__
 from halocline.errors import ConflictError, InputError, MalformedError, UnavailableError, UnsupportedError
 from halocline.fleet.answers import AuditQuery
+from halocline.fleet.audit_chain import broken
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
@@ -279,6 +280,48 @@ def test_threads_may_use_a_store_at_the_same_time(store):
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(24))) == [1] * 24
     assert len(take_over(store).incarnations) == 24
+
+
+# The chain of the audit log.
+
+
+def audited(store, count=5):
+    take_over(store, "one", audits=[Audit(n, "ann", "raise", f"hudi={n}", "why") for n in range(2)])
+    for n in range(2, count):
+        store.write(1, Write(audits=[Audit(n, "ann", "raise", f"hudi={n}", "why")]))
+    return store.audit(AuditQuery())[::-1]
+
+
+def test_every_entry_of_the_audit_log_follows_from_the_one_before(store):
+    entries = audited(store)
+    assert len({each.hash for each in entries}) == 5
+    assert broken(entries) is None
+    assert broken(entries[2:]) is None, "the oldest are forgotten after a while"
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        "UPDATE audit SET actor = 'bob' WHERE number = 3",
+        "UPDATE audit SET detail = detail || '!' WHERE number = 5",
+        "UPDATE audit SET hash = '' WHERE number = 3",
+        "DELETE FROM audit WHERE number = 3",
+        "INSERT INTO audit SELECT 99, at_ms, epoch, actor, action, subject, detail, refused, hash FROM audit "
+        "WHERE number = 2",
+    ],
+)
+def test_a_log_that_was_tampered_with_is_found_out(store, tampering):
+    audited(store)
+    with store.engine.begin() as connection:
+        connection.execute(text(tampering))
+    assert broken(store.audit(AuditQuery())[::-1]) is not None
+
+
+def test_entries_from_before_there_were_hashes_are_left_alone(store):
+    audited(store)
+    with store.engine.begin() as connection:
+        connection.execute(text("UPDATE audit SET hash = '' WHERE number < 3"))
+    assert broken(store.audit(AuditQuery())[::-1]) is None
 
 
 # Migrations.

@@ -1657,6 +1657,7 @@ class AuditEntry(google.protobuf.message.Message):
     SUBJECT_FIELD_NUMBER: builtins.int
     DETAIL_FIELD_NUMBER: builtins.int
     REFUSED_FIELD_NUMBER: builtins.int
+    HASH_FIELD_NUMBER: builtins.int
     number: builtins.int
     at_ms: builtins.int
     epoch: builtins.int
@@ -1665,6 +1666,8 @@ class AuditEntry(google.protobuf.message.Message):
     subject: builtins.str
     detail: builtins.str
     refused: builtins.str
+    hash: builtins.str
+    """A hash of this entry and of the one before; empty in entries from before there were any."""
     def __init__(
         self,
         *,
@@ -1676,8 +1679,9 @@ class AuditEntry(google.protobuf.message.Message):
         subject: builtins.str = ...,
         detail: builtins.str = ...,
         refused: builtins.str = ...,
+        hash: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["action", b"action", "actor", b"actor", "at_ms", b"at_ms", "detail", b"detail", "epoch", b"epoch", "number", b"number", "refused", b"refused", "subject", b"subject"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["action", b"action", "actor", b"actor", "at_ms", b"at_ms", "detail", b"detail", "epoch", b"epoch", "hash", b"hash", "number", b"number", "refused", b"refused", "subject", b"subject"]) -> None: ...
 
 Global___AuditEntry: typing_extensions.TypeAlias = AuditEntry
 
