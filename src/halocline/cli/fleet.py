@@ -35,7 +35,7 @@ member = typer.Typer(name="member", help="Declare or remove members by hand.", n
 audit_log = typer.Typer(name="audit", help="What was decided, by whom and why.", invoke_without_command=True)
 for _group in (downgrade, ladders, member, audit_log):
     app.add_typer(_group)
-app.command("explore")(explorer.explore)
+app.command("explore", hidden=True)(explorer.explore)
 
 LevelArgument = Annotated[str, typer.Argument(metavar="LADDER=LEVEL", help="For example hudi=8.")]
 LadderArgument = Annotated[str, typer.Argument(metavar="LADDER", help="For example hudi.")]

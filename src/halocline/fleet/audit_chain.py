@@ -5,8 +5,8 @@ Whoever changes, inserts or takes out an entry in the middle breaks the chain th
 Promise: what `broken` passes is what was written, from the oldest entry that is kept on.
 
 Limit: the oldest entries are forgotten after a while, so the beginning is taken as it is, and whoever can write to the
-store can cut off the end or make a whole chain anew. A hash that was noted elsewhere shows that: it must be found in the
-chain later on.
+store can cut off the end or make a whole chain anew. A hash that was noted elsewhere shows that: it must be found in
+the chain later on.
 """
 
 from __future__ import annotations

@@ -9,9 +9,12 @@ fleet's services must have those that the member needs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from halocline.fleet.core.effects import Refusal
 from halocline.fleet.core.state import Fleet, MemberKey, Report, TableUse, known_release
+
+REMOVED_STEP: Final = "See by whom and why with: halocline fleet audit --action remove. Start it again to come back."
 
 
 def admissible(fleet: Fleet, report: Report) -> Refusal | None:
@@ -37,18 +40,15 @@ def renewable(fleet: Fleet, key: MemberKey) -> Refusal | None:
     if member is not None and not member.removed and latest == key.incarnation:
         return None
     if member is not None and member.removed:
-        why = "was removed by an operator"
+        message, step = f"{key.identity} was removed by an operator", REMOVED_STEP
     elif latest > key.incarnation:
-        why = f"has been followed by incarnation {latest}"
+        message = f"another process joined as {key.identity}"
+        step = "Give each process a name of its own, or stop the other one."
     else:
-        why = "is not a member, or no longer one"
-    return Refusal(
-        "INCARNATION_ENDED",
-        f"{key.identity} in incarnation {key.incarnation} {why}",
-        subject=key.identity,
-        sides=(("you are", str(key)), ("latest", str(latest or "none"))),
-        next_step="Stop acting, then join again with a higher incarnation.",
-    )
+        message = f"{key.identity} is not a member, or no longer one"
+        step = "Stop acting, then join again with a higher incarnation."
+    sides = (("you are", str(key)), ("latest", str(latest or "none")))
+    return Refusal("INCARNATION_ENDED", message, key.identity, sides, next_step=step)
 
 
 def misused(fleet: Fleet, report: Report, tables: Iterable[TableUse]) -> Iterator[Refusal]:

@@ -137,11 +137,14 @@ def _expect(draft: Draft, command: DowngradeStep, *phases: Phase) -> tuple[Ladde
     if downgrade.phase in phases:
         return ladder_state, downgrade
     wanted, target = " or ".join(phases), downgrade.target
-    sides = (("phase", downgrade.phase), ("needed", wanted))
+    sides: tuple[tuple[str, str], ...] = (("phase", downgrade.phase), ("needed", wanted))
     if downgrade.past_return:
         message = f"{ladder} is past the point of no return on its way down to level {target}"
         step = f"halocline fleet downgrade finish {ladder}"
         raise RefusedError(Refusal("POINT_OF_NO_RETURN", message, f"{ladder}={target}", sides, next_step=step))
+    awaited = sorted(str(key) for key, view in draft.state.views(ladder) if view.revision < downgrade.revision)
+    if awaited:
+        sides = (*sides, ("awaited", ", ".join(awaited)))
     step = f"See who is waited for: halocline fleet downgrade validate {ladder}={target}"
     raise RefusedError(_blocked(ladder, target, f"{ladder} is {downgrade.phase}, not {wanted}", sides, step))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from halocline.fleet.core.admission import misused, replayed
+from halocline.fleet.core.admission import REMOVED_STEP, misused, replayed
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, RefusedError, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Observe, RemoveMember
@@ -121,7 +121,8 @@ def remove(draft: Draft, command: RemoveMember) -> None:
         elif not member.removed:
             draft.put("members", key, replace(member, removed=True))
         if member.speaks:
-            refusal = Refusal("INCARNATION_ENDED", f"{key} was removed: {command.reason}", subject=key.identity)
+            message = f"{key.identity} was removed: {command.reason}"
+            refusal = Refusal("INCARNATION_ENDED", message, key.identity, next_step=REMOVED_STEP)
             draft.add(Refuse(key.identity, refusal, key.incarnation))
     how = "by force, vouched to be gone" if command.force else "counts until its lease has run out"
     draft.audit(command.actor, "remove", command.identity, f"{command.reason} ({how})")

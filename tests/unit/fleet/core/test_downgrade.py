@@ -129,7 +129,10 @@ def test_no_phase_is_skipped(command, needed):
     run = at_three()
     run.do(START)
     refused = refusal(run.do(command))
-    assert (refused.condition, dict(refused.sides)) == ("DOWNGRADE_BLOCKED", {"phase": "closing", "needed": needed})
+    assert (refused.condition, dict(refused.sides)) == (
+        "DOWNGRADE_BLOCKED",
+        {"phase": "closing", "needed": needed, "awaited": "etl#1"},
+    )
 
 
 @pytest.mark.parametrize("command", [CLEAN, FINISH, CANCEL])

@@ -101,6 +101,18 @@ def test_an_older_or_ended_incarnation_never_comes_back():
     assert granted(run.join("etl", incarnation=6), Admit)
 
 
+def test_whoever_is_displaced_or_removed_is_told_so_with_a_next_step():
+    run = Run()
+    run.join("etl", incarnation=1)
+    run.join("etl", incarnation=2)
+    (displaced,) = run.beat("etl", incarnation=1)
+    assert displaced.refusal.message == "another process joined as etl"
+    assert "a name of its own" in displaced.refusal.next_step
+    told = [each.refusal for each in run.do(RemoveMember("etl", "ann", "runs wild")) if isinstance(each, Refuse)]
+    later = run.beat("etl", incarnation=2)[0].refusal
+    assert all("halocline fleet audit --action remove" in each.next_step for each in (*told, later))
+
+
 def test_a_lease_is_over_after_lease_and_margin_without_a_heartbeat():
     run = Run()
     run.join("etl")
