@@ -57,7 +57,11 @@ def show(
             next_step="Name the feature: --drop deletionVectors",
         )
     store = open_store(table)
-    if formats_at(store) == (TableFormat.HUDI,):
+    formats = formats_at(store)
+    if formats == (TableFormat.INDEX,):
+        proposal = _index_proposal(store, table, enable or (), drop or ())
+        clients = _index_clients(client or (), operation)
+    elif formats == (TableFormat.HUDI,):
         proposal = _hudi_proposal(store, table, [*(enable or ()), *(drop or ())])
         clients = _hudi_clients(proposal, client or (), operation)
     else:
@@ -99,6 +103,35 @@ def _clients(store: Store, table: str, given: Sequence[str], operation: str | No
             next_step=f"halocline check {table} --client deltalake@1.6.6",
         )
     return [Client(each.release, asked or WRITING, each.known_from, each.last_ms) for each in seen]
+
+
+def _index_proposal(store: Store, table: str, enable: Sequence[str], drop: Sequence[str]) -> FeatureProposal:
+    from halocline.compat.features import find_feature
+    from halocline.compat.protocol import Protocol
+    from halocline.formats.delta.features.support import FeatureProposal
+    from halocline.formats.index.log.replay import IndexReplay
+    from halocline.formats.index.protocol import LEGACY, terms_of
+
+    if drop:
+        raise InputError(
+            f"{table} is an index table, whose protocol only rises",
+            sides={"asked for": f"drop {', '.join(drop)}", "possible": "features that come in"},
+            next_step="Write its rows into a new table.",
+        )
+    replay = IndexReplay.open(store)
+    now = replay.header.protocol or LEGACY
+    names = [find_feature("index", each).name for each in enable]
+    after = terms_of(now.merged(Protocol.of("index", names)), has_avro_state=replay.has_avro_state)
+    terms = terms_of(now, has_avro_state=replay.has_avro_state)
+    return FeatureProposal(replay.version, terms, {"after": after} if names else {})
+
+
+def _index_clients(given: Sequence[str], operation: str | None) -> list[Client]:
+    """Those given; else the newest of every product, for its commits name nobody who could be asked."""
+    asked = (operation,) if operation else READING
+    if given:
+        return [Client(Release.parse(each), asked) for each in given]
+    return [Client(each.release, asked, each.known_from) for each in newest_known("index")]
 
 
 def _hudi_proposal(store: Store, table: str, change: Sequence[str]) -> FeatureProposal:

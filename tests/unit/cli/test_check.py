@@ -5,6 +5,10 @@ import json
 import pytest
 from tests.support.columns import schema
 from tests.support.hudi_tables import HudiTableMaker
+from tests.support.index_logs import IndexLog
+from tests.support.index_logs import add as index_add
+from tests.support.index_logs import metadata as index_metadata
+from tests.support.index_logs import protocol as index_protocol
 
 from halocline.cli import main
 from halocline.errors import MalformedError
@@ -212,3 +216,32 @@ def test_a_change_that_contradicts_itself_is_refused(orders, capsys, arguments, 
     code, out, err = run(capsys, "orders", *arguments)
     assert (code, out) == (1, "")
     assert message in err
+
+
+# ---------------------------------------------------------------- index tables
+
+
+def index_table(folder, *said) -> str:
+    log = IndexLog(open_store(str(folder))).commit(0, *said, index_metadata())
+    log.commit(1, index_add("a.split"))
+    return str(folder)
+
+
+def test_index_tables_are_judged_by_their_protocol(tmp_path, capsys):
+    table = index_table(tmp_path, index_protocol(3, 3))
+    clients = ["--client", "indextables4spark@0.3.0", "--client", "indextables4spark@0.4.0"]
+    code, out, _ = run(capsys, table, *clients, "--output", "json")
+    answers = {each["client"]: each["now"]["answer"] for each in json.loads(out)["clients"]}
+    assert code == 2
+    assert answers == {"indextables4spark@0.3.0": "refused", "indextables4spark@0.4.0": "ok"}
+    assert run(capsys, table, "--operation", "write")[0] == 0, "the newest of every product"
+
+
+def test_a_feature_of_an_index_table_shows_whom_it_would_lock_out(tmp_path, capsys):
+    table = index_table(tmp_path, index_protocol(2, 2))
+    code, out, _ = run(capsys, table, "--enable", "tantivyFst7", "--output", "json")
+    told = json.loads(out)
+    assert (code, told["wouldBreak"]) == (2, {"after": ["indextables4spark@0.5.5"]})
+    assert told["protocol"]["after"] == "index(5,5|R: tantivyFst7|W: tantivyFst7)"
+    assert run(capsys, table, "--drop", "skippedFiles")[0] == 1
+    assert run(capsys, table, "--enable", "tantivyFst9")[0] == 1

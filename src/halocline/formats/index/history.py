@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from halocline.compat.release import Release, releases_in
 from halocline.errors import NotFoundError
 from halocline.formats.index.log.actions import IndexCommitInfo, decode_lines
 from halocline.formats.index.log.encodings import decoded
@@ -59,6 +60,37 @@ def history(store: Store, limit: int | None = None) -> list[IndexVersion]:
             break
         found.append(IndexVersion(entry.version, entry.modified_ms) if _is_state(entry) else _told(store, entry))
     return found
+
+
+@dataclass(frozen=True)
+class IndexWriters:
+    """Who made the versions that the log still tells of.
+
+    Attributes:
+        named: Those who named themselves, the busiest first: who, how often, and when last.
+        unnamed: How many versions name nobody.
+        last_unnamed_ms: When the last of these was made; None if there is none.
+    """
+
+    named: tuple[tuple[Release, int, int], ...]
+    unnamed: int
+    last_unnamed_ms: int | None
+
+
+def writers_of(store: Store) -> IndexWriters:
+    """Who made the versions that the log still tells of.
+
+    Raises:
+        MalformedError: A commit is damaged.
+    """
+    times: dict[Release | None, list[int]] = {}
+    for each in history(store):
+        for release in releases_in(each.engine) or (None,):
+            times.setdefault(release, []).append(each.timestamp_ms)
+    unnamed = times.pop(None, [])
+    named = [(release, len(found), max(found)) for release, found in times.items() if release is not None]
+    named.sort(key=lambda each: (-each[1], str(each[0])))
+    return IndexWriters(tuple(named), len(unnamed), max(unnamed, default=None))
 
 
 def version_at(store: Store, timestamp_ms: int) -> int:

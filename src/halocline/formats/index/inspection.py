@@ -12,15 +12,13 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 from halocline.compat.protocol import Protocol
-from halocline.compat.release import Release, releases_in_commit
-from halocline.errors import HaloclineError, NotFoundError
-from halocline.formats.index.log.actions import IndexMetadata, decode_lines
-from halocline.formats.index.log.encodings import decoded
+from halocline.compat.release import Release
+from halocline.errors import HaloclineError
+from halocline.formats.index.history import writers_of
+from halocline.formats.index.log.actions import IndexMetadata
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
-from halocline.formats.log.names import INDEX, FileKind
-from halocline.formats.log.segment import list_files
 from halocline.storage.base import Store
 
 
@@ -99,7 +97,7 @@ def inspect_index(store: Store, version: int | None = None) -> IndexInspection:
     replay = IndexReplay.open(store, version)
     header = replay.header
     protocol = header.protocol or LEGACY
-    writers, unnamed = _writers(store)
+    writers = writers_of(store)
     told = IndexInspection(
         root=store.root,
         version=replay.version,
@@ -107,8 +105,8 @@ def inspect_index(store: Store, version: int | None = None) -> IndexInspection:
         has_protocol=header.protocol is not None,
         in_use=tuple(sorted(terms_of(protocol, has_avro_state=replay.has_avro_state).features_in_use)),
         metadata=replay.metadata,
-        writers=writers,
-        unnamed=unnamed,
+        writers=tuple((release, commits) for release, commits, _ in writers.named),
+        unnamed=writers.unnamed,
     )
     return _counted(told, store)
 
@@ -130,21 +128,3 @@ def _counted(told: IndexInspection, store: Store) -> IndexInspection:
         size=sum(each.size for each in files),
         resting=sum(each.rests_at(now_ms) for each in snapshot.skips.values()),
     )
-
-
-def _writers(store: Store) -> tuple[tuple[tuple[Release, int], ...], int]:
-    found: dict[Release, int] = {}
-    unnamed = 0
-    for file in list_files(store, INDEX):
-        if file.kind is not FileKind.COMMIT:
-            continue
-        try:
-            lines = decode_lines(decoded(store.get(file.path), file.name), file.name)
-        except NotFoundError:  # cleaned up meanwhile
-            continue
-        infos = [each.commit_info for each in lines if each.commit_info is not None]
-        releases = releases_in_commit(infos[0]) if infos else ()
-        unnamed += not releases
-        for release in releases:
-            found[release] = found.get(release, 0) + 1
-    return tuple(sorted(found.items(), key=lambda each: (-each[1], str(each[0])))), unnamed

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.fleets import declared, make_table, running, users_of
+from tests.support.index_logs import IndexLog
+from tests.support.index_logs import metadata as index_metadata
+from tests.support.index_logs import protocol as index_protocol
 
 from halocline.cli.main import run
 from halocline.fleet.core.state import LevelRange, Provenance, Report
@@ -183,3 +186,19 @@ def test_who_shows_what_is_inferred_of_a_hudi_table(tmp_path, capsys):
 def test_an_inferred_hudi_writer_keeps_the_level_within_what_it_supports(tmp_path):
     (trace,) = observed(hudi_table(tmp_path / "t", 6, "20250101000000000.commit")).traces
     assert trace.supported == {"hudi": LevelRange(6, 6)}
+
+
+@pytest.mark.parametrize(
+    ("number", "release"),
+    [(2, "indextables4spark@0.3.0"), (3, "indextables4spark@0.4.0"), (9, "indextables4spark@unknown")],
+)
+def test_writers_of_index_tables_are_observed_where_they_say_so_and_inferred_where_not(tmp_path, number, release):
+    store = open_store(str(tmp_path))
+    log = IndexLog(store).commit(0, index_protocol(number, number), index_metadata())
+    log.commit(1, {"commitInfo": {"engineInfo": "Halocline/0.1.0", "timestamp": 5}})
+    found = observed(store)
+    assert [(each.release, each.provenance) for each in found.traces] == [
+        ("halocline@0.1.0", Provenance.OBSERVED),
+        (release, Provenance.INFERRED),
+    ]
+    assert (found.unnamed, found.traces[0].seen_ms) == (1, 5)
