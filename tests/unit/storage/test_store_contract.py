@@ -272,3 +272,14 @@ def test_a_store_of_the_same_root_sees_the_same_objects(store, request):
 def test_the_representation_shows_the_root_and_no_secret(store):
     assert store.root in repr(store)
     assert "secret" not in repr(store)
+
+
+def test_the_time_of_an_object_is_set_where_the_store_lets_it_be_and_kept_otherwise(store):
+    store.put("a", b"x")
+    before = store.head("a").modified_ms
+    was_set = store.set_modified("a", 1_700_000_000_123)
+    assert store.head("a").modified_ms == (1_700_000_000_123 if was_set else before)
+    assert store.get("a") == b"x"
+    if was_set:
+        with pytest.raises(NotFoundError):
+            store.set_modified("missing", 0)
