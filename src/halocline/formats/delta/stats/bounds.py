@@ -154,7 +154,11 @@ def from_struct(column: Column, low: pa.Array, high: pa.Array, nulls: pa.Array, 
     family = family_of(column)
     if family is None:
         return _of_statistics(None, pa.nulls(len(rows)), pa.nulls(len(rows)), nulls, rows)
-    return _of_statistics(family, _canonical(low, column, family), _canonical(high, column, family), nulls, rows)
+    lows, highs = _canonical(low, column, family), _canonical(high, column, family)
+    if family is Family.FLOATING and (column.type.name == "float" or has_changed(column.field)):
+        # They may have been taken from JSON, which has the shortest text of a single-precision value.
+        lows, highs = pc.min_element_wise(lows, _singles(lows)), pc.max_element_wise(highs, _singles(highs))
+    return _of_statistics(family, lows, highs, nulls, rows)
 
 
 def _of_statistics(family: Family | None, low: pa.Array, high: pa.Array, nulls: pa.Array, rows: pa.Array) -> Bounds:
@@ -238,6 +242,11 @@ def _timestamp_reader(value: Any, is_high: int) -> int | None:
 def single(value: float) -> float:
     """The nearest single-precision value."""
     return float(pa.scalar(value, pa.float64()).cast(pa.float32(), safe=False).as_py())
+
+
+def _singles(values: pa.Array) -> pa.Array:
+    """The nearest single-precision values; null where nothing is known."""
+    return values.cast(pa.float32(), safe=False).cast(pa.float64())
 
 
 def _finite(value: float) -> float | None:

@@ -313,6 +313,21 @@ def test_statistics_survive_as_structs_only_and_come_back_as_text():
     assert json.loads(row["stats"]) == json.loads(stats)
 
 
+@pytest.mark.parametrize("as_json", ["true", "false"])
+def test_bounds_from_before_a_column_was_widened_to_double_still_find_its_rows(as_json):
+    store = MemoryStore()
+    widened = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    columns = schema(field("d", "double", metadata=widened))
+    table = metadata(columns=columns, checkpoint__writeStatsAsJson=as_json)
+    # The file holds the single-precision value nearest to 0.1, whose shortest text is 0.1.
+    stats = '{"numRecords":1,"minValues":{"d":0.1},"maxValues":{"d":0.1},"nullCount":{"d":0}}'
+    table_with(store, [ProtocolAction(1, 2), table, type(add("x"))("a", {}, 1, 1, True, stats=stats)])
+    write_checkpoint(store, 0)
+    snapshot = Snapshot.load(store)
+    assert snapshot.files("d = 0.10000000149011612D")["path"].to_pylist() == ["a"]
+    assert snapshot.files("d < 0.05D")["path"].to_pylist() == []
+
+
 def test_struct_names_are_physical_under_column_mapping():
     store = MemoryStore()
     mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
