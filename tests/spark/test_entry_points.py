@@ -146,6 +146,8 @@ COMMANDS_THAT_TOUCH_NOTHING = {
     "history": "shows histories of products",
     "inspect": "shows the protocol and metadata, also of tables that may not be read",
     "matrix": "shows knowledge",
+    "move": "moves Hudi tables by the verbs of Table, and refuses Delta tables",
+    "search": "searches index tables, and refuses Delta tables",
     "serve": "runs the fleet",
     "who": "shows who is known to use a table",
 }

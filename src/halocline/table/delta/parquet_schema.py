@@ -54,6 +54,7 @@ def merged(schemas: Iterable[tuple[str, Struct]]) -> Struct:
     """One schema for many files.
 
     Example:
+        >>> from halocline.schema import Field, Primitive
         >>> one = Struct([Field("a", Primitive("long"))])
         >>> two = Struct([Field("A", Primitive("long")), Field("b", Primitive("date"))])
         >>> print(merged([("x", one), ("y", two)]))
