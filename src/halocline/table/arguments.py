@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
@@ -29,6 +29,10 @@ def _is_transaction(value: Any) -> bool:
     return isinstance(app, str) and bool(app) and type(version) is int and version >= 0
 
 
+def _are_names(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(each, str) for each in value)
+
+
 _Kind = tuple[str, Callable[[Any], bool]]
 _MAPPING: Final[_Kind] = ("a dict", lambda value: isinstance(value, Mapping))
 _KINDS: Final[Mapping[str, _Kind]] = {
@@ -39,6 +43,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "str": ("text", lambda value: isinstance(value, str)),
     "os.PathLike[str]": ("a path", lambda value: isinstance(value, str | os.PathLike)),
     "Expression": ("an SQL expression", lambda value: isinstance(value, str) or type(value).__name__ == "Column"),
+    "Sequence[str]": ("a list of names", _are_names),
     "Mapping[str, str]": _MAPPING,
     "Mapping[str, Any]": _MAPPING,
     "SparkSession": ("a Spark session", lambda value: hasattr(value, "conf")),

@@ -96,15 +96,14 @@ def create(
             )
     columns = offered(what) if input_schema.is_frame(what) else input_schema.declared(what)
     title = name or table.url.rstrip("/").rpartition("/")[2]
-    fields = [_known(columns, each) for each in _names(keys)]
     declared: dict[str, Any] = {
         "name": title,
         "type": _KINDS[kind],
         "version": _version(version),
         "schema": avro_schema(arrow_schema(columns.fields), title),
-        "record_keys": fields,
-        "partition_fields": [_known(columns, each) for each in _names(partition_by)],
-        "ordering_fields": [_known(columns, each) for each in _names(ordering)],
+        "record_keys": _known(columns, "keys", keys),
+        "partition_fields": _known(columns, "partition_by", partition_by),
+        "ordering_fields": _known(columns, "ordering", ordering),
         "merge_mode": None if merge is None else _MERGES[merge],
         "hive_style": hive_style,
         "url_encoded": url_encoded,
@@ -120,14 +119,20 @@ def create(
     return table.found()
 
 
-def _names(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
-
-
-def _known(columns: Struct, name: str) -> str:
-    field, _, kind = name.partition(":")
-    columns.find([field])
-    return f"{field}:{kind.upper()}" if kind else field
+def _known(columns: Struct, argument: str, given: str | Sequence[str]) -> list[str]:
+    """The columns that an argument names, each once and as the schema spells it, as rows are asked for them."""
+    found: dict[str, str] = {}
+    for each in [given] if isinstance(given, str) else given:
+        name, _, kind = each.partition(":")
+        (spelt,), _ = columns.find([name])
+        if spelt in found:
+            raise InputError(
+                f"{argument} names column {spelt} twice",
+                sides={"given": ", ".join(given), "expected": "each column once"},
+                next_step="Leave it out once.",
+            )
+        found[spelt] = f"{spelt}:{kind.upper()}" if kind else spelt
+    return list(found.values())
 
 
 def _generator(given: str) -> KeyGeneratorType:

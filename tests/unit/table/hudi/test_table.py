@@ -10,9 +10,12 @@ from tests.support.hudi_tables import KINDS, HudiTableMaker
 from halocline.errors import IncompatibleError, InputError, MissingVerbError, NotFoundError
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.properties import encode, properties
+from halocline.schema import Field, Primitive
 from halocline.storage import open_store
 from halocline.table import DeltaLakeTable, HudiTable, Table, gatekeeper
 from halocline.table.gatekeeper import Alone
+
+COLUMNS = [Field("id", Primitive("long")), Field("day", Primitive("string")), Field("ts", Primitive("long"))]
 
 
 @pytest.fixture
@@ -150,3 +153,29 @@ def test_rules_of_merging_are_a_setting(url):
     with pytest.raises(InputError, match=r"halocline\.hudi\.mergeRules cannot be '2\.x'"):
         Table.for_path(url, options={"halocline.hudi.mergeRules": "2.x"})
     assert chosen.snapshot(version=chosen.version).dialect == "0.x"
+
+
+def test_a_new_table_names_its_fields_as_the_columns_are_spelt(url):
+    declared = {"keys": ["ID", "ts"], "ordering": "TS", "partition_by": "Day"}
+    made = Table.create(url, COLUMNS, format="hudi", version=8, **declared)
+    config = made.snapshot().config
+    assert (config.record_keys, [each.name for each in config.partition_fields]) == (("id", "ts"), ["day"])
+    assert config.ordering_fields == ("ts",)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"keys": ["id", "ID"]}, "keys names column id twice"),
+        ({"partition_by": ["day", "day"]}, "partition_by names column day twice"),
+        ({"ordering": ["ts", "ts"], "version": 9}, "ordering names column ts twice"),
+        ({"keys": None}, "keys of create cannot be None"),
+        ({"keys": [1]}, r"keys of create cannot be \[1\]"),
+        ({"ordering": None}, "ordering of create cannot be None"),
+        ({"partition_by": 3}, "partition_by of create cannot be 3"),
+    ],
+)
+def test_fields_that_a_table_cannot_have_are_refused_and_nothing_is_made(url, declared, message):
+    with pytest.raises(InputError, match=message):
+        Table.create(url, COLUMNS, format="hudi", **{"keys": "id", **declared})
+    assert not Table.is_table(url)
