@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from halocline.errors import ConstraintError, UnsupportedError
 
@@ -45,7 +45,7 @@ def path_of_time(pairs: Mapping[str, str], table: str) -> Callable[[Any], str]:
     kind = _told(pairs, "timestamp.type").upper()
     output = _pattern(_told(pairs, "output.dateformat"), table)
     common = _told(pairs, "timezone")
-    zones = [ZoneInfo(_told(pairs, f"{each}.timezone") or common or "UTC") for each in ("input.dateformat", "output")]
+    zones = [_zone(_told(pairs, f"{each}.timezone") or common or "UTC", table) for each in ("input", "output")]
     formats = [_pattern(each, table) for each in _told(pairs, "input.dateformat").split(",") if each]
     known = kind in _PER_SECOND or (kind in ("DATE_STRING", "MIXED") and formats)
     if not known or not output:
@@ -98,6 +98,13 @@ def _pattern(java: str, table: str) -> str:
         else:
             raise _unknown(table, f"{text} in {java}")
     return "".join(found)
+
+
+def _zone(name: str, table: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise _unknown(table, f"timezone={name}") from None
 
 
 def _told(pairs: Mapping[str, str], key: str) -> str:

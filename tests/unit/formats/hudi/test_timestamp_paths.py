@@ -39,6 +39,17 @@ def settings(**pairs: str) -> dict[str, str]:
             1700003600000,
             "15 00",
         ),
+        (
+            {
+                "timestamp_type": "DATE_STRING",
+                "input_dateformat": "yyyy-MM-dd HH:mm",
+                "input_timezone": "America/New_York",
+                "output_dateformat": "dd HH",
+                "output_timezone": "Asia/Tokyo",
+            },
+            "2023-11-14 23:00",
+            "15 13",
+        ),
         ({"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "HHmmss.SSS"}, 1700003600123, "231320.123"),
         ({"timestamp_type": "UNIX_TIMESTAMP", "output_dateformat": "yyyy"}, None, "1970"),
         (
@@ -61,6 +72,7 @@ def test_values_become_paths(pairs, value, expected):
         {"timestamp_type": "SCALAR", "output_dateformat": "yyyy"},
         {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "yyyy EEE"},
         {"timestamp_type": "DATE_STRING", "output_dateformat": "yyyy"},
+        {"timestamp_type": "EPOCHMILLISECONDS", "output_dateformat": "yyyy", "timezone": "Europe/Wien"},
     ],
 )
 def test_what_is_not_known_is_refused(pairs):
