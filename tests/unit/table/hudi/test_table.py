@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.support.hudi_tables import KINDS, HudiTableMaker
 
-from halocline.errors import IncompatibleError, InputError, MissingVerbError, NotFoundError
+from halocline.errors import IncompatibleError, InputError, MissingVerbError, NotFoundError, UnsupportedError
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.properties import encode, properties
 from halocline.schema import Field, Primitive
@@ -16,6 +16,8 @@ from halocline.table import DeltaLakeTable, HudiTable, Table, gatekeeper
 from halocline.table.gatekeeper import Alone
 
 COLUMNS = [Field("id", Primitive("long")), Field("day", Primitive("string")), Field("ts", Primitive("long"))]
+
+TIMES = {"hoodie.keygen.timebased.timestamp.typ": "EPOCHMILLISECONDS"}
 
 
 @pytest.fixture
@@ -169,6 +171,10 @@ def test_a_new_table_names_its_fields_as_the_columns_are_spelt(url):
         ({"keys": ["id", "ID"]}, "keys names column id twice"),
         ({"partition_by": ["day", "day"]}, "partition_by names column day twice"),
         ({"ordering": ["ts", "ts"], "version": 9}, "ordering names column ts twice"),
+        ({"keys": ["id", "ts"], "key_generator": "SIMPLE", "partition_by": "day"}, "SIMPLE key generator for 2 key"),
+        ({"key_generator": "TIMESTAMP"}, "TIMESTAMP key generator for 1 key and 0 partition fields"),
+        ({"key_generator": "NON_PARTITION", "partition_by": "day"}, "NON_PARTITION key generator and partition"),
+        ({"key_generator": "TIMESTAMP", "partition_by": "ts", "properties": TIMES}, "timestamp.type=none"),
         ({"keys": None}, "keys of create cannot be None"),
         ({"keys": [1]}, r"keys of create cannot be \[1\]"),
         ({"ordering": None}, "ordering of create cannot be None"),
@@ -176,6 +182,6 @@ def test_a_new_table_names_its_fields_as_the_columns_are_spelt(url):
     ],
 )
 def test_fields_that_a_table_cannot_have_are_refused_and_nothing_is_made(url, declared, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises((InputError, UnsupportedError), match=message):
         Table.create(url, COLUMNS, format="hudi", **{"keys": "id", **declared})
     assert not Table.is_table(url)

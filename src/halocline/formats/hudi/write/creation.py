@@ -15,6 +15,7 @@ from halocline.formats.hudi import configuration as keys
 from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType, MergeMode, TableType
 from halocline.formats.hudi.merge.rules import DEFAULT, OVERWRITE, STRATEGY_IDS
 from halocline.formats.hudi.properties import CHECKSUM, DATABASE, FILES, FOLDER, NAME, TYPE, VERSION, checksum, encode
+from halocline.formats.hudi.timestamp_paths import path_of_time
 from halocline.storage.base import Store
 
 VERSIONS: Final = (6, 8, 9)
@@ -27,6 +28,7 @@ _CLASSES: Final = {
     KeyGeneratorType.TIMESTAMP: "TimestampBasedKeyGenerator",
     KeyGeneratorType.CUSTOM: "CustomKeyGenerator",
 }
+_OF_ONE: Final = (KeyGeneratorType.SIMPLE, KeyGeneratorType.TIMESTAMP)
 _PAYLOADS: Final = {MergeMode.EVENT_TIME_ORDERING: DEFAULT, MergeMode.COMMIT_TIME_ORDERING: OVERWRITE}
 
 
@@ -126,7 +128,7 @@ def table_properties(
     """The properties that a table begins with; the arguments are those of `create_table`."""
     mode = merge_mode or (MergeMode.EVENT_TIME_ORDERING if ordering_fields else MergeMode.COMMIT_TIME_ORDERING)
     generator = key_generator or _generator(record_keys, partition_fields)
-    _check(version, record_keys, ordering_fields, mode, generator)
+    _check(version, record_keys, partition_fields, ordering_fields, mode, generator)
     layout = 2 if version >= keys.FIRST_OF_LAYOUT_2 else 1
     pairs = {
         NAME: name,
@@ -166,6 +168,8 @@ def table_properties(
             pairs[keys.MERGE_STRATEGY] = STRATEGY_IDS[mode]
     pairs |= key_settings or {}
     HudiTableConfig.parse(pairs, place)
+    if generator is KeyGeneratorType.TIMESTAMP:
+        path_of_time(pairs, place)
     pairs[CHECKSUM] = checksum(pairs)
     return pairs
 
@@ -180,6 +184,7 @@ def _generator(record_keys: Sequence[str], partition_fields: Sequence[str]) -> K
 def _check(
     version: int,
     record_keys: Sequence[str],
+    partition_fields: Sequence[str],
     ordering_fields: Sequence[str],
     mode: MergeMode,
     generator: KeyGeneratorType,
@@ -195,6 +200,11 @@ def _check(
         problem = f"a key generator of type {generator}", ", ".join(_CLASSES)
     elif generator is KeyGeneratorType.CUSTOM and version < keys.FIRST_OF_LAYOUT_2:
         problem = f"a custom key generator at version {version}", "one from version 8 on, which stores what it does"
+    elif generator in _OF_ONE and (len(record_keys), len(partition_fields)) != (1, 1):
+        found = f"{len(record_keys)} key and {len(partition_fields)} partition fields"
+        problem = f"a {generator} key generator for {found}", "one of each; COMPLEX or NON_PARTITION takes others"
+    elif generator is KeyGeneratorType.NON_PARTITION and partition_fields:
+        problem = "a NON_PARTITION key generator and partition fields", "SIMPLE or COMPLEX"
     elif mode is MergeMode.CUSTOM:
         problem = "a custom merge mode", "event time or commit time"
     elif mode is MergeMode.EVENT_TIME_ORDERING and not ordering_fields:
