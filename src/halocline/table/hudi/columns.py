@@ -39,17 +39,25 @@ def fitting_columns(snapshot: HudiSnapshot, rows: Struct, mode: SchemaMode) -> t
 
     Args:
         snapshot: The table.
-        rows: The columns of the rows. Those that they lack become null.
+        rows: The columns of the rows. Those that they lack become null, except those of the key and the partition.
         mode: `merge` lets the table grow by the columns that it lacks.
 
     Raises:
-        SchemaError: A column is unknown to the table, or has another type.
+        SchemaError: A column is unknown to the table, has another type, or is one of the key and lacking.
     """
     if mode not in (None, "merge"):
         raise InputError(f"there is no schema_mode {mode!r}", sides={"given": str(mode), "known": "merge"})
     columns, text = snapshot.schema.columns, avro_text(snapshot)
     plain = pa.schema([each for each in columns if each.name not in META_COLUMNS])
     table = struct_of_arrow(plain)
+    config = snapshot.config
+    for name in (*config.record_keys, *(each.name for each in config.partition_fields)):
+        if table.get(name) is not None and rows.get(name) is None:
+            raise SchemaError(
+                f"rows lack column {name}, which says where in {snapshot.store.root} they belong",
+                sides={"rows have": ", ".join(rows.names), "needed": name},
+                next_step="Give the columns of the key, and those of the partition.",
+            )
     new = []
     for field in rows.fields:
         held = table.get(field.name)
