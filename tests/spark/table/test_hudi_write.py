@@ -287,3 +287,16 @@ def test_tables_that_other_code_places_rows_in_are_refused(spark, tmp_path):
     file.write_text(file.read_text().replace("hoodie.populate.meta.fields=true", "hoodie.populate.meta.fields=false"))
     with pytest.raises(UnsupportedError, match="keys are not made of stored fields"):
         table.upsert(rows(spark, [1], 200, "b"))
+
+
+def test_a_delete_by_no_condition_and_a_write_without_a_partition_are_refused(spark, tmp_path):
+    table = made(spark, tmp_path)
+    given = rows(spark, range(3), 1, "a")
+    before = table.insert(given)
+    for what in (None, 3, [1], "", "idd = 1", "ts + 1", "rand() < 0.5"):
+        with pytest.raises(InputError):
+            table.delete(what)
+    for verb in (table.upsert, table.insert, table.overwrite):
+        with pytest.raises(SchemaError, match="rows lack column region"):
+            verb(given.drop("region"))
+    assert (table.version, table.to_df().count()) == (before, 3)

@@ -8,7 +8,7 @@ table's rule; `delete` takes them out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.schema.types import Struct
+from halocline.spark.session.analysis import Expression, check_condition
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import quoted, sql_type
@@ -130,18 +131,19 @@ def delete(table: HudiOpened, what: str | Column | DataFrame) -> int:
         what: A condition, or a DataFrame with the key columns, and those of the partition, of the rows.
 
     Raises:
-        InputError: The DataFrame lacks a column of the key or of the partition.
+        InputError: The DataFrame lacks a column of the key or of the partition, or there is no such condition.
 
     Example:
         >>> Table.for_path("lake/trips", spark).delete("rider = 'A'")  # doctest: +SKIP
         20261115114938669
     """
+    condition = None if input_schema.is_frame(what) else _condition(table, what)
     with writing(table, "DELETE") as running:
         snapshot = running.snapshot
-        if input_schema.is_frame(what):
+        if condition is None:
             keys = _keys_of(running, what)  # type: ignore[arg-type]
         else:
-            found = read_rows(table, where=what, columns=[RECORD_KEY, _PATHS])  # type: ignore[arg-type]
+            found = read_rows(table, where=condition, columns=[RECORD_KEY, _PATHS])
             keys = found.selectExpr(f"{RECORD_KEY} AS {KEY}", f"{_PATHS} AS {PATH}")
         tagged, targets = _tagged(running, keys.distinct())
         names = [each for each in running.columns.names if each not in META_COLUMNS]
@@ -236,6 +238,19 @@ def _keyed(running: RunningWrite, df: DataFrame) -> DataFrame:
     plain = pa.schema([each for each in running.columns if each.name not in META_COLUMNS])
     config = running.snapshot.config
     return keyed(df, plain, config, written_key_columns(config, stored_key(running.snapshot)))
+
+
+def _condition(table: HudiOpened, what: Any) -> Expression:
+    """What is given as a condition, if it is one; nothing at all would stand for every row."""
+    if not isinstance(what, str) and type(what).__name__ != "Column":
+        raise InputError(
+            f"what of delete cannot be {what!r:.80}",
+            sides={"given": type(what).__name__, "expected": "an SQL condition, or a DataFrame of keys"},
+            next_step="To take out every row: delete('true').",
+        )
+    condition: Expression = what
+    check_condition(read_rows(table), condition, "delete", "Use columns of the table.")
+    return condition
 
 
 def _keys_of(running: RunningWrite, df: DataFrame) -> DataFrame:
