@@ -45,7 +45,7 @@ def show(
 ) -> int:
     """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
     # Imported here: every command loads this module, and most open no table.
-    from halocline.formats.base import TableFormat, formats_at
+    from halocline.formats.base import TableFormat, detect_format, formats_at
     from halocline.formats.delta.features.support import propose
     from halocline.formats.delta.log.header import read_sound_header
     from halocline.storage import open_store
@@ -65,6 +65,8 @@ def show(
         proposal = _hudi_proposal(store, table, [*(enable or ()), *(drop or ())])
         clients = _hudi_clients(proposal, client or (), operation)
     else:
+        if not formats:
+            detect_format(store)  # says what was looked for, of every format
         proposal = propose(
             read_sound_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history
         )

@@ -30,7 +30,7 @@ def show(
 ) -> None:
     """Show what a table is, what it requires, and who writes it."""
     # Imported here: every command loads this module, and most open no table.
-    from halocline.formats.base import TableFormat, formats_at
+    from halocline.formats.base import TableFormat, detect_format, formats_at
     from halocline.formats.delta.snapshot.inspection import inspect
     from halocline.formats.hudi.inspection import inspect_hudi
     from halocline.formats.index.inspection import inspect_index
@@ -46,6 +46,8 @@ def show(
         index = inspect_index(store, version)
         emit(output, index.to_dict(), *_index_lines(table, index))
         return
+    if not formats:
+        detect_format(store)  # says what was looked for, of every format
     found = inspect(store, version)
     emit(output, found.to_dict(), *_lines(table, found))
 

@@ -31,16 +31,19 @@ def show(
     from halocline.compat.breaks import Client
     from halocline.compat.knowledge import Knowledge
     from halocline.compat.release import Release
-    from halocline.formats.base import TableFormat, formats_at
+    from halocline.formats.base import TableFormat, detect_format, formats_at
     from halocline.formats.delta.maintain.lint import fix as repair
     from halocline.formats.delta.maintain.lint import lint
     from halocline.storage import open_store
     from halocline.table.delta.opened import Opened
 
     store = open_store(table)
-    if formats_at(store) == (TableFormat.HUDI,):
-        return _show_hudi(store, table, fix, output)
     clients = [Client(Release.parse(each)) for each in client or ()]
+    formats = formats_at(store)
+    if formats == (TableFormat.HUDI,):
+        return _show_hudi(store, table, fix, output)
+    if not formats:
+        detect_format(store)  # says what was looked for, of every format
     knowledge = Knowledge.load()
     for each in clients:
         if nearest(each.release.product, knowledge.files):  # of others nothing is known, and they are judged as such

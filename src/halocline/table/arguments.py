@@ -46,6 +46,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "Sequence[str]": ("a list of names", _are_names),
     "Mapping[str, str]": _MAPPING,
     "Mapping[str, Any]": _MAPPING,
+    "Release": ("a release", lambda value: type(value).__name__ == "Release"),
     "SparkSession": ("a Spark session", lambda value: hasattr(value, "conf")),
     "Txn": ("an application and its version, such as ('nightly-load', 42)", _is_transaction),
 }

@@ -282,11 +282,11 @@ class Table(ABC):
     @classmethod
     def _lacking(cls, name: str) -> MissingVerbError:
         verbs = sorted(each for each in dir(cls) if not each.startswith("_") and _has(cls, each))
-        near = next(iter(get_close_matches(name, verbs, 1, 0.4)), "")
         others = [str(each) for each, kind in Table._classes.items() if _has(kind, name)]
+        near = "" if others else next(iter(get_close_matches(name, verbs, 1, 0.4)), "")  # a known one is not misspelt
         return MissingVerbError(
             f"{cls.format} tables have no {name!r}",
-            sides={"asked for": name, "known to": ", ".join(others) or "no format", "nearest": near},
+            sides={"asked for": name, "known to": ", ".join(others) or "no format", "nearest": near or "none"},
             next_step=f"Use {near}." if near else f"{cls.format} tables have: {', '.join(verbs)}",
         )
 

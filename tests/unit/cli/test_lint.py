@@ -4,10 +4,12 @@ import json
 
 import pytest
 from tests.support.columns import schema
+from tests.support.hudi_tables import HudiTableMaker
 
 from halocline.cli import main
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
 from halocline.formats.delta.log.header import read_header
+from halocline.formats.hudi.configuration import TableType
 from halocline.formats.log.names import DELTA
 from halocline.schema.json_edge import dump
 from halocline.storage import open_store
@@ -34,6 +36,20 @@ def run(capsys, *arguments):
     code = main.run(["lint", *arguments])
     shown = capsys.readouterr()
     return code, shown.out, shown.err
+
+
+@pytest.mark.parametrize("command", ["inspect", "check", "lint", "who"])
+def test_a_folder_without_a_table_is_told_with_the_logs_of_every_format(here, capsys, command):
+    assert main.run([command, "nothing"]) == 1
+    told = capsys.readouterr().err
+    assert "_delta_log/ (delta), .hoodie/ (hudi), _transaction_log/ (index)" in told
+
+
+def test_a_client_that_is_no_release_is_refused_for_every_format(here, capsys):
+    HudiTableMaker.create(open_store("trips"), 8, TableType.COPY_ON_WRITE)
+    code, _, err = run(capsys, "trips", "--client", "foo")
+    assert code == 1
+    assert "'foo' does not name a release" in err
 
 
 LOST = (ProtocolAction(1, 2), ProtocolAction(1, 7, None, ["changeDataFeed"]))

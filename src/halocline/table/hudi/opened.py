@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from halocline.errors import InputError
 from halocline.formats.hudi.merge.rules import Dialect
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.spark.session.settings import HudiMergeRules
@@ -16,6 +17,8 @@ class HudiOpened(Opening[HudiSnapshot]):
     def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> HudiSnapshot:
         as_of: str | datetime | None = None if version is None else str(version)
         if timestamp_ms is not None:
+            if version is not None:
+                raise InputError("give a version or a timestamp, not both")
             as_of = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
         rules = self.settings.hudi_merge_rules
         dialect = None if rules is HudiMergeRules.OF_TABLE else Dialect(rules.value)

@@ -102,6 +102,9 @@ def test_verbs_that_hudi_tables_lack_are_missing_by_name(url):
     with pytest.raises(MissingVerbError, match="hudi tables have no 'vacuum'") as refused:
         table.vacuum()
     assert refused.value.sides["known to"] == "delta"
+    with pytest.raises(MissingVerbError, match=r"hudi tables have: .*upsert") as refused:
+        table.restore(1)
+    assert refused.value.sides["nearest"] == "none"
     with pytest.raises(MissingVerbError, match="Use incremental"):
         table.incremantal("0")
     assert not hasattr(table, "merge")
@@ -185,3 +188,16 @@ def test_fields_that_a_table_cannot_have_are_refused_and_nothing_is_made(url, de
     with pytest.raises((InputError, UnsupportedError), match=message):
         Table.create(url, COLUMNS, format="hudi", **{"keys": "id", **declared})
     assert not Table.is_table(url)
+
+
+def test_an_instant_and_a_time_at_once_are_refused(url):
+    made(url)
+    table = Table.for_path(url)
+    with pytest.raises(InputError, match="a version or a timestamp, not both"):
+        table.snapshot(version=table.version, timestamp="2099-01-01")
+
+
+def test_no_release_is_an_argument_that_is_refused(url):
+    made(url)
+    with pytest.raises(InputError, match="release of can cannot be None"):
+        Table.for_path(url).can(None)
