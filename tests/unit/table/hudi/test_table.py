@@ -9,6 +9,7 @@ from tests.support.hudi_tables import KINDS, HudiTableMaker
 
 from halocline.errors import IncompatibleError, InputError, MissingVerbError, NotFoundError, UnsupportedError
 from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.incremental import read_range
 from halocline.formats.hudi.properties import encode, properties
 from halocline.schema import Field, Primitive
 from halocline.storage import open_store
@@ -201,3 +202,13 @@ def test_no_release_is_an_argument_that_is_refused(url):
     made(url)
     with pytest.raises(InputError, match="release of can cannot be None"):
         Table.for_path(url).can(None)
+
+
+@pytest.mark.parametrize("number", [5, 99, 1794793513046])
+def test_numbers_that_are_no_instants_are_refused_rather_than_compared(url, number):
+    made(url)
+    table = Table.for_path(url)
+    with pytest.raises(InputError, match=f"'{number}' is no instant"):
+        table.snapshot(version=number)
+    with pytest.raises(InputError, match=f"'{number}' is no instant"):
+        read_range(table.snapshot(), str(number))

@@ -116,17 +116,22 @@ def order(time: str) -> str:
     return f"{time}999" if len(time) == _SECONDS else time
 
 
+_TIME: Final = re.compile(r"0[0-9]*|[12]|[1-9](?:[0-9]{7}|[0-9]{9}|[0-9]{11}|[0-9]{13}|[0-9]{16,})")
+
+
 def checked_time(text: str) -> str:
-    """The text, if it can be the time of an instant.
+    """The text, if it can be the time of an instant, or its beginning: a day, an hour, a minute or a second.
+
+    Times are compared as texts, by which the version 99 of a table in another format would lie in the far future.
 
     Raises:
-        InputError: It is no number.
+        InputError: It is no number, or has more or fewer digits. Those of a bootstrap, 1 and 2, may lack their zeros.
 
     Example:
         >>> checked_time("20250101000000000")
         '20250101000000000'
     """
-    if not text.isascii() or not text.isdigit():
+    if not _TIME.fullmatch(text):
         raise InputError(
             f"{text!r} is no instant",
             sides={"given": text, "expected": "yyyyMMddHHmmssSSS, for instance 20250131235959000"},
