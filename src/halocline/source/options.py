@@ -86,7 +86,7 @@ def _zone(given: str) -> str:
         raise ValueError(given) from None
 
 
-def _condition(given: str) -> str:
+def _told(given: str) -> str:
     if not given:
         raise ValueError(given)
     return given
@@ -150,14 +150,15 @@ class SourceOptions:
     query: HudiQuery = choice(
         "query", HudiQuery, "of a Hudi table: `read_optimized` leaves log files aside", [Door.READ]
     )
-    begin: str | None = text(
+    begin: str | None = declared(
         "beginInstant",
         "an instant, or a time; a stream also takes `latest`",
         "of a Hudi table: the rows of writes after it; a stream without one begins with the rows that are there",
+        _told,
         _READS,
     )
-    end: str | None = text(
-        "endInstant", "an instant, or a time", "of a Hudi table: the rows of writes up to it", [Door.READ]
+    end: str | None = declared(
+        "endInstant", "an instant, or a time", "of a Hudi table: the rows of writes up to it", _told, [Door.READ]
     )
     partition_by: tuple[str, ...] = declared(
         "partitionBy",
@@ -171,7 +172,7 @@ class SourceOptions:
         "replaceWhere",
         "an SQL condition",
         "with mode `overwrite`: replace the rows that meet it, and no others; every new row must meet it, too",
-        _condition,
+        _told,
         _WRITE,
     )
     partition_overwrite: PartitionOverwrite = choice(

@@ -70,6 +70,8 @@ def test_an_option_of_the_door_passes():
         ("partitionOverwriteMode", "some"),
         ("dataChange", "maybe"),
         ("replaceWhere", " "),
+        ("beginInstant", ""),
+        ("endInstant", " "),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_what_does(name, value):
