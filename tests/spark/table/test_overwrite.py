@@ -157,6 +157,15 @@ def test_dynamic_overwrite_replaces_exactly_the_partitions_of_the_rows(spark, pa
         plain.overwrite(spark.range(1), partitions="dynamic")
 
 
+def test_dynamic_overwrite_takes_both_zeros_for_one_partition(spark, path):
+    old = spark.sql("SELECT * FROM VALUES (1, -0.0D), (2, 0.0D), (3, 1.5D), (4, double('NaN')) AS t(id, p)")
+    for number, zero in enumerate(("0.0D", "-0.0D")):
+        table = Table.create(path / str(number), old, partition_by="p")
+        added = spark.sql(f"SELECT 9 AS id, {zero} AS p UNION ALL SELECT 8, double('NaN')")
+        table.overwrite(added, partitions="dynamic")
+        assert rows(table, "id") == in_order([(3,), (8,), (9,)]), zero
+
+
 def test_appends_into_other_partitions_do_not_disturb_and_into_the_same_do(spark, path):
     table = made(spark, path)
     with meanwhile(lambda: table.append(new(spark, "(300, 0, 'other')"))):

@@ -210,14 +210,22 @@ def same_partitions(zone: str, snapshot: Snapshot, transaction: Transaction, add
         )
     columns = FileLayout.of(snapshot.configuration).partition_keys
     new = PartitionValues(pa.Table.from_batches([from_adds([(add.path, add) for add in adds])]), columns, zone)
-    written = set(new.values)
+    written = {_equal(columns, row) for row in new.values}
     if not written:
         return snapshot.files().slice(0, 0)
     where = _predicate(columns, sorted(written, key=str)) if len(written) <= _MOST_PARTITIONS else None
     candidates = transaction.files(where)
     old = PartitionValues(candidates, columns, zone)
-    met = pa.array([row in written for row in old.values], pa.bool_())
+    met = pa.array([_equal(columns, row) in written for row in old.values], pa.bool_())
     return candidates.filter(met.take(pa.array(old.group_of))) if len(candidates) else candidates
+
+
+def _equal(columns: Sequence[PartitionColumn], texts: Sequence[str | None]) -> tuple[str | None, ...]:
+    """The canonical texts of a partition, the same for values that Spark calls equal: both zeros are one number."""
+    zeros = (
+        column.type.name in ("float", "double") and text == "-0.0" for column, text in zip(columns, texts, strict=True)
+    )
+    return tuple("0.0" if zero else text for zero, text in zip(zeros, texts, strict=True))
 
 
 def _predicate(columns: Sequence[PartitionColumn], partitions: Sequence[Sequence[str | None]]) -> str:
