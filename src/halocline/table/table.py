@@ -148,6 +148,12 @@ class Table(ABC):
             7
         """
         made = cls._class_of(format, os.fspath(path))
+        if not hasattr(made, "_replace"):
+            raise UnsupportedError(
+                f"{format} tables are not replaced as a whole",
+                sides={"asked for": f"replace {os.fspath(path)}", "possible": "other rows in the same columns"},
+                next_step="Use overwrite, or create another table.",
+            )
         return made(checked("replace", made._replace)(path, what, spark, **declared))
 
     @classmethod

@@ -212,3 +212,9 @@ def test_numbers_that_are_no_instants_are_refused_rather_than_compared(url, numb
         table.snapshot(version=number)
     with pytest.raises(InputError, match=f"'{number}' is no instant"):
         read_range(table.snapshot(), str(number))
+
+
+def test_a_table_that_cannot_be_replaced_says_what_can_be_done(url):
+    made(url)
+    with pytest.raises(UnsupportedError, match="Use overwrite"):
+        Table.replace(url, COLUMNS, format="hudi", keys="id")
