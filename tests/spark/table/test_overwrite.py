@@ -1,4 +1,5 @@
 import json
+import re
 
 import deltalake
 import pytest
@@ -164,6 +165,20 @@ def test_dynamic_overwrite_takes_both_zeros_for_one_partition(spark, path):
         added = spark.sql(f"SELECT 9 AS id, {zero} AS p UNION ALL SELECT 8, double('NaN')")
         table.overwrite(added, partitions="dynamic")
         assert rows(table, "id") == in_order([(3,), (8,), (9,)]), zero
+
+
+@pytest.mark.parametrize(
+    ("type", "spelling"), [("DOUBLE", "1.50"), ("DOUBLE", "15e-1"), ("FLOAT", "1.5f"), ("DECIMAL(5, 2)", "1.5")]
+)
+def test_dynamic_overwrite_takes_two_spellings_of_a_number_for_one_partition(spark, path, type, spelling):
+    Table.create(path, spark.sql(f"SELECT 1 AS id, CAST(1.5 AS {type}) AS p"), partition_by="p")
+    commit = path / "_delta_log" / "00000000000000000000.json"
+    text = re.sub(r'("partitionValues":{"p":")[^"]*', lambda found: found[1] + spelling, commit.read_text())
+    assert spelling in text
+    commit.write_text(text)
+    table = Table.for_path(path, spark)
+    table.overwrite(spark.sql(f"SELECT 9 AS id, CAST(1.5 AS {type}) AS p"), partitions="dynamic")
+    assert rows(table, "id") == [(9,)]
 
 
 def test_appends_into_other_partitions_do_not_disturb_and_into_the_same_do(spark, path):

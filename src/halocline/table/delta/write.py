@@ -33,14 +33,15 @@ from halocline.formats.delta.features import support
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.live_files import from_adds
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.schema.types import Struct
+from halocline.schema.arrow import arrow_type
+from halocline.schema.types import Struct, decimal_of
 from halocline.schema.visitor import nullable
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.types import input_schema
 from halocline.spark.types.assignment import Casting
 from halocline.spark.types.columns import blank_frame, quoted
 from halocline.spark.types.file_layout import FileLayout
-from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
+from halocline.spark.types.partition_values import PartitionColumn, PartitionValues, typed_scalar
 from halocline.spark.write.expressions import checked_condition
 from halocline.spark.write.row_plan import plan_rows
 from halocline.spark.write.rules import RowRule
@@ -221,11 +222,16 @@ def same_partitions(zone: str, snapshot: Snapshot, transaction: Transaction, add
 
 
 def _equal(columns: Sequence[PartitionColumn], texts: Sequence[str | None]) -> tuple[str | None, ...]:
-    """The canonical texts of a partition, the same for values that Spark calls equal: both zeros are one number."""
-    zeros = (
-        column.type.name in ("float", "double") and text == "-0.0" for column, text in zip(columns, texts, strict=True)
-    )
-    return tuple("0.0" if zero else text for zero, text in zip(zeros, texts, strict=True))
+    """The texts of a partition, the same for values that Spark calls equal, however writers spell a number."""
+    return tuple(text and _spelt(column, text) for column, text in zip(columns, texts, strict=True))
+
+
+def _spelt(column: PartitionColumn, text: str) -> str:
+    if column.type.name not in ("float", "double") and decimal_of(column.type) is None:
+        return text
+    value = typed_scalar(text, arrow_type(column.type)).as_py()
+    # Both zeros are one number.
+    return str(value + 0.0 if isinstance(value, float) else value)
 
 
 def _predicate(columns: Sequence[PartitionColumn], partitions: Sequence[Sequence[str | None]]) -> str:
