@@ -56,8 +56,7 @@ class DropWork:
         self.record = record
         self.clock = clock
         self.rewriter = rewriter
-        self._operation = snapshot.operation
-        self._is_legacy = snapshot.protocol_action is None
+        self._first = snapshot
         self._newest: Snapshot | None = snapshot
 
     def snapshot(self) -> Snapshot:
@@ -68,13 +67,7 @@ class DropWork:
 
     def at(self, version: int | None) -> Snapshot:
         """A version of the table, the newest if None, opened anew behind the gate."""
-        return Snapshot.load(
-            self.store,
-            version=version,
-            release=self.release,
-            operation=self._operation,
-            legacy_protocol=self._is_legacy,
-        )
+        return self._first.again(version)
 
     def begin(self, snapshot: Snapshot) -> Transaction:
         """A transaction on a version, after which there is another newest one."""

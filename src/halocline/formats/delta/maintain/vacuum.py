@@ -117,7 +117,7 @@ def vacuum(
     parameters["defaultRetentionMillis"] = configured
     if retention_ms is not None:
         parameters["specifiedRetentionMillis"] = retention_ms
-    return _delete(snapshot, found, links, parameters, clock)
+    return _delete(snapshot.reopened(gate.WRITE), found, links, parameters, clock)
 
 
 def _delete(
@@ -127,7 +127,7 @@ def _delete(
     metrics = {"numFilesToDelete": len(found.files), "sizeOfDataToDelete": found.bytes}
     _note(snapshot, "VACUUM START", parameters, metrics, clock)
     # Somebody may have brought an old file back since the snapshot was taken.
-    back = _needed(_newest(snapshot), found.cutoff_ms, links)
+    back = _needed(snapshot.again(), found.cutoff_ms, links)
     found = replace(found, files=tuple(meta for meta in found.files if meta.path not in back))
     try:
         snapshot.store.delete_many(meta.path for meta in found.files)
@@ -140,14 +140,10 @@ def _delete(
     return found
 
 
-def _newest(snapshot: Snapshot) -> Snapshot:
-    return Snapshot.load(snapshot.store, release=snapshot.release, operation=gate.WRITE)
-
-
 def _note(
     snapshot: Snapshot, operation: str, parameters: dict[str, Any], metrics: dict[str, int] | None, clock: Clock
 ) -> None:
-    Transaction(_newest(snapshot), clock=clock).commit([], CommitDescription(operation, parameters, metrics))
+    Transaction(snapshot.again(), clock=clock).commit([], CommitDescription(operation, parameters, metrics))
 
 
 # ---------------------------------------------------------------------- what is needed

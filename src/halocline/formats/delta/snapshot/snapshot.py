@@ -122,6 +122,16 @@ class Snapshot:
         access.check_agreement(self.protocol, self.configuration.facts, operation, self.store.root)
         return replace(self, operation=operation)
 
+    def again(self, version: int | None = None) -> Snapshot:
+        """A version of the table, the newest if None: opened anew as this one was, behind the gate."""
+        return Snapshot.load(
+            self.store,
+            version=version,
+            release=self.release,
+            operation=self.operation,
+            legacy_protocol=self.protocol_action is None,
+        )
+
     def at_level(self, level: int) -> Snapshot:
         """The same version, used at a level of Delta's ladder and no higher."""
         return replace(self, level=level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from urllib.parse import quote
 
 import msgspec
@@ -53,6 +54,19 @@ def store():
     store = MemoryStore()
     created(store, {"delta.enableDeletionVectors": "true"})
     return store
+
+
+def test_a_table_older_than_protocols_is_cleaned_as_it_was_opened():
+    store = MemoryStore()
+    store.put(DELTA.commit_path(0), encode_commit([metadata(), add("live")]))
+    for name in ("live", "never committed"):
+        store.put(name, b"data")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # every look at such a table warns
+        snapshot = Snapshot.load(store, legacy_protocol=True, operation="write")
+        vacuum(snapshot, dry_run=False, clock=later(24 * 7 + 1))
+    assert "never committed" not in {meta.path for meta in store.list("")}
+    assert store.get("live") == b"data"
 
 
 def test_only_files_that_nobody_needs_are_found(store):
