@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,19 +13,15 @@ from halocline.formats.hudi.base_file import open_base_file
 from halocline.formats.hudi.configuration import MERGE_MODE, HudiTableConfig, KeyGeneratorType
 from halocline.formats.hudi.maintain.compaction import pending_compactions
 from halocline.formats.hudi.move.step import Obstacle
-from halocline.formats.hudi.properties import FOLDER
 from halocline.formats.hudi.record_keys import RECORD_KEY
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import INDEXING, LOG_COMPACTION, RESTORE, ROLLBACK, HudiInstant
 from halocline.formats.hudi.timeline.metadata import RollbackPlan
+from halocline.formats.hudi.write.heartbeat import is_alive
 from halocline.formats.hudi.write.rollback import failed_writes
 from halocline.storage.base import Store
-
-_HEARTBEATS: Final = f"{FOLDER}/.heartbeat"
-_ALIVE_MS: Final = 3 * 60_000
-"""A writer of Apache Hudi renews its heartbeat every minute, and is taken for dead when it misses two."""
 
 _UNMOVABLE: Final = frozenset({INDEXING, LOG_COMPACTION, RESTORE})
 _NAMED_FROM: Final = 9
@@ -52,19 +47,18 @@ class Survey:
     warnings: tuple[str, ...]
 
 
-def survey(snapshot: HudiSnapshot, target: HudiTableConfig, now_ms: int | None = None) -> Survey:
+def survey(snapshot: HudiSnapshot, target: HudiTableConfig) -> Survey:
     """Looks at a table before it moves.
 
     Args:
         snapshot: The table.
         target: What it is to be.
-        now_ms: The time in milliseconds since 1970; that of the clock if not given.
     """
     timeline = snapshot.timeline
     failed = failed_writes(timeline)
     rollbacks = tuple(each for each in timeline.instants if each.action == ROLLBACK and not each.is_completed)
     obstacles = [
-        *_running(snapshot.store, failed, now_ms or int(time.time() * 1000)),
+        *_running(snapshot.store, failed),
         *_unfinished(snapshot, rollbacks, failed),
         *_keys(snapshot, target),
     ]
@@ -112,10 +106,9 @@ def _is_named_by_write(slice: FileSlice) -> bool:
     return any(each.instant != first for each in slice.logs)
 
 
-def _running(store: Store, failed: tuple[HudiInstant, ...], now_ms: int) -> Iterator[Obstacle]:
-    beats = {meta.path.rpartition("/")[2]: meta.modified_ms for meta in store.list(_HEARTBEATS)} if failed else {}
+def _running(store: Store, failed: tuple[HudiInstant, ...]) -> Iterator[Obstacle]:
     for each in failed:
-        if now_ms - beats.get(each.time, 0) < _ALIVE_MS:
+        if is_alive(store, each.time):
             yield Obstacle(
                 f"write {each}, which is under way",
                 "its writer is alive, and would complete it in the timeline of the old version",

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
@@ -276,6 +280,18 @@ def test_a_write_whose_writer_is_alive_stands_in_the_way():
     table.store.put(f".hoodie/.heartbeat/{failed.time}", b"")
     with pytest.raises(UnsupportedError, match="under way"):
         plan_move(table.store, 8)
+
+
+def test_a_write_whose_process_has_died_on_this_machine_is_taken_back_by_a_move():
+    table = busy_table(6, TableType.COPY_ON_WRITE)
+    (failed,) = (each for each in table.snapshot.timeline.instants if not each.is_completed)
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    body = json.dumps({"host": socket.gethostname(), "pid": process.pid}).encode()
+    table.store.put(f".hoodie/.heartbeat/{failed.time}", body)
+    before = rows(table.store)
+    apply_move(table.store, plan_move(table.store, 8))
+    assert rows(table.store) == before
 
 
 def test_a_write_that_began_before_the_flip_is_fenced():
