@@ -233,6 +233,8 @@ class SourceOptions:
         _check_one_of(found.version, found.timestamp, "versionAsOf", "timestampAsOf")
         if found.given & {"beginInstant", "endInstant"}:
             _check_one_of(found.version or found.timestamp, found.begin or found.end, "versionAsOf", "beginInstant")
+            query = found.query.value if "query" in found.given else None
+            _check_one_of(query, found.begin or found.end, "query", "beginInstant")
         _check_one_of(found.starting_version, found.starting_timestamp, "startingVersion", "startingTimestamp")
         _check_one_of(found.ending_version, found.ending_timestamp, "endingVersion", "endingTimestamp")
         return found

@@ -80,6 +80,12 @@ def test_a_value_that_does_not_fit_is_refused_with_what_does(name, value):
     assert refused.value.sides["expected"]
 
 
+@pytest.mark.parametrize("range", ["beginInstant", "endInstant"])
+def test_a_range_of_instants_leaves_no_choice_of_query(range):
+    with pytest.raises(InputError, match="give query or beginInstant, not both"):
+        SourceOptions.read({"path": "lake", "query": "read_optimized", range: "20240101000000000"})
+
+
 @pytest.mark.parametrize("wanted", ["replaceWhere", "partitionOverwriteMode", "mergeSchema", "overwriteSchema"])
 def test_what_delta_writers_know_is_known(wanted):
     assert wanted in names_for([Door.WRITE])
