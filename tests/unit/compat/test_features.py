@@ -194,13 +194,15 @@ def test_index_features_are_those_that_shipped_and_those_of_our_own_splits():
         "avroState",
         "parquetSplit",
         "tantivyFst7",
+        "deletionMasks",
     }
 
 
 @pytest.mark.parametrize("release", ["0.3.0", "0.4.0", "0.4.5", "0.5.4", "0.5.5"])
 @pytest.mark.parametrize("operation", ["read", "write"])
-def test_every_release_of_indextables4spark_refuses_our_splits(release, operation):
-    protocol = Protocol.of("index", ["tantivyFst7"])
+@pytest.mark.parametrize("name", ["tantivyFst7", "deletionMasks"])
+def test_every_release_of_indextables4spark_refuses_our_splits_and_masks(release, operation, name):
+    protocol = Protocol.of("index", [name])
     assert (protocol.reader, protocol.writer) == (5, 5)
     assert can(f"indextables4spark@{release}", protocol, operation).refused
 

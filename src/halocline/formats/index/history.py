@@ -32,6 +32,7 @@ class IndexVersion:
         added: How many splits came in; None if only a state tells of the version.
         removed: How many went.
         skipped: How many were put aside.
+        masked: How many lost some of their rows.
     """
 
     version: int
@@ -42,6 +43,7 @@ class IndexVersion:
     added: int | None = None
     removed: int | None = None
     skipped: int | None = None
+    masked: int | None = None
 
 
 def history(store: Store, limit: int | None = None) -> list[IndexVersion]:
@@ -135,7 +137,8 @@ def _told(store: Store, file: LogEntry) -> IndexVersion:
         operation=str(info.values.get("operation", "")),
         engine=str(info.values.get("engineInfo", "")),
         parameters=dict(parameters) if isinstance(parameters, dict) else {},
-        added=sum(each.add is not None for each in lines),
+        added=sum(each.add is not None and each.add.deletion_mask is None for each in lines),
         removed=sum(each.remove is not None for each in lines),
         skipped=sum((each.mergeskip or each.skip) is not None for each in lines),
+        masked=sum(each.add is not None and each.add.deletion_mask is not None for each in lines),
     )

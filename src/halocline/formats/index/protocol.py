@@ -103,6 +103,8 @@ def _features_of(action: IndexAction) -> Iterator[str]:
                 yield "extendedMetadata"
             if action.doc_mapping_ref is not None:
                 yield "schemaDeduplication"
+            if action.deletion_mask is not None:
+                yield "deletionMasks"
 
 
 def _refusal(verdict: Verdict, table: str) -> IncompatibleError:

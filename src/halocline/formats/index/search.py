@@ -21,9 +21,10 @@ from halocline.formats.index.query.bind import SearchedColumns, bind
 from halocline.formats.index.query.bound import BoundQuery
 from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits, decided
 from halocline.formats.index.query.parse import parse
-from halocline.formats.index.query.partitions import NULL
+from halocline.formats.index.rows import split_rows
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.cache import IndexCache
+from halocline.formats.index.split.masks import deleted_rows
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.rebuild import rebuilt
 from halocline.schema.arrow import arrow_schema
@@ -91,7 +92,7 @@ def search_split(
     scratch: str | None = None,
     cache: IndexCache | None = None,
 ) -> SplitHits:
-    """The rows that one split has of a search.
+    """The rows that one split has of a search, deleted ones aside.
 
     Args:
         store: Where the table lies.
@@ -108,8 +109,7 @@ def search_split(
         MalformedError: The split is damaged; its rows, if it was to be rebuilt.
     """
 
-    def answer(opened: OpenedSplit, query: BoundQuery) -> SplitHits:
-        evaluation = Evaluation(opened, query)
+    def answer(evaluation: Evaluation) -> SplitHits:
         return evaluation.hits() if best is None else evaluation.best(best)
 
     nothing = SplitHits(np.empty(0, dtype=np.int64), None if best is None else np.empty(0))
@@ -127,18 +127,14 @@ def count_split(
     cache: IndexCache | None = None,
 ) -> int:
     """How many rows one split has of a search; see `search_split`."""
-
-    def answer(opened: OpenedSplit, query: BoundQuery) -> int:
-        return Evaluation(opened, query).count()
-
-    return _answered(store, split, search, answer, 0, rebuild, scratch, cache)[0]
+    return _answered(store, split, search, Evaluation.count, 0, rebuild, scratch, cache)[0]
 
 
 def _answered(
     store: Store,
     split: SplitAdd,
     search: Search,
-    answer: Callable[[OpenedSplit, BoundQuery], T],
+    answer: Callable[[Evaluation], T],
     nothing: T,
     rebuild: bool,
     scratch: str | None,
@@ -149,13 +145,16 @@ def _answered(
         query = decided(search.query, split.partition_values, opened.fields)
         if query == NO_ROW:
             return nothing, None
+        deleted = deleted_rows(store, split)
         try:
-            return (answer(opened, query) if may_match(query, split, opened.terms) else nothing), None
+            return (
+                answer(Evaluation(opened, query, deleted)) if may_match(query, split, opened.terms) else nothing
+            ), None
         except (MalformedError, IncompatibleError) as error:
             if not rebuild:
                 raise
             with rebuilt(opened, scratch) as anew:
-                return answer(anew, query), error.message
+                return answer(Evaluation(anew, query, deleted)), error.message
 
 
 @dataclass(frozen=True)
@@ -205,9 +204,8 @@ def search_table(
     """
     known = {field.name: field for field in snapshot.schema.fields}
     chosen = [_column(name, known) for name in (known if columns is None else columns)]
-    schema = arrow_schema(chosen)
     splits = splits_to_search(search, snapshot.files.values())
-    total, pieces = 0, [schema.empty_table()]
+    total, pieces = 0, [arrow_schema(chosen).empty_table()]
     scanned: set[str] = set()
     damaged: dict[str, str] = {}
     for split in splits:
@@ -217,7 +215,7 @@ def search_table(
         scanned.update(hits.scanned)
         damaged |= {} if hits.damage is None else {split.path: hits.damage}
         if len(wanted):
-            pieces.append(_fetched(snapshot, split, wanted, schema))
+            pieces.append(split_rows(snapshot.store, split, chosen, wanted))
     left = len(snapshot.files) - len(splits)
     return FoundRows(pa.concat_tables(pieces), total, len(splits), left, tuple(sorted(scanned)), damaged)
 
@@ -231,19 +229,3 @@ def _column(name: str, known: Mapping[str, Field]) -> Field:
             next_step=f"Did you mean {nearest(name, known)}?" if nearest(name, known) else "Use one of them.",
         )
     return known[name]
-
-
-def _fetched(snapshot: IndexSnapshot, split: SplitAdd, numbers: np.ndarray, schema: pa.Schema) -> pa.Table:
-    """Rows of a split as the table has them: with its partition values, and nulls in columns younger than it."""
-    with OpenedSplit(snapshot.store, split.path, size=split.size) as opened:
-        inside = [name for name in schema.names if name in opened.parquet.schema.names]
-        table = opened.rows(numbers, inside) if inside else None
-    columns = []
-    for each in schema:
-        if table is not None and each.name in inside:
-            columns.append(table.column(each.name).cast(each.type))
-            continue
-        text = split.partition_values.get(each.name)
-        value = pa.scalar(None if text == NULL else text, pa.string()).cast(each.type)
-        columns.append(pa.chunked_array([pa.repeat(value, len(numbers))], each.type))
-    return pa.Table.from_arrays(columns, schema=schema)

@@ -131,8 +131,8 @@ class IndexSnapshot:
 
     @property
     def rows(self) -> int | None:
-        """How many rows the splits hold; None if one of them does not say."""
-        counts = [each.num_records for each in self.files.values()]
+        """How many rows the splits hold, deleted ones aside; None if one of them does not say."""
+        counts = [each.live_records for each in self.files.values()]
         return None if None in counts else sum(each for each in counts if each is not None)
 
     def doc_mapping(self, split: SplitAdd) -> str | None:

@@ -4,8 +4,9 @@
 protocol before and the one after, and only then writes. What it adds says who did it and when.
 
 Others may commit first. Then the actions stand if they still mean the same: splits that are only added always do; a
-split that is removed must not have been removed by somebody else; a transaction that read the whole table gives way to
-any change of its rows; and a change of the metadata by somebody else is always given way to. A protocol that was raised
+split that is removed must not have been removed by somebody else, nor have lost rows to them; rows that both delete are
+deleted once, unless this commit puts others in their place; a transaction that read the whole table gives way to any
+change of its rows; and a change of the metadata by somebody else is always given way to. A protocol that was raised
 meanwhile is checked again, and raised further if need be.
 
 When `commit` returns, the version is there. When it raises, nothing was committed, but for an `UnavailableError`, whose
@@ -40,6 +41,7 @@ from halocline.formats.index.log.checkpoints import INTERVAL
 from halocline.formats.index.log.encodings import decoded, encoded
 from halocline.formats.index.protocol import OWN, check_use, raised, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.split.masks import deleted_rows, write_masks
 from halocline.formats.log.commit import Winner, land
 from halocline.formats.log.gate import WRITE, check_transition, own_release
 from halocline.formats.log.names import INDEX
@@ -246,17 +248,41 @@ class _IndexProposal:
             raise _conflict("CONCURRENT_METADATA_CHANGE", winner, "the metadata was changed")
         added = {each.add.path for each in lines if each.add is not None and each.add.data_change}
         removed = {each.remove.path for each in lines if each.remove is not None}
+        masked = {each.add.path: each.add for each in lines if each.add is not None and each.add.deletion_mask}
         mine = {each.path for each in self.actions if isinstance(each, SplitRemove)}
-        if both := mine & removed:
+        masked_here = {each.path for each in self.actions if isinstance(each, SplitAdd) and each.deletion_mask}
+        if both := (mine | masked_here) & removed:
             raise _conflict("CONCURRENT_DELETE_DELETE", winner, f"{min(both)} was removed")
+        if both := mine & masked.keys():
+            raise _conflict("CONCURRENT_DELETE_READ", winner, f"rows of {min(both)} were deleted")
         if self.transaction.reads_all and added:
             raise _conflict("CONCURRENT_APPEND", winner, f"{min(added)} was added")
         if self.transaction.reads_all and removed:
             raise _conflict("CONCURRENT_DELETE_READ", winner, f"{min(removed)} was removed")
-        if theirs.protocol is None:
+        if masked_here & masked.keys():
+            return replace(self, actions=self._with_masks(masked, winner)).after(theirs.protocol)
+        return self.after(theirs.protocol)
+
+    def after(self, protocol: Protocol | None) -> _IndexProposal:
+        """The same actions on top of a protocol that somebody else has committed, if they have."""
+        if protocol is None:
             return self
-        terms = self.transaction.check_again(theirs.protocol, self.actions)
-        return replace(self, before=theirs.protocol, terms=terms)
+        terms = self.transaction.check_again(protocol, self.actions)
+        return replace(self, before=protocol, terms=terms)
+
+    def _with_masks(self, theirs: Mapping[str, SplitAdd], winner: Winner) -> tuple[IndexAction, ...]:
+        """The actions, with the rows that somebody else has deleted in the same splits."""
+        store = self.transaction.store
+        replaces = any(isinstance(each, SplitAdd) and each.deletion_mask is None for each in self.actions)
+        found: list[IndexAction] = []
+        for action in self.actions:
+            other = theirs.get(action.path) if isinstance(action, SplitAdd) else None
+            if other is not None and isinstance(action, SplitAdd):
+                if replaces:
+                    raise _conflict("CONCURRENT_DELETE_DELETE", winner, f"rows of {action.path} were deleted")
+                (action,) = write_masks(store, [(other, deleted_rows(store, action).tolist())])
+            found.append(action)
+        return tuple(found)
 
 
 def _conflict(condition: str, winner: Winner, what: str) -> ConflictError:
@@ -276,7 +302,7 @@ def _check(actions: tuple[IndexAction, ...], snapshot: IndexSnapshot | None) -> 
     problem = None
     if twice:
         problem = f"names a split twice: {min(twice)}"
-    elif known := set(added) & live.keys():
+    elif known := {each.path for each in actions if isinstance(each, SplitAdd) and _is_known(each, live)}:
         problem = f"adds {min(known)}, which is in the table"
     elif unknown := set(removed) - live.keys():
         problem = f"removes {min(unknown)}, which is not in the table"
@@ -289,6 +315,15 @@ def _check(actions: tuple[IndexAction, ...], snapshot: IndexSnapshot | None) -> 
             sides={"splits added": str(len(added)), "splits removed": str(len(removed))},
             next_step="Prepare the commit anew on the table as it is.",
         )
+
+
+def _is_known(split: SplitAdd, live: Mapping[str, SplitAdd]) -> bool:
+    """Whether a split is in the table, and not merely added again with more of its rows deleted."""
+    known = live.get(split.path)
+    if known is None or split.deletion_mask is None:
+        return known is not None
+    before = 0 if known.deletion_mask is None else known.deletion_mask.rows
+    return (split.size, split.num_records) != (known.size, known.num_records) or split.deletion_mask.rows < before
 
 
 def _now_ms() -> int:

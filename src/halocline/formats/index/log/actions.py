@@ -25,11 +25,32 @@ COOLDOWN_MS: Final = 24 * 3_600_000
 """How long a skipped split rests when nothing else is said."""
 
 
+class SplitMask(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """Which rows of a split are deleted: where the bitmap of their numbers lies, or the bitmap itself.
+
+    Attributes:
+        rows: How many rows are deleted.
+        length: The bytes of the bitmap.
+        crc: Its checksum.
+        data: The bitmap in base 64, if it is here.
+        path: The file that it lies in otherwise.
+        offset: Where in the file.
+    """
+
+    rows: Count
+    length: Count
+    crc: Count
+    data: str | None = None
+    path: str | None = None
+    offset: Count = 0
+
+
 class SplitAdd(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
     """A split becomes part of the table.
 
     Bounds are text, also of numbers, and may be cut short. Footer offsets say where the end of the file is described:
-    in a bundle its file table, in our own splits the Parquet footer.
+    in a bundle its file table, in our own splits the Parquet footer. A deletion mask says which rows are gone; a split
+    that is added again with another mask replaces what the log said of it.
 
     Example:
         >>> SplitAdd("a/part-1.split.parquet", {}, 9, 0, True).is_own
@@ -62,6 +83,13 @@ class SplitAdd(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False
     companion_source_files: list[str] | None = None
     companion_delta_version: Long | None = None
     companion_fast_field_mode: str | None = None
+    deletion_mask: SplitMask | None = None
+
+    @property
+    def live_records(self) -> int | None:
+        """How many rows it has that are not deleted; None if the log does not say."""
+        gone = 0 if self.deletion_mask is None else self.deletion_mask.rows
+        return None if self.num_records is None else self.num_records - gone
 
     @property
     def is_own(self) -> bool:

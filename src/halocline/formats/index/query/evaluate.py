@@ -35,6 +35,7 @@ from halocline.formats.index.query.partitions import holds
 from halocline.formats.index.query.scan import scanned_rows
 from halocline.formats.index.split.fields import ROW, FieldKind, IndexField
 from halocline.formats.index.split.library import guarded, library
+from halocline.formats.index.split.masks import without_deleted
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.values import hashed
 
@@ -66,6 +67,7 @@ class Evaluation:
     Args:
         opened: The split.
         query: What is looked for, with partition columns decided (`decided`).
+        deleted: The numbers of rows that are deleted and never found, in ascending order.
 
     Attributes:
         scanned: The columns that were read because the index could not answer.
@@ -73,6 +75,7 @@ class Evaluation:
 
     opened: OpenedSplit
     query: BoundQuery
+    deleted: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     scanned: set[str] = field(default_factory=set)
 
     def hits(self) -> SplitHits:
@@ -81,16 +84,16 @@ class Evaluation:
         Raises:
             MalformedError: The split is damaged.
         """
-        rows = self._rows(self.query)
+        rows = without_deleted(self._rows(self.query), self.deleted)
         return SplitHits(rows, None, tuple(sorted(self.scanned)))
 
     def count(self) -> int:
         """How many rows are found."""
         if isinstance(self.query, EveryRow):
-            return self.opened.layout.rows
+            return self.opened.layout.rows - len(self.deleted)
         asked = self._asked(self.query)
-        if asked is None:
-            return len(self._rows(self.query))
+        if asked is None or len(self.deleted):
+            return len(without_deleted(self._rows(self.query), self.deleted))
         with self._searching():
             found: Any = self.opened.searcher.search(asked, limit=1, count=True)
         return int(found.count)
@@ -115,10 +118,13 @@ class Evaluation:
             )
         with self._searching():
             searcher = self.opened.searcher
-            hits = searcher.search(asked, limit=max(min(limit, self.opened.layout.rows), 1), count=False).hits
+            most = max(min(limit + len(self.deleted), self.opened.layout.rows), 1)
+            hits = searcher.search(asked, limit=most, count=False).hits
             rows = searcher.fast_field_values(ROW, [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float64)
         numbers = np.array(rows, dtype=np.int64)
+        live = ~np.isin(numbers, self.deleted)
+        numbers, scores = numbers[live], scores[live]
         order = np.lexsort((numbers, -scores))[:limit]
         return SplitHits(numbers[order], scores[order])
 

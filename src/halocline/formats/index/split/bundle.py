@@ -132,6 +132,12 @@ class Bundle:
         arrays = [_column(field, documents, self.path) for field in chosen]
         return pa.Table.from_arrays(arrays, names=[field.name for field in chosen])
 
+    @property
+    def count(self) -> int:
+        """How many rows it has, deleted ones among them."""
+        with guarded(self.path):
+            return int(self._searcher.num_docs)
+
     def _matching(self, ranges: Sequence[FastRange]) -> list[tantivy.DocAddress]:
         query = library().Query
         occur = library().Occur.Must
