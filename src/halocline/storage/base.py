@@ -106,6 +106,23 @@ class Store(ABC):
                 each is listed itself.
         """
 
+    def folders(self, prefix: str = "") -> tuple[str, ...]:
+        """The paths of the folders that lie directly in a folder, sorted by name.
+
+        A link to a folder is one of them.
+        """
+        above = f"{folder}/" if (folder := checked_folder(prefix)) else ""
+        found: set[str] = set()
+        after = None
+        while (below := self._first_folder(prefix, above, after)) is not None:
+            found.add(below)
+            after = below + "0"  # the character after the slash: what is below the folder lies before it
+        return tuple(sorted(found))
+
+    def _first_folder(self, prefix: str, above: str, after: str | None) -> str | None:
+        listed = (each.path[len(above) :] for each in self.list(prefix, start_after=after))
+        return next((above + path.partition("/")[0] for path in listed if "/" in path), None)
+
     @abstractmethod
     def put(self, path: str, data: bytes) -> str:
         """Writes an object, replacing what is there, and returns its etag."""

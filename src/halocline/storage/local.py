@@ -96,6 +96,12 @@ class LocalStore(Store):
         folder = checked_folder(prefix)
         return self._walk(self._target(folder), f"{folder}/" if folder else "", start_after, follow_links)
 
+    def folders(self, prefix: str = "") -> tuple[str, ...]:
+        folder = checked_folder(prefix)
+        above = f"{folder}/" if folder else ""
+        found = self._visit(self._target(folder), above, None, follow_links=True)[1]
+        return tuple(sorted(path.removesuffix("/") for path, _ in found if path.endswith("/")))
+
     def put(self, path: str, data: bytes) -> str:
         with self._writing(path) as target, self._locked(target, needed=False):
             return self._replace(target, data, _status(target))

@@ -117,6 +117,11 @@ class ObjectStore(Store):
         found = self._pages(checked_folder(prefix), start_after)
         return found if self._sorted else iter(sorted(found, key=lambda meta: meta.path))
 
+    def folders(self, prefix: str = "") -> tuple[str, ...]:
+        folder = checked_folder(prefix)
+        found = self._do(folder, lambda: obstore.list_with_delimiter(self._store, folder or None))
+        return tuple(sorted(path.rstrip("/") for path in found["common_prefixes"]))
+
     def put(self, path: str, data: bytes) -> str:
         return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), data)))
 

@@ -283,3 +283,12 @@ def test_the_time_of_an_object_is_set_where_the_store_lets_it_be_and_kept_otherw
     if was_set:
         with pytest.raises(NotFoundError):
             store.set_modified("missing", 0)
+
+
+def test_folders_are_those_directly_in_a_folder_sorted(store):
+    for path in ("b/x/1", "a/1", "a0/1", "a-b/1", "b/y/z/1", "b/1", "top", "c%20d/e f/1"):
+        store.put(path, b"1")
+    assert store.folders() == ("a", "a-b", "a0", "b", "c%20d")
+    assert store.folders("b") == store.folders("b/") == ("b/x", "b/y")
+    assert store.folders("c%20d") == ("c%20d/e f",)
+    assert store.folders("nowhere") == store.folders("a") == ()
