@@ -38,6 +38,8 @@ from typing import Any, ClassVar, Final
 
 CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "AGGREGATE_INVALID": "A column cannot be aggregated or grouped in the way that was asked for.",
+        "AGGREGATE_OVERFLOW": "A sum is larger than its type can hold.",
         "ALREADY_EXISTS": "The name to be created is taken.",
         "ARGUMENT_INVALID": "An argument or option has a value that cannot be used.",
         "CHANGE_FEED_INCOMPLETE": "The log does not say enough about a change to show its rows.",

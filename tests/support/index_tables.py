@@ -61,11 +61,10 @@ def delete(snapshot: IndexSnapshot, deleted: Mapping[str, Iterable[int]]) -> Ind
 def rows_of(snapshot: IndexSnapshot, *names: str) -> list[Any]:
     """The values of the columns of every row, split by split."""
     fields = [field for field in snapshot.schema.fields if not names or field.name in names]
-    partitions = snapshot.metadata.partition_columns
     found = [
         row
         for split in snapshot.files.values()
-        for batch in live_rows(snapshot.store, split, fields, partition_columns=partitions)
+        for batch in live_rows(snapshot.store, split, fields)
         for row in batch.to_pylist()
     ]
     return [row[names[0]] for row in found] if len(names) == 1 else found

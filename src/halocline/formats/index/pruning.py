@@ -60,6 +60,11 @@ def may_match(query: BoundQuery, split: SplitAdd, terms: TermFilter | None = Non
     return _answer(query, split, terms).may
 
 
+def must_match(query: BoundQuery, split: SplitAdd) -> bool:
+    """Whether every row of the split is certainly found, by what the log says."""
+    return _answer(query, split, None).must
+
+
 def _answer(query: BoundQuery, split: SplitAdd, terms: TermFilter | None) -> _Answer:
     match query:
         case EveryRow():

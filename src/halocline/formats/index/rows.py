@@ -6,11 +6,12 @@ were asked for, in their order and types, whoever wrote the split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from halocline.errors import NotFoundError, nearest
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.query.partitions import NULL
 from halocline.formats.index.split.bundle import Bundle
@@ -19,6 +20,29 @@ from halocline.formats.index.split.reader import OpenedSplit
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Field, Struct
 from halocline.storage.base import Store
+
+
+def column_of(name: str, known: Mapping[str, Field]) -> Field:
+    """The column of a name.
+
+    Raises:
+        NotFoundError: The table has none.
+    """
+    if name not in known:
+        near = nearest(name, known)
+        raise NotFoundError(
+            f"there is no column {name!r}",
+            condition="COLUMN_NOT_FOUND",
+            sides={"asked for": name, "table has": ", ".join(list(known)[:20])},
+            next_step=f"Did you mean {near}?" if near else "Use one of them.",
+        )
+    return known[name]
+
+
+def partition_value(split: SplitAdd, column: pa.Field) -> pa.Scalar:
+    """What all rows of a split have in a column that is not in it."""
+    text = split.partition_values.get(column.name)
+    return pa.scalar(None if text == NULL else text, pa.string()).cast(column.type)
 
 
 def split_rows(store: Store, split: SplitAdd, columns: Sequence[Field], numbers: np.ndarray) -> pa.Table:
@@ -39,32 +63,29 @@ def split_rows(store: Store, split: SplitAdd, columns: Sequence[Field], numbers:
     return _as_table_has_it(split, columns, table, len(numbers))
 
 
-def live_rows(
-    store: Store, split: SplitAdd, columns: Sequence[Field], *, partition_columns: Sequence[str] = ()
-) -> Iterator[pa.RecordBatch]:
+def live_rows(store: Store, split: SplitAdd, columns: Sequence[Field]) -> Iterator[pa.RecordBatch]:
     """Every row of a split that is not deleted, a batch at a time.
 
     Args:
         store: Where the table lies.
         split: The split, one of our own or a bundle.
         columns: The columns to give.
-        partition_columns: Those of them that no split holds.
 
     Raises:
         MalformedError: The rows, or the deletion mask, are damaged.
         UnsupportedError: The split is a bundle that holds a column in a form that is not its own, or no rows.
     """
-    for batch in numbered_rows(store, split, columns, partition_columns=partition_columns):
-        yield batch[1]
+    for _, batch in numbered_rows(store, split, columns):
+        yield batch
 
 
 def numbered_rows(
-    store: Store, split: SplitAdd, columns: Sequence[Field], *, partition_columns: Sequence[str] = ()
+    store: Store, split: SplitAdd, columns: Sequence[Field]
 ) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
     """What `live_rows` gives, each batch with the numbers of its rows."""
     deleted = deleted_rows(store, split)
     start = 0
-    for count, table in _pieces(store, split, columns, set(partition_columns)):
+    for count, table in _pieces(store, split, columns):
         numbers = without_deleted(np.arange(start, start + count, dtype=np.int64), deleted)
         whole = _as_table_has_it(split, columns, table, count)
         if len(numbers) < count:
@@ -76,11 +97,9 @@ def numbered_rows(
             done += len(batch)
 
 
-def _pieces(
-    store: Store, split: SplitAdd, columns: Sequence[Field], left_out: set[str]
-) -> Iterator[tuple[int, pa.Table | None]]:
+def _pieces(store: Store, split: SplitAdd, columns: Sequence[Field]) -> Iterator[tuple[int, pa.Table | None]]:
     if not split.is_own:
-        inside = [each for each in columns if each.name not in left_out]
+        inside = [each for each in columns if each.name not in split.partition_values]
         with Bundle(store, split, Struct(inside)) as bundle:
             table = bundle.rows()
             yield bundle.count if not inside else len(table), table
@@ -101,7 +120,5 @@ def _as_table_has_it(split: SplitAdd, columns: Sequence[Field], table: pa.Table 
         if table is not None and each.name in table.column_names:
             arrays.append(table.column(each.name).cast(each.type))
             continue
-        text = split.partition_values.get(each.name)
-        value = pa.scalar(None if text == NULL else text, pa.string()).cast(each.type)
-        arrays.append(pa.chunked_array([pa.repeat(value, count)], each.type))
+        arrays.append(pa.chunked_array([pa.repeat(partition_value(split, each), count)], each.type))
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -14,21 +14,20 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from halocline.errors import IncompatibleError, MalformedError, NotFoundError, nearest
+from halocline.errors import IncompatibleError, MalformedError
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.pruning import may_match
 from halocline.formats.index.query.bind import SearchedColumns, bind
 from halocline.formats.index.query.bound import BoundQuery
 from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits, decided
 from halocline.formats.index.query.parse import parse
-from halocline.formats.index.rows import split_rows
+from halocline.formats.index.rows import column_of, split_rows
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.masks import deleted_rows
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.rebuild import rebuilt
 from halocline.schema.arrow import arrow_schema
-from halocline.schema.types import Field
 from halocline.storage.base import Store
 
 T = TypeVar("T")
@@ -203,7 +202,7 @@ def search_table(
         MalformedError: A split is damaged.
     """
     known = {field.name: field for field in snapshot.schema.fields}
-    chosen = [_column(name, known) for name in (known if columns is None else columns)]
+    chosen = [column_of(name, known) for name in (known if columns is None else columns)]
     splits = splits_to_search(search, snapshot.files.values())
     total, pieces = 0, [arrow_schema(chosen).empty_table()]
     scanned: set[str] = set()
@@ -218,14 +217,3 @@ def search_table(
             pieces.append(split_rows(snapshot.store, split, chosen, wanted))
     left = len(snapshot.files) - len(splits)
     return FoundRows(pa.concat_tables(pieces), total, len(splits), left, tuple(sorted(scanned)), damaged)
-
-
-def _column(name: str, known: Mapping[str, Field]) -> Field:
-    if name not in known:
-        raise NotFoundError(
-            f"there is no column {name!r}",
-            condition="COLUMN_NOT_FOUND",
-            sides={"asked for": name, "table has": ", ".join(list(known)[:20])},
-            next_step=f"Did you mean {nearest(name, known)}?" if nearest(name, known) else "Use one of them.",
-        )
-    return known[name]
