@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from halocline.fleet.core import members
 from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Refuse, Renew
 from halocline.fleet.core.events import (
     CancelDowngrade,
@@ -85,6 +87,8 @@ class FleetMachine(RuleBasedStateMachine):
 
     @initialize(offsets=st.lists(st.integers(-5_000_000, 5_000_000), min_size=10, max_size=10))
     def begin(self, offsets):
+        self.patched = pytest.MonkeyPatch()
+        self.patched.setattr(members, "MOST_LIVES", 2)
         self.now = 0
         self.store = Fleet(terms=TERMS)
         self.computers = {name: Computer(offset) for name, offset in zip(NAMES, offsets, strict=True)}
@@ -92,6 +96,7 @@ class FleetMachine(RuleBasedStateMachine):
         self.used = {}
         self.stale = None
         self.leader = None
+        self.ever = {}
         self.take_over()
         for ladder in LADDERS:
             self.happens(DeclareLadder(ladder, "me", policy=Policy.AUTO))
@@ -115,6 +120,9 @@ class FleetMachine(RuleBasedStateMachine):
             if isinstance(effect, Announce):
                 for computer in self.computers.values():
                     computer.network.append(effect)
+        for key in after.fleet.members.keys() - before.fleet.members.keys():
+            assert not key.incarnation or key.incarnation > self.ever.get(key.identity, 0), f"{key} is back"
+            self.ever[key.identity] = key.incarnation
         self.leader = after
         self.events.append(event)
 
@@ -129,10 +137,10 @@ class FleetMachine(RuleBasedStateMachine):
         if beats:
             self.everybody_is_heard(timer=False)
 
-    @rule(ticks=st.integers(1, 5))
-    def time_passes_and_the_timer_goes_off(self, ticks):
+    @rule(ticks=st.integers(1, 5), sweep=st.booleans())
+    def time_passes_and_the_timer_goes_off(self, ticks, sweep):
         self.now += ticks
-        self.happens(Tick())
+        self.happens(Tick(sweep))
 
     @precondition(lambda self: self.stale is not None)
     @rule(name=names, pick=some)
@@ -160,7 +168,7 @@ class FleetMachine(RuleBasedStateMachine):
     @rule(name=names, runs=binaries, development=st.booleans(), uses=st.sampled_from([*TABLES, None]))
     def starts(self, name, runs, development, uses):
         computer = self.computers[name]
-        computer.life += 1
+        computer.life = max(computer.life, self.leader.fleet.floor) + 1
         table = frozenset({TableUse(uses, "delta")}) if uses else frozenset()
         features = frozenset({"phrases"} if runs.get("index", LevelRange(1, 1)).hi > 1 else ())
         report = Report(name, 0, "engine@1.0", supported=runs, features=features, development=development, tables=table)
@@ -341,6 +349,12 @@ class FleetMachine(RuleBasedStateMachine):
     def teardown(self):
         if not hasattr(self, "leader"):
             return
+        try:
+            self.replays()
+        finally:
+            self.patched.undo()
+
+    def replays(self):
         assert check(Log(self.initial, tuple(self.events), self.leader)) == []
         if self.initial.fleet.epoch:
             return

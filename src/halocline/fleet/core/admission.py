@@ -80,6 +80,8 @@ def _unjudgeable(report: Report) -> Iterator[Refusal]:
 
 def _replayed(fleet: Fleet, report: Report) -> Iterator[Refusal]:
     latest = fleet.incarnations.get(report.identity, 0)
+    if not latest and report.incarnation <= fleet.floor:
+        yield _forgotten(report, fleet.floor)
     known = fleet.members.get(report.key)
     again = known is not None and not known.removed and _same(known.report, report)
     if report.incarnation < latest or (report.incarnation == latest and not again):
@@ -94,6 +96,18 @@ def replayed(report: Report, latest: int) -> Refusal:
         subject=report.identity,
         sides=(("you are", str(report.key)), ("latest", str(latest))),
         next_step=f"Join with an incarnation above {latest}; the process's start time will do.",
+    )
+
+
+def _forgotten(report: Report, floor: int) -> Refusal:
+    """The refusal for a life that may have been here, among those that are no longer remembered one by one."""
+    lowest = str(floor + 1)
+    return Refusal(
+        "INCARNATION_REPLAYED",
+        f"incarnation {report.incarnation} of {report.identity} is older than what is remembered",
+        subject=report.identity,
+        sides=(("you are", str(report.key)), ("latest", str(report.incarnation)), ("lowest", lowest)),
+        next_step=f"Join with incarnation {lowest} or higher; the process's start time will do.",
     )
 
 

@@ -14,7 +14,7 @@ from halocline.fleet.core.events import DeclareLadder, MoveTable, SetTerms
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import LadderState, Policy
 from halocline.fleet.core.level import ladder_state_of, unmet
-from halocline.fleet.core.state import TableLevel
+from halocline.fleet.core.state import MOST_TABLES, TableLevel
 
 
 def declare(draft: Draft, command: DeclareLadder) -> None:
@@ -80,6 +80,9 @@ def move_table(draft: Draft, command: MoveTable) -> None:
     table, ladder, level = command.table, command.ladder, command.level
     _check_move(draft, command)
     before = draft.fleet.tables.get((table, ladder))
+    if before is None and len(draft.fleet.tables) >= MOST_TABLES:
+        message = f"the fleet has recorded the levels of {MOST_TABLES:,} tables already, and counts no more"
+        raise RefusedError(Refusal("TOO_MANY", message, table, next_step="Make another fleet for some of them."))
     if before is None or before.level != level:
         draft.put("tables", (table, ladder), TableLevel(table, ladder, level, draft.at))
         draft.audit(command.actor, "table", table, f"{ladder} {before.level if before else 'none'} to {level}")

@@ -6,12 +6,13 @@ effects. The state that the step began with is never touched: a collection is co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
 
 from halocline.fleet.core.effects import Announce, Audit, CommitRecords, Effect, Refusal, Refuse
 from halocline.fleet.core.ladder_state import LadderState
+from halocline.fleet.core.record_map import edited
 from halocline.fleet.core.rules import RULES, FleetRules
 from halocline.fleet.core.state import SINGLE, Fleet, MemberKey, Presence, RecordChange, State
 
@@ -23,6 +24,7 @@ class Draft:
         self.at = at
         self.rules = rules
         self.fleet: Fleet = state.fleet
+        self.weighed = state.weighed
         self._before = state
         self._epoch = state.epoch
         self._presences: Mapping[MemberKey, Presence] = state.presences
@@ -34,7 +36,7 @@ class Draft:
     @property
     def state(self) -> State:
         """The state as changed so far."""
-        return State(self._epoch, self.fleet, self._presences)
+        return State(self._epoch, self.fleet, self._presences, self.weighed)
 
     def put(self, kind: str, key: Any, value: Any) -> None:
         """Writes a record of the fleet; None deletes it."""
@@ -43,7 +45,7 @@ class Draft:
         else:
             if kind not in self._copied:
                 self._copied.add(kind)
-                copy: Any = dict(getattr(self.fleet, kind))
+                copy: Any = edited(getattr(self.fleet, kind))
                 self.fleet = replace(self.fleet, **{kind: copy})
             records = getattr(self.fleet, kind)
             if value is None:
@@ -60,8 +62,8 @@ class Draft:
         """Keeps in memory what a member last said; None forgets it."""
         if "presences" not in self._copied:
             self._copied.add("presences")
-            self._presences = dict(self._presences)
-        presences: dict[MemberKey, Presence] = self._presences  # type: ignore[assignment]
+            self._presences = edited(self._presences)
+        presences: MutableMapping[MemberKey, Presence] = self._presences  # type: ignore[assignment]
         if presence is None:
             presences.pop(key, None)
         else:

@@ -53,7 +53,13 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: leases and holds end, downgrades advance, levels settle and rise."""
+    """Time has passed: leases and holds end, downgrades advance, levels settle and rise.
+
+    Args:
+        sweep: Whether to forget, too, what no longer counts; often enough if now and then.
+    """
+
+    sweep: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from halocline.fleet.core.events import Raise, SetPolicy
 from halocline.fleet.core.ladder import Rung
 from halocline.fleet.core.ladder_state import Hold, LadderState, Policy
 from halocline.fleet.core.rules import RULES, FleetRules
-from halocline.fleet.core.state import Fleet, Member, State
+from halocline.fleet.core.state import Fleet, LevelRange, Member, State
 
 
 class BlockerKind(StrEnum):
@@ -103,8 +103,12 @@ def raise_level(draft: Draft, command: Raise) -> None:
 
 
 def raise_by_policy(draft: Draft) -> None:
-    """Raises every level that rises by itself as far as it can; one rise may make room for the next."""
-    climbing = True
+    """Raises every level that rises by itself as far as it can; one rise may make room for the next.
+
+    A fleet in which none did is not looked through again: what counts by time alone, a sweep or the end of a hold has
+    changed before.
+    """
+    climbing = draft.weighed is not draft.fleet
     while climbing:
         climbing = False
         for ladder, ladder_state in sorted(draft.fleet.ladder_states.items()):
@@ -120,6 +124,7 @@ def raise_by_policy(draft: Draft) -> None:
                     draft.audit("fleet", "raise", f"{ladder}={level}", detail)
                     climbing = True
                     break
+    draft.weighed = draft.fleet
 
 
 def settle(draft: Draft) -> None:
@@ -198,13 +203,21 @@ def _blockers(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules)
 def _blocking_members(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules) -> Iterator[Blocker]:
     released = present = False
     features = fleet.ladders[ladder].features_at(level)
-    for member in fleet.live(at):
-        if not member.uses(ladder):
+    window = fleet.terms.window
+    for member in fleet.members.values():
+        report, speaks = member.report, member.speaks
+        supported = report.supported.get(ladder)
+        if speaks:
+            if supported is None:
+                continue
+            present = True
+            released = released or not report.development
+        elif level <= member.excused.get(ladder, 0) or not member.uses(ladder) or not member.live(at, window):
             continue
-        present = present or member.speaks
-        released = released or (member.speaks and not member.report.development)
-        if member.speaks or level > member.excused.get(ladder, 0):
-            yield from _objection(fleet, member, ladder, level, features, rules)
+        known = rules.supports(report, ladder)
+        # Most have nothing to object, and there are thousands.
+        if known is None or not known.lo <= level <= known.hi or (speaks and not features <= report.features):
+            yield from _objection(fleet, member, known, ladder, level, features)
     if present and not released and not fleet.terms.development:
         text = "only development builds are here, and the fleet is not marked so"
         yield Blocker(
@@ -213,10 +226,9 @@ def _blocking_members(fleet: Fleet, ladder: str, level: int, at: int, rules: Fle
 
 
 def _objection(
-    fleet: Fleet, member: Member, ladder: str, level: int, features: frozenset[str], rules: FleetRules
+    fleet: Fleet, member: Member, supported: LevelRange | None, ladder: str, level: int, features: frozenset[str]
 ) -> Iterator[Blocker]:
     report = member.report
-    supported = rules.supports(report, ladder)
     who, speaks = str(report.key), member.speaks
     if supported is None:
         text = f"{report.release or 'its release'} says nothing about {ladder}"

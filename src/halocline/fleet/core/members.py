@@ -11,14 +11,33 @@ declared until an operator removes it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from heapq import nsmallest
+from typing import Final
 
 from halocline.fleet.core.admission import REMOVED_STEP, misused, replayed
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, RefusedError, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Observe, RemoveMember
 from halocline.fleet.core.ladder_state import UNHEARD
-from halocline.fleet.core.state import Member, MemberKey, Presence, Provenance, Report, State
+from halocline.fleet.core.state import (
+    MOST_LIVES,
+    MOST_SILENT,
+    MOST_USES,
+    Member,
+    MemberKey,
+    Presence,
+    Provenance,
+    Report,
+    State,
+)
+
+MOST_SWEPT: Final = 5_000
+"""Records that one sweep forgets, so that it takes no longer than other steps."""
+AHEAD: Final = 10 * 60_000
+"""By how much a clock that saw a member may be ahead of ours."""
+_CLOCK_STEP: Final = "Set the clock of the machine that saw it, for example with NTP."
 
 
 def join(draft: Draft, message: Join) -> None:
@@ -105,6 +124,27 @@ def expire(draft: Draft) -> None:
         draft.audit("fleet", "expire", str(key), "its lease has run out")
 
 
+def sweep(draft: Draft) -> None:
+    """Forgets what no longer counts, so that a fleet does not grow for ever.
+
+    Members that do not speak go when they were not seen for long enough. Of identities that are not registered the
+    oldest incarnations go, so many at a time, and from then on the floor keeps those lives out.
+    """
+    fleet, window = draft.fleet, draft.fleet.terms.window
+    for key in [key for key, member in fleet.members.items() if not member.live(draft.at, window)][:MOST_SWEPT]:
+        _forget(draft, key)
+        draft.audit("fleet", "forget", key.identity, "it was not seen for long enough")
+    too_many = len(fleet.incarnations) - MOST_LIVES
+    if too_many > 0:
+        here = {key.identity for key in fleet.members}
+        former = ((life, name) for name, life in fleet.incarnations.items() if name not in here)
+        oldest = nsmallest(min(too_many, MOST_SWEPT), former)
+        for _, name in oldest:
+            draft.put("incarnations", name, None)
+        if oldest and oldest[-1][0] > fleet.floor:
+            draft.put("floor", (), oldest[-1][0])
+
+
 def remove(draft: Draft, command: RemoveMember) -> None:
     """Takes every life of a member out."""
     keys = [key for key in draft.fleet.members if key.identity == command.identity]
@@ -135,8 +175,14 @@ def observe(draft: Draft, command: Observe) -> None:
     if command.provenance is Provenance.REPORTED:
         message = f"{command.identity} did not report: only a member itself can"
         raise RefusedError(Refusal("ARGUMENT_INVALID", message))
-    report = Report(command.identity, 0, command.release, command.role, command.supported, tables=command.tables)
     seen = command.seen
+    if seen is not None and seen > draft.at + AHEAD:
+        message = f"{command.identity} cannot have been seen {(seen - draft.at) / 1000:,.0f} s from now"
+        sides = (("seen", str(seen)), ("now", str(draft.at)))
+        raise RefusedError(Refusal("ARGUMENT_INVALID", message, command.identity, sides, next_step=_CLOCK_STEP))
+    if before is None and _silent(draft.fleet.members) >= MOST_SILENT:
+        raise RefusedError(_too_many(command.identity, f"the fleet knows {MOST_SILENT:,} members that do not speak"))
+    report = Report(command.identity, 0, command.release, command.role, command.supported, tables=command.tables)
     if before is None:
         draft.put("members", key, Member(report, command.provenance, draft.at, last_seen=seen))
         draft.audit(command.actor, "observe", command.identity, f"{command.release}, {command.provenance}")
@@ -147,6 +193,8 @@ def observe(draft: Draft, command: Observe) -> None:
         seen = before.last_seen
     else:
         report = replace(report, tables=before.report.tables | report.tables)
+    if len(report.tables) > MOST_USES:
+        raise RefusedError(_too_many(command.identity, f"{command.identity} uses {MOST_USES:,} tables"))
     # A trace of a declared member does not make it forgettable.
     declared = Provenance.DECLARED in (before.provenance, command.provenance)
     provenance = (
@@ -155,6 +203,15 @@ def observe(draft: Draft, command: Observe) -> None:
     after = replace(before, report=report, last_seen=seen, provenance=provenance)
     if after != before:
         draft.put("members", key, after)
+
+
+def _silent(members: Mapping[MemberKey, Member]) -> int:
+    return sum(not member.speaks for member in members.values()) if len(members) >= MOST_SILENT else 0
+
+
+def _too_many(identity: str, message: str) -> Refusal:
+    step = "Take out those that are gone: halocline fleet member remove NAME --reason '…'"
+    return Refusal("TOO_MANY", f"{message} already, and counts no more", identity, next_step=step)
 
 
 def who_uses(state: State, table: str, at: int) -> tuple[Member, ...]:

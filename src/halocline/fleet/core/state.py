@@ -13,13 +13,22 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from halocline.compat.release import Release
 from halocline.errors import InputError
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import UNHEARD, Announcement, Hold, LadderState, View
 
+MOST_LIVES: Final = 20_000
+"""Identities without a registered life whose last incarnation is remembered one by one."""
+MOST_SILENT: Final = 20_000
+"""Members that do not speak."""
+MOST_USES: Final = 4096
+"""Tables that one member uses, counted once for each operation."""
+MOST_TABLES: Final = 100_000
+"""Tables whose level is recorded."""
 _IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
 
 
@@ -112,6 +121,7 @@ class MemberKey(NamedTuple):
         return f"{self.identity}#{self.incarnation}" if self.incarnation else self.identity
 
 
+@lru_cache(maxsize=4096)
 def known_release(text: str) -> Release | None:
     """The release that `text` names; None if it names none, or one whose version is unknown or zero."""
     try:
@@ -205,6 +215,7 @@ class Fleet:
     Args:
         epoch: The newest coordinator's; the store refuses commits of any other.
         incarnations: The highest one ever admitted, by identity: an older one never comes back.
+        floor: What an incarnation must be above if nothing is remembered of its identity.
         holds: By (ladder, name).
         tables: By (table, ladder).
     """
@@ -215,6 +226,7 @@ class Fleet:
     ladder_states: Mapping[str, LadderState] = field(default_factory=dict)
     members: Mapping[MemberKey, Member] = field(default_factory=dict)
     incarnations: Mapping[str, int] = field(default_factory=dict)
+    floor: int = 0
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     tables: Mapping[tuple[str, str], TableLevel] = field(default_factory=dict)
 
@@ -235,7 +247,7 @@ class Fleet:
 class RecordChange:
     """One record of a fleet to be written: its kind, its key, and the value, or None to delete it.
 
-    The kind is a field of `Fleet`; `epoch` and `terms` are single records with an empty key.
+    The kind is a field of `Fleet`; `epoch`, `terms` and `floor` are single records with an empty key.
     """
 
     kind: str
@@ -243,7 +255,7 @@ class RecordChange:
     value: Any
 
 
-SINGLE = frozenset({"epoch", "terms"})
+SINGLE = frozenset({"epoch", "terms", "floor"})
 
 
 def applied(fleet: Fleet, changes: Iterable[RecordChange]) -> Fleet:
@@ -282,14 +294,17 @@ class State:
 
     Args:
         epoch: Under which this coordinator acts; 0 until it has taken over.
+        weighed: The fleet of which is known that no level rises in it by itself.
     """
 
     epoch: int = 0
     fleet: Fleet = field(default_factory=Fleet)
     presences: Mapping[MemberKey, Presence] = field(default_factory=dict)
+    weighed: Fleet | None = field(default=None, compare=False, repr=False)
 
     def views(self, ladder: str) -> Iterator[tuple[MemberKey, View]]:
         """What each member that speaks and uses the ladder is known to act under."""
-        for key, member in self.fleet.speaking():
-            if member.uses(ladder):
-                yield key, self.presences[key].views.get(ladder, UNHEARD)
+        members = self.fleet.members
+        for key, presence in self.presences.items():
+            if ladder in members[key].report.supported:
+                yield key, presence.views.get(ladder, UNHEARD)

@@ -57,8 +57,10 @@ def take_over(draft: Draft, event: TakeOver) -> None:
     draft.audit("fleet", "take-over", f"epoch {draft.fleet.epoch}")
 
 
-def tick(draft: Draft, _: Tick) -> None:
+def tick(draft: Draft, event: Tick) -> None:
     """Does everything that follows from time alone."""
+    if event.sweep:
+        members.sweep(draft)
     members.expire(draft)
     holds.end_expired(draft)
     downgrade.advance(draft)

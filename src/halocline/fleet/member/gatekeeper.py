@@ -36,7 +36,7 @@ from halocline.compat.terms import ProtocolChange
 from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
 from halocline.fleet.core.events import MoveTable
 from halocline.fleet.core.ladders import shipped
-from halocline.fleet.core.state import Provenance, TableUse
+from halocline.fleet.core.state import MOST_USES, Provenance, TableUse
 from halocline.fleet.member.contact import moment
 from halocline.fleet.member.handle import operating
 from halocline.fleet.member.loop import MemberLoop
@@ -50,7 +50,6 @@ from halocline.storage.location import Location
 from halocline.table.gatekeeper import Gatekeeper, Operation
 
 _log = logging.getLogger(__name__)
-_MOST_TABLES: Final = 512
 _MOST_SHOWN: Final = 10
 _RETRY_S: Final = 10.0
 
@@ -113,10 +112,13 @@ class FleetGatekeeper(Gatekeeper):
         return operating(self.member, name)
 
     def note_use(self, table: str, operation: str, ladder: str = "delta") -> None:
-        """Tells the fleet with the next heartbeat."""
+        """Tells the fleet with the next heartbeat; refuses a table that is one too many to be told."""
         try:
             self.member.use(Location.parse(table).url, ladder, operation)
         except HaloclineError as error:
+            if error.condition == "TOO_MANY":
+                # A table that is used without the fleet's knowing could be changed under our hands.
+                raise
             _log.info("the fleet is not told of %s: %s", table, error.message)
 
     def level(self, ladder: str) -> int | None:
@@ -135,7 +137,7 @@ class FleetGatekeeper(Gatekeeper):
             known = self._tables.setdefault(table, _KnownTable(snapshot.store))
             known.store = snapshot.store
             self._tables.move_to_end(table)
-            while len(self._tables) > _MOST_TABLES:
+            while len(self._tables) > MOST_USES:
                 self._tables.popitem(last=False)
             if newest:
                 known.level = own

@@ -23,7 +23,7 @@ from dataclasses import replace
 from threading import Condition, Event, Thread
 from typing import Any, Final, TypeVar
 
-from halocline.errors import HaloclineError, InputError, UnavailableError
+from halocline.errors import ConflictError, HaloclineError, InputError, UnavailableError
 from halocline.fleet.core.clock import Clock, SystemClock
 from halocline.fleet.core.effects import Admit, Announce, Refusal, Refuse, Renew
 from halocline.fleet.core.events import Heartbeat, Join, Message
@@ -43,14 +43,14 @@ from halocline.fleet.core.member_step import (
     member_step,
     snapshot,
 )
-from halocline.fleet.core.state import Report, TableUse
+from halocline.fleet.core.state import MOST_USES, Report, TableUse
 from halocline.fleet.member.contact import Contact
 from halocline.fleet.member.link import DEADLINE, Link, LinkError, MemberSession
 from halocline.fleet.wire import calls
 from halocline.fleet.wire.calls import Call
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.handshake import Wire
-from halocline.fleet.wire.messages import MOST_TABLES, table_url
+from halocline.fleet.wire.messages import table_url
 from halocline.fleet.wire.session import FreshToken, SessionMessage
 from halocline.fleet.wire.status import FailedCall
 
@@ -60,6 +60,7 @@ _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
 _LEAVE_S: Final = 2.0
 _MOST_TRIES: Final = 5
+_MANY_TABLES: Final = 256
 _Q = TypeVar("_Q")
 _A = TypeVar("_A")
 
@@ -184,19 +185,31 @@ class MemberLoop:
             self._beat_soon.set()
 
     def use(self, table: str, ladder: str, operation: str = "read") -> None:
-        """Tells the fleet, with the next heartbeat, of a table that is used. Of very many the oldest are dropped."""
+        """Tells the fleet, with the next heartbeat, of a table that is used.
+
+        Raises:
+            ConflictError: The fleet cannot be told of so many, so this one must not be used.
+        """
         if ladder not in self.state.report.supported:
             raise InputError(f"{self.identity} reports no range for {ladder}, so it cannot use {table}")
         use = TableUse(table_url(table), ladder, operation)
         with self._changed:
             if use in self._tables:
                 return
-            while len(self._tables) >= MOST_TABLES:
-                del self._tables[next(iter(self._tables))]
+            if len(self._tables) >= MOST_USES:
+                raise ConflictError(
+                    f"{self.identity} uses {MOST_USES:,} tables already, and the fleet counts no more of one member",
+                    condition="TOO_MANY",
+                    sides={"table": table, "allowed": f"{MOST_USES:,}, counted once for each operation"},
+                    next_step="Give part of the tables to another process with a name of its own.",
+                )
             self._tables[use] = None
             self._tables_told = False
             self.state = replace(self.state, report=replace(self.state.report, tables=frozenset(self._tables)))
-        self._beat_soon.set()
+            many = len(self._tables) > _MANY_TABLES
+        # All of them are told each time, so of many not at every single one.
+        if not many:
+            self._beat_soon.set()
 
     def call(self, call: Call[_Q, _A], request: _Q) -> _A:
         """Asks the fleet something as this member, in the caller's own thread."""
@@ -249,7 +262,7 @@ class MemberLoop:
                 if not replayed or not self._may_live_again(latest) or tries > _MOST_TRIES:
                     raise
                 self._end(Refusal(error.condition, error.message))
-                self._latest = latest
+                self._latest = max(latest, int(error.sides.get("lowest", "1")) - 1)
         granted, report = welcome.admission, join.report
         if granted is None:
             raise LinkError(self._broken("the fleet answered a join without admitting or refusing"))
@@ -348,9 +361,9 @@ class MemberLoop:
     def _survives(self, failed: LinkError) -> bool:
         """Whether to go on after a failure; notes it either way."""
         error, condition = failed.failure.error, failed.failure.error.condition
-        lost_lease = condition == "INCARNATION_ENDED" and error.sides.get("latest") == str(
-            self.state.report.incarnation
-        )
+        # A life that the fleet does not know ended so long ago that its number was forgotten.
+        ours = (str(self.state.report.incarnation), "none")
+        lost_lease = condition == "INCARNATION_ENDED" and error.sides.get("latest") in ours
         expired = failed.failure.needs_handshake and self._link.refused is None
         if self._closed.is_set():
             return False

@@ -12,7 +12,7 @@ lease on the store tells without asking.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -181,7 +181,7 @@ class Coordinator:
                 next_step="Stop them, wait for one lease, then import.",
             )
         try:
-            self.store.replace(epoch, _newest_incarnations(changes, fleet.incarnations), Write(audits=(audit,)))
+            self.store.replace(epoch, _newest_incarnations(changes, fleet), Write(audits=(audit,)))
         finally:
             self.step_down()
         self.take_over()
@@ -201,16 +201,19 @@ class Coordinator:
         return state, state.epoch, _batch(state, state, told).write
 
 
-def _newest_incarnations(changes: Iterable[RecordChange], known: Mapping[str, int]) -> list[RecordChange]:
+def _newest_incarnations(changes: Iterable[RecordChange], fleet: Fleet) -> list[RecordChange]:
     """A backup with the incarnations that were used since: an old life must not come back through it."""
-    newest: dict[Any, int] = dict(known)
-    kept = []
+    newest: dict[Any, int] = dict(fleet.incarnations)
+    floor, kept = fleet.floor, []
     for change in changes:
         if change.kind == "incarnations":
             newest[change.key] = max(change.value, newest.get(change.key, 0))
+        elif change.kind == "floor":
+            floor = max(floor, change.value)
         else:
             kept.append(change)
-    return [*kept, *(RecordChange("incarnations", name, value) for name, value in newest.items())]
+    lives = (RecordChange("incarnations", name, value) for name, value in newest.items())
+    return [*kept, *lives, RecordChange("floor", (), floor)]
 
 
 def _grows(known: Ladder | None, ladder: Ladder) -> bool:

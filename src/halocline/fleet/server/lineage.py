@@ -50,7 +50,7 @@ from halocline.storage.services import SERVICES
 from halocline.versions import Version
 
 PATH: Final = "/api/v1/lineage"
-_MOST_DATASETS: Final = messages.MOST_TABLES // 2
+_MOST_DATASETS: Final = 256
 _MOST_LINKS: Final = 16
 _UNKNOWN: Final = "unknown@0"
 

@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from halocline.errors import DeniedError, HaloclineError, UnavailableError
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
 from halocline.fleet.core.events import Cause, Heartbeat, Tick
-from halocline.fleet.core.state import MemberKey, State
+from halocline.fleet.core.state import Fleet, MemberKey, State
 from halocline.fleet.server.audit import StrangerLog
 from halocline.fleet.server.auth import Access, Claims, Right, Tokens
 from halocline.fleet.server.coordinator import Batch, Coordinator
@@ -42,7 +43,7 @@ _MOST_SIGHTINGS: Final = 5_000
 _TICK_S: Final = 0.5
 _GATHER_S: Final = 0.02
 _RETRY_S: Final = 1.0
-_PRUNE_S: Final = 3600.0
+_SWEEP_S: Final = 5.0
 _KEYS_S: Final = 600.0
 _SILENT_MS: Final = 15_000
 
@@ -353,22 +354,26 @@ class FleetService:
     # Time, and who is active.
 
     async def _tick(self) -> None:
-        pruned = time.monotonic()
+        swept = time.monotonic()
         while True:
             await asyncio.sleep(self.settings.tick_s)
             if not self.active:
                 continue
+            tick = Tick(sweep=time.monotonic() - swept > _SWEEP_S)
             with suppress(RejectedError):
-                if self._at_once((Tick(),)) is None:
-                    await self._enqueue(Tick())
+                if self._at_once((tick,)) is None:
+                    await self._enqueue(tick)
             try:
                 await self.remember_now()
-                if time.monotonic() - pruned > _PRUNE_S:
-                    pruned, epoch = time.monotonic(), self.coordinator.epoch
-                    await self._in_store(lambda: self.store.prune(epoch))  # noqa: B023
+                if tick.sweep and (state := self.coordinator.state) is not None:
+                    swept, fleet = time.monotonic(), state.fleet
+                    await self._in_store(partial(self._prune, state.epoch, fleet))
                     await self._read_keys()
             except HaloclineError as error:
                 self._lose(error.message)
+
+    def _prune(self, epoch: int, fleet: Fleet) -> None:
+        self.store.prune(epoch, fleet.floor, {key.identity for key in fleet.members})
 
     async def remember_now(self) -> None:
         """Writes the handshakes that wait to be remembered."""

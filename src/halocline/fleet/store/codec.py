@@ -24,6 +24,7 @@ KINDS: Final[dict[str, tuple[Any, Any]]] = {
     "ladder_states": (str, LadderState),
     "members": (MemberKey, Member),
     "incarnations": (str, int),
+    "floor": (tuple[()], int),
     "holds": (tuple[str, str], Hold),
     "tables": (tuple[str, str], TableLevel),
 }

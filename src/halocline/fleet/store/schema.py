@@ -1,8 +1,9 @@
 """The tables of a fleet's store, as this release reads and writes them.
 
 `records` holds the durable truth, one row for each record of a `Fleet`: small, read as a whole when a coordinator takes
-over, and written a few rows at a time. `coordinator` is a single row that says who may write. `audit` and `sightings`
-grow and are queried. The migrations create these tables; a test compares the two.
+over, and written a few rows at a time. `incarnations` has the records of that kind, of which only the newest are read.
+`coordinator` is a single row that says who may write. `audit` and `sightings` grow and are queried. The migrations
+create these tables; a test compares the two.
 """
 
 from __future__ import annotations
@@ -40,6 +41,14 @@ records = Table(
     Column("key", String(700), primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
+)
+
+incarnations = Table(
+    "incarnations",
+    metadata,
+    Column("identity", String(128), primary_key=True),
+    Column("incarnation", BigInteger, nullable=False),
+    Index("incarnations_newest", "incarnation"),
 )
 
 # SQLite numbers rows by itself only in a column that is exactly INTEGER.

@@ -11,14 +11,14 @@ connect, whose clock counts, and what keeps a second coordinator out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from secrets import token_bytes, token_hex
 from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -28,7 +28,7 @@ from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient
 from halocline.fleet.audit_chain import chained
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
-from halocline.fleet.core.state import Fleet, RecordChange
+from halocline.fleet.core.state import MOST_LIVES, Fleet, RecordChange
 from halocline.fleet.store import codec, migrations, schema
 
 State = TypeVar("State")
@@ -36,6 +36,8 @@ State = TypeVar("State")
 _UPSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 _SHORTER: Final = 0.8
 _KEEPS_TIMES: Final = ("first_ms", "times")
+_AT_ONCE: Final = 500
+_MOST_PRUNED: Final = 5_000
 
 
 KEY_LIFE_MS: Final = 24 * 3_600_000
@@ -151,12 +153,16 @@ class FleetStore(ABC):
                 return Holder(row.holder, row.address, row.epoch, row.since_ms, row.until_ms - now)
             # One that gave its lease back, and our own former self, rely on nothing any more.
             belief = 0 if row.holder in ("", name) or not row.until_ms else self.lease_ms
-            state, epoch, write = decide(self._fleet(connection, row.epoch), belief)
+            fleet = self._fleet(connection, row.epoch)
+            state, epoch, write = decide(fleet, belief)
             connection.execute(
                 update(schema.coordinator).values(
                     epoch=epoch, holder=name, address=address, since_ms=now, until_ms=now + self.lease_ms
                 )
             )
+            if fleet.floor:
+                # Before what lies below is pruned.
+                write = replace(write, changes=(*write.changes, RecordChange("floor", (), fleet.floor)))
             self._put(connection, epoch, write)
         self._believe(epoch, asked)
         return state
@@ -252,20 +258,23 @@ class FleetStore(ABC):
         with self._transaction() as connection:
             self._fence(connection, epoch)
             connection.execute(delete(schema.records))
+            connection.execute(delete(schema.incarnations))
             self._put(connection, epoch, Write(tuple(changes), write.audits, write.sightings))
 
-    def prune(self, epoch: int) -> None:
-        """Forgets the oldest audit entries and sightings beyond what is kept."""
-        number, last = schema.audit.c.number, schema.sightings.c.last_ms
+    def prune(self, epoch: int, floor: int = 0, members: Collection[str] = ()) -> None:
+        """Forgets some of what is beyond what is kept: of the audit log, of handshakes, and of incarnations.
+
+        So many at a time that a transaction stays short; what remains is for the next time. Incarnations up to the
+        floor need not be remembered, except those of members.
+        """
         with self._transaction() as connection:
             self._fence(connection, epoch)
-            newest = connection.execute(select(func.max(number))).scalar() or 0
-            connection.execute(delete(schema.audit).where(number <= newest - MOST_AUDIT))
-            oldest = connection.execute(
-                select(last).order_by(last.desc()).offset(MOST_SIGHTINGS).limit(1)
-            ).scalar_one_or_none()
-            if oldest is not None:
-                connection.execute(delete(schema.sightings).where(last <= oldest))
+            _prune_audit(connection)
+            _prune_sightings(connection)
+            identity, life = schema.incarnations.c
+            old = select(identity).where(life <= floor).order_by(life).limit(_MOST_PRUNED + len(members))
+            names = connection.execute(old).scalars()
+            self._put_lives(connection, {name: None for name in names if name not in members})
 
     def close(self) -> None:
         """Lets go of connections."""
@@ -296,8 +305,19 @@ class FleetStore(ABC):
             )
 
     def _fleet(self, connection: Connection, epoch: int) -> Fleet:
+        """The fleet, of whose incarnations only the newest and those of its members are read."""
         rows = connection.execute(select(schema.records.c.kind, schema.records.c.body))
-        return codec.assembled(epoch, ((row.kind, row.body) for row in rows))
+        fleet = codec.assembled(epoch, ((row.kind, row.body) for row in rows))
+        table, newest = schema.incarnations, schema.incarnations.c.incarnation.desc()
+        found = connection.execute(select(table).order_by(newest).limit(MOST_LIVES + 1)).all()
+        lives = {row.identity: row.incarnation for row in found[:MOST_LIVES]}
+        here = sorted({key.identity for key in fleet.members} - lives.keys())
+        for start in range(0, len(here), _AT_ONCE):
+            some = table.c.identity.in_(here[start : start + _AT_ONCE])
+            lives |= {row.identity: row.incarnation for row in connection.execute(select(table).where(some))}
+        # Whatever was not read is no higher than the first of it.
+        floor = max([fleet.floor, *(row.incarnation for row in found[MOST_LIVES:])])
+        return replace(fleet, incarnations=lives, floor=floor)
 
     def _seen(self, connection: Connection) -> Iterator[SeenClient]:
         for row in connection.execute(select(schema.sightings).order_by(schema.sightings.c.last_ms.desc())):
@@ -309,20 +329,29 @@ class FleetStore(ABC):
         gone: list[tuple[str, str, str]] = []
         kept: list[tuple[str, str, str]] = []
         for change in write.changes:
-            if change.kind == "epoch":
+            if change.kind in ("epoch", "incarnations"):
                 continue
             key, body = codec.encode(change.key, change.value)
             (gone if change.value is None else kept).append((change.kind, key, body))
         records = schema.records
-        for kind, key, _ in gone:
-            connection.execute(delete(records).where(records.c.kind == kind, records.c.key == key))
+        if gone:
+            which = (records.c.kind == bindparam("of"), records.c.key == bindparam("named"))
+            connection.execute(delete(records).where(*which), [{"of": kind, "named": key} for kind, key, _ in gone])
         if kept:
             rows = [{"kind": kind, "key": key, "epoch": epoch, "body": body} for kind, key, body in kept]
             self._upsert(connection, records, rows)
+        self._put_lives(connection, {each.key: each.value for each in write.changes if each.kind == "incarnations"})
         if write.audits:
             self._chain(connection, epoch, write.audits)
         if write.sightings:
             self._upsert(connection, schema.sightings, _merged(write.sightings))
+
+    def _put_lives(self, connection: Connection, lives: Mapping[Any, int | None]) -> None:
+        table = schema.incarnations
+        if gone := [{"named": name} for name, life in lives.items() if life is None]:
+            connection.execute(delete(table).where(table.c.identity == bindparam("named")), gone)
+        if kept := [{"identity": name, "incarnation": life} for name, life in lives.items() if life is not None]:
+            self._upsert(connection, table, kept)
 
     def _chain(self, connection: Connection, epoch: int, audits: Sequence[Audit]) -> None:
         """Writes entries, each with a hash of the one before. No other writes them meanwhile: see `_fence`."""
@@ -343,6 +372,22 @@ class FleetStore(ABC):
         if "times" in table.c:
             changed["times"] = table.c.times + new.times
         connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+
+
+def _prune_audit(connection: Connection) -> None:
+    number = schema.audit.c.number
+    first, newest = connection.execute(select(func.min(number), func.max(number))).one()
+    if newest is not None and newest - first >= MOST_AUDIT:
+        oldest = min(newest - MOST_AUDIT, first + _MOST_PRUNED)
+        connection.execute(delete(schema.audit).where(number <= oldest))
+
+
+def _prune_sightings(connection: Connection) -> None:
+    last = schema.sightings.c.last_ms
+    seen = connection.execute(select(func.count()).select_from(schema.sightings)).scalar_one()
+    if (surplus := min(seen - MOST_SIGHTINGS, _MOST_PRUNED)) > 0:
+        oldest = connection.execute(select(last).order_by(last).offset(surplus - 1).limit(1)).scalar_one()
+        connection.execute(delete(schema.sightings).where(last <= oldest))
 
 
 def _merged(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:

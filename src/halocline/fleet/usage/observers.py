@@ -12,6 +12,7 @@ The limit: readers leave nothing in a history, and commits that name no writer s
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,4 +95,6 @@ def _lowest_writer(name: str, protocol: Protocol) -> str:
 def _trace(store: Store, ladder: str, release: str, provenance: Provenance, seen_ms: int | None) -> UsageTrace:
     table = Location.parse(store.root).url
     uses = frozenset(TableUse(table, ladder, operation) for operation in OPERATIONS)
-    return UsageTrace(identity_of(release, table), release, provenance, seen_ms, uses, "writer")
+    # A writer whose clock is ahead was seen no later than now.
+    seen = None if seen_ms is None else min(seen_ms, time.time_ns() // 1_000_000)
+    return UsageTrace(identity_of(release, table), release, provenance, seen, uses, "writer")

@@ -20,14 +20,13 @@ from halocline.errors import InputError
 from halocline.fleet.core.effects import Announce, Refusal, Renew
 from halocline.fleet.core.events import Heartbeat
 from halocline.fleet.core.ladder_state import Announcement, View
-from halocline.fleet.core.state import LevelRange, MemberKey, Report, TableUse
+from halocline.fleet.core.state import MOST_USES, LevelRange, MemberKey, Report, TableUse
 from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.session import Admission, FreshToken, Greeting, SessionBegun, SessionMessage, Welcome
 from halocline.fleet.wire.values import from_message, to_message
 
 MOST_FEATURES: Final = 512
-MOST_TABLES: Final = 512
 MOST_LADDERS: Final = 64
 LONGEST_RELEASE: Final = 200
 LONGEST_TABLE: Final = 1024
@@ -192,7 +191,7 @@ def table_uses(items: Iterable[pb.TableUse]) -> frozenset[TableUse]:
             ladder_name(each.ladder),
             matched("operation", each.operation or "read"),
         )
-        for each in counted("tables", items, MOST_TABLES)
+        for each in counted("tables", items, MOST_USES)
     )
 
 

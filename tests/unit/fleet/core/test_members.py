@@ -5,11 +5,11 @@ from tests.support.fleet_runs import DELTA, HUDI, LEASE, MARGIN, WINDOW, Run, gr
 
 from halocline.errors import InputError
 from halocline.fleet.core.effects import Admit, CommitRecords, Refuse, Renew
-from halocline.fleet.core.events import Join, Leave, MoveTable, Observe, Raise, RemoveMember, StartDowngrade
-from halocline.fleet.core.ladder_state import View
+from halocline.fleet.core.events import Join, Leave, MoveTable, Observe, Raise, RemoveMember, StartDowngrade, Tick
+from halocline.fleet.core.ladder_state import Policy, View
 from halocline.fleet.core.level import BlockerKind, plan_raise
 from halocline.fleet.core.members import who_needs, who_uses
-from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report
+from halocline.fleet.core.state import MOST_USES, FleetTerms, LevelRange, Provenance, Report, TableUse
 
 
 def test_an_admitted_member_learns_where_the_fleet_stands():
@@ -323,3 +323,95 @@ def test_a_join_of_another_kind_of_life_is_judged_by_what_it_reports_now():
     run.do(Raise("delta", 3, "me"))
     older = Join(Report("etl", 2, "deltalake@1.0.2", supported={"delta": LevelRange(1, 2)}), 0)
     assert refusal(run.do(older)).condition == "INCOMPATIBLE_VERSION"
+
+
+# What would grow for ever.
+
+
+def observed(identity, run, seen=None, tables=frozenset()):
+    when = run.at if seen is None else seen
+    return Observe(identity, "trino@426", Provenance.OBSERVED, "observer", when, tables=tables)
+
+
+def test_a_sweep_forgets_the_oldest_lives_and_keeps_them_out(monkeypatch):
+    monkeypatch.setattr("halocline.fleet.core.members.MOST_LIVES", 3)
+    run = Run()
+    for life in range(1, 8):
+        run.join(f"job-{life}", incarnation=life)
+        if life != 2:
+            run.do(Leave(f"job-{life}", life))
+    run.do(Tick(sweep=True))
+    assert run.state.fleet.incarnations == {"job-2": 2, "job-6": 6, "job-7": 7}, "one that is here is remembered"
+    assert run.state.fleet.floor == 5
+    for identity, life in (("job-1", 1), ("job-5", 5), ("new", 5)):
+        refused = refusal(run.join(identity, incarnation=life))
+        assert refused.condition == "INCARNATION_REPLAYED"
+        assert (dict(refused.sides)["latest"], dict(refused.sides)["lowest"]) == (str(life), "6")
+    assert granted(run.join("job-1", incarnation=6), Admit)
+    assert granted(run.beat("job-2", 2), Renew), "the floor is for joins"
+
+
+def test_a_sweep_forgets_members_that_were_not_seen_for_long_enough():
+    run = Run()
+    run.do(observed("old", run))
+    run.at += WINDOW - 1
+    run.do(observed("new", run))
+    run.do(Observe("declared", "trino@426", Provenance.DECLARED, "ann"))
+    run.do(Tick(sweep=True))
+    assert run.members() == ["declared", "new", "old"]
+    run.at += 1
+    run.do(Tick())
+    assert run.members() == ["declared", "new", "old"], "an ordinary tick does not look"
+    run.do(Tick(sweep=True))
+    assert run.members() == ["declared", "new"]
+    assert [each.subject for each in run.audits] == ["old"]
+
+
+def test_more_members_that_do_not_speak_than_are_counted_are_refused_aloud(monkeypatch):
+    monkeypatch.setattr("halocline.fleet.core.members.MOST_SILENT", 2)
+    run = Run()
+    for identity in ("a", "b"):
+        run.do(observed(identity, run))
+    refused = refusal(run.do(observed("c", run)))
+    assert (refused.condition, refused.subject) == ("TOO_MANY", "c")
+    assert "member remove" in refused.next_step
+    assert granted(run.join("etl"), Admit), "those that speak come and go by themselves"
+    run.at += 1
+    assert not any(isinstance(each, Refuse) for each in run.do(observed("a", run))), "known ones are still noted"
+
+
+def test_a_member_that_is_seen_with_more_tables_than_are_counted_is_refused_aloud():
+    run = Run()
+    many = frozenset(TableUse(f"lake/{number}", "delta") for number in range(MOST_USES))
+    run.do(observed("bi", run, tables=many))
+    refused = refusal(run.do(observed("bi", run, tables=uses("lake/new"))))
+    assert refused.condition == "TOO_MANY"
+    assert len(run.state.fleet.members[key("bi", 0)].report.tables) == MOST_USES
+
+
+def test_a_member_cannot_have_been_seen_in_the_future():
+    run = Run()
+    soon = run.at + 10 * 60_000
+    refused = refusal(run.do(observed("bi", run, seen=soon + 1)))
+    assert refused.condition == "ARGUMENT_INVALID"
+    assert "600 s from now" in refused.message
+    assert run.members() == []
+    run.do(observed("bi", run, seen=soon))
+    assert run.members() == ["bi"], "clocks differ a little"
+
+
+def test_a_fleet_that_did_not_change_is_not_looked_through_again(monkeypatch):
+    run = Run(policy=Policy.AUTO)
+    run.join("old", hi=1)
+    run.do(Tick())
+    looked = []
+    monkeypatch.setattr("halocline.fleet.core.level._blockers", lambda *_: looked.append(1) or iter(()))
+    run.do(Tick())
+    run.beat("old")
+    run.do(Tick())
+    assert looked == []
+    monkeypatch.undo()
+    run.do(Leave("old", 1))
+    run.join("new")
+    run.do(Tick())
+    assert run.level() == 3

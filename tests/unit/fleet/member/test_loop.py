@@ -27,6 +27,13 @@ from halocline.fleet.wire.handshake import Wire
 REPORT = Report("etl", 0, "hudi@1.0.2", supported={"hudi": LevelRange(6, 8)})
 
 
+class FastClock(SystemClock):
+    """The clock of a machine whose date is five minutes ahead."""
+
+    def wall(self):
+        return super().wall() + 300_000
+
+
 @pytest.fixture
 def hosting():
     """A coordinator with a lease that no delay of the machine ends; its clock can be set forward."""
@@ -406,3 +413,47 @@ def test_closing_leaves_no_threads_behind(make):
     client.stop()
     until(lambda: {thread.name for thread in threading.enumerate()} - before == set(), "its threads end")
     assert client.start() is False
+
+
+def test_a_table_too_many_is_refused_aloud_and_none_is_dropped(make, admin, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.member.loop.MOST_USES", 3)
+    member = make()
+    member.start()
+    for number in range(3):
+        member.use(f"lake/{number}", "hudi")
+    member.use("lake/0", "hudi")
+    with pytest.raises(ConflictError) as caught:
+        member.use("lake/3", "hudi")
+    assert caught.value.condition == "TOO_MANY"
+    assert caught.value.sides["table"] == "lake/3"
+    until(lambda: {use.table for use in admin.members().members[0].tables} == {"lake/0", "lake/1", "lake/2"})
+
+
+def test_a_member_whose_number_is_older_than_what_is_remembered_comes_with_a_higher_one(make, hosting, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.core.members.MOST_LIVES", 0)
+    monkeypatch.setattr("halocline.fleet.server.service._SWEEP_S", 0.0)
+    ahead = make(dataclasses.replace(REPORT, identity="ahead"), clock=FastClock())
+    ahead.start()
+    ahead.stop()
+    until(lambda: hosting.service.state().fleet.floor == ahead.incarnation, "the life is forgotten")
+    member = make()
+    member.start()
+    assert member.incarnation == ahead.incarnation + 1
+
+
+def test_a_member_that_was_forgotten_altogether_joins_again(make, hosting, monkeypatch):
+    member = make()
+    member.start()
+    former = member.incarnation
+    monkeypatch.setattr("halocline.fleet.core.members.MOST_LIVES", 0)
+    monkeypatch.setattr("halocline.fleet.server.service._SWEEP_S", 0.0)
+
+    def forgotten():
+        # A heartbeat may have come after the clock was set.
+        hosting.service.clock.ahead += 10 * LONG.lease
+        return not hosting.service.state().fleet.incarnations
+
+    until(forgotten, "nothing is remembered of it")
+    member.use("lake/orders", "hudi")
+    until(lambda: member.incarnation > former and member.contact.status is Status.JOINED, "it is back in a new life")
+    assert not member.contact.final

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import create_engine, inspect, text
@@ -61,6 +62,7 @@ RECORDS = [
         "members", MemberKey("bi", 0), Member(Report("bi", 0, "?"), Provenance.DECLARED, 6, excused={"delta": 4})
     ),
     RecordChange("incarnations", "etl", 7),
+    RecordChange("floor", (), 3),
     RecordChange("holds", ("hudi", "close"), Hold("hudi", "close", 8, None, "year end", "ann")),
     RecordChange("tables", ("lake/orders", "delta"), TableLevel("lake/orders", "delta", 3, 8)),
     RecordChange("tables", ('"' * 1000, "delta"), TableLevel('"' * 1000, "delta", 3, 8)),
@@ -134,7 +136,9 @@ def test_a_stale_epoch_writes_nothing_at_all(store):
 def test_a_failure_in_the_middle_of_a_transaction_writes_nothing(store):
     take_over(store)
     with pytest.raises(TypeError):
-        store.write(1, Write([RecordChange("incarnations", "etl", 1), RecordChange("incarnations", "bad", object())]))
+        store.write(
+            1, Write([RecordChange("incarnations", "etl", 1), RecordChange("holds", ("hudi", "bad"), object())])
+        )
     assert take_over(store).incarnations == {}
 
 
@@ -217,6 +221,33 @@ def test_what_grows_is_pruned_and_the_newest_is_kept(store, monkeypatch):
     store.prune(1)
     assert [entry.at_ms for entry in store.audit(AuditQuery())] == list(range(24, 14, -1))
     assert [each.identity for each in store.seen()] == ["m8", "m7", "m6"]
+
+
+def test_taking_over_reads_the_newest_incarnations_and_those_of_members(store, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.store.sql.MOST_LIVES", 3)
+    here = Member(Report("job-1", 1, "hudi@1.0.2"), Provenance.REPORTED, 1)
+    lives = [RecordChange("incarnations", f"job-{n}", n) for n in range(9)]
+    take_over(store, "one", RecordChange("members", MemberKey("job-1", 1), here), *lives)
+    found = take_over(store, "one")
+    assert found.incarnations == {"job-8": 8, "job-7": 7, "job-6": 6, "job-1": 1}
+    assert found.floor == 5, "what was not read is no higher"
+    store.prune(2, found.floor, {"job-1"})
+    assert take_over(store, "one") == replace(found, epoch=2), "the floor stays when what lies below was pruned"
+    everything = {each["key"] for each in store.export()["records"] if each["kind"] == "incarnations"}
+    assert everything == {"job-8", "job-7", "job-6", "job-1"}
+
+
+def test_pruning_takes_little_at_a_time_and_gets_there(store, monkeypatch):
+    for name, most in (("MOST_AUDIT", 10), ("MOST_SIGHTINGS", 3), ("_MOST_PRUNED", 4)):
+        monkeypatch.setattr(f"halocline.fleet.store.sql.{name}", most)
+    take_over(store)
+    audits = [Audit(n, "a", "join", str(n)) for n in range(25)]
+    store.write(1, Write((), audits, [sighting(f"m{n}", n) for n in range(9)]))
+    left = []
+    for _ in range(5):
+        store.prune(1)
+        left.append((len(store.audit(AuditQuery())), len(store.seen())))
+    assert left == [(20, 5), (15, 3), (10, 3), (10, 3), (10, 3)]
 
 
 def test_signing_keys_are_made_once_and_kept(store):

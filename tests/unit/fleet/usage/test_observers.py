@@ -92,11 +92,10 @@ def test_who_without_a_fleet_shows_writers_and_says_what_is_missing(tmp_path, ca
 
 def test_who_with_a_fleet_shows_everybody_with_provenance(tmp_path, capsys):
     url = make_table(tmp_path / "t", "delta-rs:py-1.0.2")
+    now = int(time.time() * 1000)
     with running() as (hosting, admin):
-        admin.observe(declared("powerbi", "trino@426", url, seen=4_000_000_000_000))
-        admin.observe(
-            replace(declared("nightly", "trino@426", url, seen=4_000_000_000_000), provenance=Provenance.INFERRED)
-        )
+        admin.observe(declared("powerbi", "trino@426", url, seen=now))
+        admin.observe(replace(declared("nightly", "trino@426", url, seen=now), provenance=Provenance.INFERRED))
         assert run(["who", str(tmp_path / "t"), "--fleet", hosting.address, "--report", "-o", "json"]) == 0
         assert {each.provenance for each in users_of(admin, url).values()} == {"declared", "inferred", "observed"}
     found = json.loads(capsys.readouterr().out)
@@ -114,6 +113,15 @@ def test_a_member_declared_by_a_relative_path_is_found_at_the_table(tmp_path, mo
         command = ["fleet", "--at", hosting.address, "member", "declare", "powerbi", "trino@426", "--reads", "t"]
         assert run(command) == 0
         assert users_of(admin, url)["powerbi"].provenance == "declared"
+
+
+def test_a_commit_that_claims_to_come_from_the_future_was_seen_now(tmp_path):
+    url = make_table(tmp_path / "t", "delta-rs:py-1.0.2", seen_ms=4_000_000_000_000)
+    (trace,) = observed(open_store(url)).traces
+    assert trace.seen_ms <= time.time() * 1000
+    with running() as (_, admin):
+        admin.observe(trace.event())
+        assert users_of(admin, url)[trace.identity].live
 
 
 def test_report_without_a_fleet_is_refused(tmp_path, capsys):

@@ -109,7 +109,7 @@ def many(count, make):
         pb.Membership(features=[pb.Feature(name="../x")]),
         pb.Membership(features=[pb.Feature(name="f", level=513)]),
         pb.Membership(needs=many(600, lambda n: pb.Feature(name=f"f{n}"))),
-        pb.Membership(tables=many(513, lambda n: pb.TableUse(table=f"t{n}", ladder="delta"))),
+        pb.Membership(tables=many(4097, lambda n: pb.TableUse(table=f"t{n}", ladder="delta"))),
         pb.Membership(tables=[pb.TableUse(table="x" * 1025, ladder="delta")]),
         pb.Membership(tables=[pb.TableUse(table="a\0b", ladder="delta")]),
         pb.Membership(tables=[pb.TableUse(table="t", ladder="../delta")]),
