@@ -64,9 +64,45 @@ class Break:
 
 def breaks(before: Terms | None, after: Terms, clients: Iterable[Client]) -> tuple[Break, ...]:
     """The clients that break when the terms of a table change, loudest first; a new table has none before."""
-    judged = ((client, _breaking(client, before, after)) for client in clients)
+    judged = ((client, breaking(client, before, after)) for client in clients)
     found = [Break(client, verdict) for client, verdict in judged if verdict is not None]
     return tuple(sorted(found, key=lambda each: _loudest_first(each.verdict, each.client)))
+
+
+def breaking(
+    client: Client,
+    before: Terms | None,
+    after: Terms,
+    *,
+    was: Release | None = None,
+    knowledge: Knowledge | None = None,
+) -> Verdict | None:
+    """The loudest verdict of an operation that a client loses when a table changes, or it changes itself, or both.
+
+    Args:
+        client: The client as it would be.
+        before: The terms of the table so far; None for one that is being created.
+        after: The terms it would have.
+        was: The release of the client so far, if that is another one.
+        knowledge: What is known about products; what ships with Halocline if left out.
+
+    Returns:
+        None if it loses nothing.
+
+    Example:
+        >>> plain, vectors = Terms.using("delta", []), Terms.using("delta", ["deletionVectors"])
+        >>> print(breaking(Client(Release.parse("trino@426")), plain, vectors))
+        refused: reads deletionVectors from 427
+        >>> print(breaking(Client(Release.parse("trino@427")), plain, vectors, was=Release.parse("trino@426")))
+        None
+    """
+    lost = [
+        later
+        for operation in _writes_first(client.operations)
+        if not (later := can(client.release, after, operation, knowledge=knowledge)).ok
+        and _loses(client, before, was or client.release, later, knowledge)
+    ]
+    return max(lost, key=lambda verdict: verdict.answer.loudness, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,26 +205,18 @@ def _outlook(client: Client, now: Terms, after: Sequence[Terms]) -> Outlook:
         client,
         _loudest(client, now),
         tuple(_loudest(client, terms) for terms in after),
-        tuple(_breaking(client, now, terms) for terms in after),
+        tuple(breaking(client, now, terms) for terms in after),
     )
 
 
-def _breaking(client: Client, before: Terms | None, after: Terms) -> Verdict | None:
-    """The loudest verdict of an operation that the client loses, or None if it loses none."""
-    lost = [
-        later
-        for operation in _writes_first(client.operations)
-        if not (later := can(client.release, after, operation)).ok and _loses(client, before, later)
-    ]
-    return max(lost, key=lambda verdict: verdict.answer.loudness, default=None)
-
-
-def _loses(client: Client, before: Terms | None, later: Verdict) -> bool:
-    if later.unknown:
+def _loses(client: Client, before: Terms | None, was: Release, later: Verdict, knowledge: Knowledge | None) -> bool:
+    if later.unknown and was == client.release:
         asked = later.terms.asks_beyond(before, later.operation)
         named = {base(token) for token in asked if not is_number(token)}
         return bool(asked) and not (named and named <= client.provides)
-    return before is None or can(client.release, before, later.operation).answer is not later.answer
+    if later.unknown or before is None:
+        return True
+    return can(was, before, later.operation, knowledge=knowledge).answer is not later.answer
 
 
 def _loudest(client: Client, terms: Terms) -> Verdict:

@@ -97,6 +97,25 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnUpgrade:
+    """Releases that move a table up by themselves when they write it.
+
+    Args:
+        format: The table format.
+        spans: The releases that do it.
+        version: The table version they move a lower table to.
+        switch: What keeps them from it, as a setting for people; empty if nothing does.
+        source: Where this is known from.
+    """
+
+    format: str
+    spans: SpanSet
+    version: int
+    source: str
+    switch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """A program, its releases, and the facts about them.
 
@@ -113,6 +132,7 @@ class Product:
         separate: Operations that do not fall back to their parent.
         facts: What it answers.
         pins: Where it follows another product.
+        upgrades: Where it moves tables up when it writes them.
     """
 
     name: str
@@ -127,6 +147,11 @@ class Product:
     separate: frozenset[str] = frozenset()
     facts: tuple[Fact, ...] = ()
     pins: tuple[Pin, ...] = ()
+    upgrades: tuple[OwnUpgrade, ...] = ()
+
+    def own_upgrade(self, format: str, version: Version) -> OwnUpgrade | None:
+        """What this release does by itself to a lower table that it writes; None if it leaves tables as they are."""
+        return next((each for each in self.upgrades if each.format == format and version in each.spans), None)
 
     def knows(self, version: Version) -> bool:
         """Whether the release lies in the known range; a vendor's build of the last release does."""
@@ -254,10 +279,11 @@ _FACT_KEYS = frozenset(
     ("format", "operation", "tokens", "spans", "source", "answer", "when", "with", "without", "what")
 )
 _PIN_KEYS = frozenset(("operation", "spans", "product", "release", "source"))
+_UPGRADE_KEYS = frozenset(("format", "spans", "version", "switch", "source"))
 
 
 def _product(name: str, data: Mapping[str, Any]) -> Product:
-    _only(name, data, _PRODUCT_KEYS | {"fact", "pin"})
+    _only(name, data, _PRODUCT_KEYS | {"fact", "pin", "upgrade"})
     try:
         if data["product"] != name:
             raise _malformed(name, f"names the product {data['product']!r}; file and product must have the same name")
@@ -276,6 +302,7 @@ def _product(name: str, data: Mapping[str, Any]) -> Product:
             frozenset(_texts(data.get("separate", ()))),
             facts,
             tuple(_pin(name, each) for each in data.get("pin", ())),
+            tuple(_own_upgrade(name, formats[0], each) for each in data.get("upgrade", ())),
         )
     except KeyError as error:
         raise _malformed(name, f"lacks {error}") from error
@@ -311,6 +338,13 @@ def _pin(name: str, data: Mapping[str, Any]) -> Pin:
     operations = tuple(map(checked_operation, _texts(data["operation"])))
     spans = SpanSet(map(Span.parse, _texts(data["spans"])))
     return Pin(operations, spans, data["product"], _version(name, data["release"]), data["source"])
+
+
+def _own_upgrade(name: str, format: str, data: Mapping[str, Any]) -> OwnUpgrade:
+    _only(name, data, _UPGRADE_KEYS)
+    spans = SpanSet(map(Span.parse, _texts(data["spans"])))
+    version = int(data["version"])
+    return OwnUpgrade(data.get("format", format), spans, version, data["source"], data.get("switch", ""))
 
 
 def _no_contradiction(product: Product) -> None:

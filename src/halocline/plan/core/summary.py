@@ -1,0 +1,42 @@
+"""What a plan leaves as it is, what it mends, and what it was made for."""
+
+from __future__ import annotations
+
+from halocline.plan.core.judge import Judge, Position
+from halocline.plan.core.plan import Plan, Trouble, terms_text
+from halocline.plan.core.rollout import RolloutTable
+from halocline.plan.core.waves import Layout
+
+
+def finished(judge: Judge, layout: Layout) -> Plan:
+    """The plan that a layout makes."""
+    rollout = judge.rollout
+    ends = {each.name: judge.position(Position(each.release)) for each in rollout.members}
+    for stage in layout.stages:
+        ends |= {each.member: judge.position(Position(each.after)) for each in stage.upgrades}
+    moved = {each.table: each.after for stage in layout.stages for each in stage.moves}
+    tables = {each.name: each for each in rollout.tables}
+    already, mended = list[Trouble](), list[Trouble]()
+    for member in rollout.members:
+        start = judge.position(Position(member.release))
+        for use in member.uses:
+            table = tables[use.table]
+            question = judge.question(member, use, table)
+            now = judge.cannot(question, start, judge.terms(table.terms))
+            if now is None:
+                continue
+            after = judge.cannot(question, ends[member.name], judge.terms(moved.get(table.name, table.terms)))
+            (mended if after is None else already).append(Trouble(member.name, table.name, now))
+    return Plan(
+        layout.stages,
+        tuple(already),
+        tuple(mended),
+        tuple((each.name, fingerprint(each)) for each in rollout.tables),
+        tuple((each.name, str(each.release)) for each in rollout.members),
+        tuple(sorted(rollout.accepted)),
+    )
+
+
+def fingerprint(table: RolloutTable) -> str:
+    """The state of a table that a plan was made for."""
+    return table.fingerprint or terms_text(table.terms)
