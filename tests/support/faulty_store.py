@@ -191,10 +191,6 @@ class FaultyStore(Store):
         """See `Store.address`; not an operation."""
         return self.inner.address(path)
 
-    def sweep(self, prefix: str = "", *, older_than_s: float = 86_400) -> int:
-        """See `Store.sweep`."""
-        return self._do("sweep", prefix, lambda: self.inner.sweep(prefix, older_than_s=older_than_s))
-
     def _list(self, prefix: str, start_after: str | None, follow_links: bool) -> Iterator[ObjectMeta]:
         stale = next((fault for fault in self._plan if self._is_stale(fault)), None)
         if stale is None:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from halocline.errors import AlreadyExistsError, InputError, NotFoundError
+from halocline.errors import AlreadyExistsError, ConflictError, InputError, NotFoundError
 
 __all__ = ["AlreadyExistsError", "ObjectMeta", "Store", "checked_folder", "checked_path", "checked_range", "escaped"]
 
@@ -188,9 +188,12 @@ class Store(ABC):
         for path in paths:
             self.delete(path)
 
-    def sweep(self, prefix: str = "", *, older_than_s: float = 86_400) -> int:
-        """Removes what writers that died left half-written in the folder and below, and returns how many."""
-        return 0
+    def _changed(self, path: str, **sides: str) -> ConflictError:
+        return ConflictError(
+            f"{path} in {self.root} was changed by somebody else",
+            sides=sides,
+            next_step="Read it again and decide anew.",
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.root!r})"

@@ -2,7 +2,7 @@
 
 The path of an object is the path of its file. A file is written under a hidden name in the folder where it will be,
 synced to disk, and then given its name in one step: by a hard link where it must not exist yet, by a rename otherwise.
-A crash leaves the old file, or the new one, and at worst a hidden one that `sweep` removes.
+A crash leaves the old file, or the new one, and at worst a hidden one that no listing shows.
 
 Writers that replace or delete take a short lock per object, so that a compare-and-swap is atomic against all of them.
 The limits: other programs do not take that lock, and on a file system without hard links it also has to stand in for
@@ -27,7 +27,6 @@ from msgspec.structs import replace
 
 from halocline.errors import (
     AlreadyExistsError,
-    ConflictError,
     DeniedError,
     HaloclineError,
     InputError,
@@ -128,10 +127,15 @@ class LocalStore(Store):
             return etag
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> str:
+        """See `Store.put_if_match`."""
         with self._changing(path) as target:
             if _status(target) is None:  # there may be no folder for the lock either
-                raise self._changed(path, etag, None)
-            return self._swap(path, target, data, etag)
+                raise self._changed(path, expected=etag, found="no object")
+            with self._locked(target):
+                status = _status(target)
+                if status is None or _etag(status) != etag:
+                    raise self._changed(path, expected=etag, found="no object" if status is None else _etag(status))
+                return self._replace(target, data, status)
 
     def delete(self, path: str) -> None:
         with self._changing(path) as target:
@@ -148,18 +152,6 @@ class LocalStore(Store):
 
     def address(self, path: str = "") -> str:
         return self._target(checked_path(path) if path else "")
-
-    def sweep(self, prefix: str = "", *, older_than_s: float = 86_400) -> int:
-        swept, latest = 0, time.time() - older_than_s
-        for folder, _, names in os.walk(self._target(checked_folder(prefix))):
-            for name in names:
-                hidden = os.path.join(folder, name)
-                if name.startswith(HIDDEN_PREFIX) and name.endswith(".tmp"):
-                    with contextlib.suppress(FileNotFoundError):
-                        if os.stat(hidden).st_mtime <= latest:
-                            os.unlink(hidden)
-                            swept += 1
-        return swept
 
     def _target(self, path: str) -> str:
         return os.path.join(self.folder, *path.split("/")) if path else self.folder
@@ -204,13 +196,6 @@ class LocalStore(Store):
                 if needed:
                     raise
             yield
-
-    def _swap(self, path: str, target: str, data: bytes, etag: str) -> str:
-        with self._locked(target):
-            status = _status(target)
-            if status is None or _etag(status) != etag:
-                raise self._changed(path, etag, status)
-            return self._replace(target, data, status)
 
     def _replace(self, target: str, data: bytes, before: os.stat_result | None) -> str:
         with self._half_written(target, data, before) as (hidden, etag):
@@ -261,13 +246,6 @@ class LocalStore(Store):
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-    def _changed(self, path: str, etag: str, status: os.stat_result | None) -> ConflictError:
-        return ConflictError(
-            f"{path} in {self.folder} was changed by somebody else",
-            sides={"expected": etag, "found": "no object" if status is None else _etag(status)},
-            next_step="Read it again and decide anew.",
-        )
 
     def _walk(self, folder: str, above: str, start_after: str | None, follow_links: bool) -> Iterator[ObjectMeta]:
         """The files of one folder and of those below, by full path."""

@@ -29,17 +29,14 @@ _NOT_SUPPORTED = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.
 @contextlib.contextmanager
 def locked(path: str, *, timeout_s: float = 30.0) -> Iterator[None]:
     """Holds the lock that the file `path` stands for."""
-    descriptor = _acquire(path, time.monotonic() + timeout_s, timeout_s)
+    descriptor = _acquired(path, timeout_s, stays=False)
     try:
         yield
     finally:
         # Unlink first: whoever waits on this file must find that the name is gone or is another file.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        # A child forked meanwhile shares the descriptor, so closing it alone would not unlock.
-        if _flock is not None:
-            _flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
+        _release(descriptor)
 
 
 @contextlib.contextmanager
@@ -49,20 +46,14 @@ def locked_file(path: str, *, timeout_s: float = 30.0) -> Iterator[int]:
     The file is made, for its owner only, if it does not exist. A process that has it already does not open it again:
     closing that would take the locks away that SQLite holds on the same file.
     """
-    deadline = time.monotonic() + timeout_s
-    while (descriptor := _try_file(path)) is None:
-        if time.monotonic() > deadline:
-            raise _busy(path, timeout_s)
-        time.sleep(0.02)
+    descriptor = _acquired(path, timeout_s, stays=True)
     held = _identity(os.fstat(descriptor))
     _held_files.add(held)
     try:
         yield descriptor
     finally:
         _held_files.discard(held)
-        if _flock is not None:
-            _flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
+        _release(descriptor)
 
 
 _held_files: set[tuple[int, int]] = set()
@@ -72,13 +63,35 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _try_file(path: str) -> int | None:
+def _release(descriptor: int) -> None:
+    # A child forked meanwhile shares the descriptor, so closing it alone would not unlock.
+    if _flock is not None:
+        _flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _acquired(path: str, timeout_s: float, *, stays: bool) -> int:
+    deadline, pause = time.monotonic() + timeout_s, 0.0005
+    while (descriptor := _tried(path, stays)) is None:
+        if time.monotonic() > deadline:
+            raise UnavailableError(
+                f"another process holds the lock {path}",
+                sides={"waited": f"{timeout_s:g} s"},
+                next_step="Find the process that has the lock file open (fuser or lsof) and see why it does not go on.",
+            )
+        time.sleep(pause * (0.5 + random.random()))
+        pause = min(pause * 1.5, 0.02)
+    return descriptor
+
+
+def _tried(path: str, stays: bool) -> int | None:
+    """The descriptor of a file on which the lock was free; a file that does not stay is only there for its lock."""
     with contextlib.suppress(FileNotFoundError):
-        if _identity(os.stat(path)) in _held_files:
+        if _held_files and _identity(os.stat(path)) in _held_files:
             return None
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600 if stays else 0o666)
     try:
-        if _try_lock(descriptor, path, remove=False):
+        if _is_locked(descriptor, path, stays) and (stays or _is_still(descriptor, path)):
             return descriptor
     except BaseException:
         os.close(descriptor)
@@ -87,32 +100,7 @@ def _try_file(path: str) -> int | None:
     return None
 
 
-def _acquire(path: str, deadline: float, timeout_s: float) -> int:
-    pause = 0.0005
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            if _try_lock(descriptor, path) and _is_still(descriptor, path):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-        if time.monotonic() > deadline:
-            raise _busy(path, timeout_s)
-        time.sleep(pause * (0.5 + random.random()))
-        pause = min(pause * 1.5, 0.02)
-
-
-def _busy(path: str, timeout_s: float) -> UnavailableError:
-    return UnavailableError(
-        f"another process holds the lock {path}",
-        sides={"waited": f"{timeout_s:g} s"},
-        next_step="Find the process that has the lock file open (fuser or lsof) and see why it does not go on.",
-    )
-
-
-def _try_lock(descriptor: int, path: str, *, remove: bool = True) -> bool:
+def _is_locked(descriptor: int, path: str, stays: bool) -> bool:
     try:
         if _flock is None:
             raise OSError(errno.ENOSYS, "no flock on this platform")
@@ -120,16 +108,16 @@ def _try_lock(descriptor: int, path: str, *, remove: bool = True) -> bool:
     except OSError as error:
         if error.errno in _BUSY:
             return False
-        if error.errno in _NOT_SUPPORTED:
-            if remove:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
-            raise UnsupportedError(
-                f"the file system that holds {path} has no locks between processes",
-                sides={"needed": "flock", "found": str(error.strerror)},
-                next_step="Put the table on a file system with flock, or on an object store.",
-            ) from error
-        raise
+        if error.errno not in _NOT_SUPPORTED:
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if not stays:
+                os.unlink(path)
+        raise UnsupportedError(
+            f"the file system that holds {path} has no locks between processes",
+            sides={"needed": "flock", "found": str(error.strerror)},
+            next_step="Put the table on a file system with flock, or on an object store.",
+        ) from error
     return True
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
-from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
+from halocline.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from halocline.storage.base import ObjectMeta, Store, checked_folder, checked_path, checked_range, escaped
 
 
@@ -94,10 +94,7 @@ class MemoryStore(Store):
         with self._space.lock:
             found = self._space.objects.get(key)
             if found is None or found.etag != etag:
-                raise ConflictError(
-                    f"{path} in {self.root} was changed by somebody else",
-                    sides={"expected": etag, "found": found.etag if found else "no object"},
-                )
+                raise self._changed(path, expected=etag, found=found.etag if found else "no object")
             return self._write(key, data)
 
     def delete(self, path: str) -> None:

@@ -311,11 +311,6 @@ class ObjectStore(Store):
             next_step="Check the network and the endpoint, then try again.",
         )
 
-    def _changed(self, path: str) -> ConflictError:
-        return ConflictError(
-            f"{path} in {self.root} was changed by somebody else", next_step="Read it again and decide anew."
-        )
-
 
 class _PastTheEndError(InputError):
     """A range that begins where the object has ended."""
