@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from halocline.errors import UnsupportedError
+from halocline.schema.char_types import is_limited
 from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, decimal_of
 from halocline.schema.visitor import Visitor
 
@@ -30,12 +31,12 @@ PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 
 def arrow_type(type: DataType) -> pa.DataType:
     """The Arrow type of a type."""
-    return _PLAIN.visit(type, None)
+    return PLAIN.visit(type, None)
 
 
 def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
     """The Arrow schema of some columns."""
-    return _PLAIN.schema(fields)
+    return PLAIN.schema(fields)
 
 
 class ArrowTypes(Visitor[None, pa.DataType]):
@@ -52,6 +53,7 @@ class ArrowTypes(Visitor[None, pa.DataType]):
     def primitive(self, type: Primitive, context: None) -> pa.DataType:
         digits = decimal_of(type)
         found = PRIMITIVES.get(type.name) if digits is None else pa.decimal128(*digits)
+        found = pa.string() if is_limited(type) else found
         if found is None:
             raise UnsupportedError(
                 f"Arrow has no type for {type}",
@@ -70,7 +72,8 @@ class ArrowTypes(Visitor[None, pa.DataType]):
         return pa.map_(self.visit(type.key, None), self.visit(type.value, None))
 
 
-_PLAIN: Final = ArrowTypes()
+PLAIN: Final = ArrowTypes()
+"""Arrow types with the names of the schema, nulls allowed everywhere."""
 
 
 def struct_of_arrow(schema: Iterable[pa.Field], leaf: Callable[[pa.DataType], str | None] = lambda _: None) -> Struct:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct, parts
+from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct
 from halocline.schema.visitor import map_types, types
 
 DECLARED: Final = "__CHAR_VARCHAR_TYPE_STRING"
@@ -42,18 +42,24 @@ def is_padded(type: DataType) -> bool:
 
 
 def declared_type(field: Field) -> DataType | None:
-    """The type that a column was declared with, if there is text of limited length in it."""
-    found = _parsed(str(field.metadata[DECLARED])) if DECLARED in field.metadata else None
-    return found if found is not None and any(is_limited(each) for _, each in types(found)) else None
+    """The type of a column with char and varchar where its text was declared so; None if none of it was."""
+    told = _parsed(str(field.metadata[DECLARED])) if DECLARED in field.metadata else None
+    if told is None:
+        return None
+    limits = {_folded(path): type for path, type in types(told) if is_limited(type)}
+
+    def limited(path: Path, type: DataType) -> DataType:
+        return limits.get(_folded(path), type) if type.name == "string" else type
+
+    found = map_types(field.type, limited)
+    return None if found is field.type else found
 
 
 def declared_at(schema: Struct, path: Path) -> DataType | None:
     """The char or varchar that the text at a path was declared as; None if there is no such text."""
     top = schema.get(path[0])
-    found = None if top is None or DECLARED not in top.metadata else declared_type(top)
-    for step in path[1:]:
-        field = found.get(step) if isinstance(found, Struct) else None
-        found = (None if found is None else dict(parts(found)).get(step)) if field is None else field.type
+    whole = None if top is None else declared_type(top)
+    found = None if whole is None else dict(types(whole)).get(path[1:])
     return found if found is not None and is_limited(found) else None
 
 
@@ -97,6 +103,10 @@ def _type(tokens: list[str]) -> tuple[DataType, list[str]]:
     if len(found) != (1 if kind == "array" else 2):
         raise ValueError(kind)
     return (Array(found[0]) if kind == "array" else Map(found[0], found[1])), rest[1:]
+
+
+def _folded(path: Path) -> Path:
+    return tuple(step.lower() for step in path)
 
 
 def _name(token: str) -> str:

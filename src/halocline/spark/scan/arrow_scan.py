@@ -13,8 +13,8 @@ Julian calendar are refused rather than shifted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -26,9 +26,9 @@ from pyroaring import BitMap64
 
 from halocline.errors import MalformedError, UnsupportedError
 from halocline.schema.arrow import arrow_schema, arrow_type
+from halocline.schema.arrow_arrays import ArrowArrays
 from halocline.schema.char_types import declared_type, is_padded, length_of
-from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct
-from halocline.schema.visitor import Visitor
+from halocline.schema.types import DataType, Field, Primitive, Struct
 from halocline.spark.scan.deleted_rows import positions_of
 from halocline.spark.scan.footers import field_paths, open_file
 from halocline.spark.types.columns import Names, holds, read_fields, spark_schema
@@ -128,18 +128,16 @@ class ArrowReader:
         parquet = open_file(self.store, file.path, file.size)
         source = _Source(parquet, self.mode, file.path)
         gone = np.empty(0, np.uint64) if file.deleted is None else positions_of(file.deleted)
+        fields, partitions = ([_declared(field) for field in some] for some in (self.fields, self.partitions))
         constants = [
-            typed_scalar(text, arrow_type(field.type)) for text, field in zip(file.values, self.partitions, strict=True)
+            _padded(typed_scalar(text, arrow_type(field.type)), field.type)
+            for text, field in zip(file.values, partitions, strict=True)
         ]
-        declared = (declared_type(field) for field in (*self.fields, *self.partitions))
-        texts = [(number, type) for number, type in enumerate(declared) if type is not None]
-        for start, batch in source.batches(self.fields, list(self.stored.values())):
+        for start, batch in source.batches(fields, list(self.stored.values())):
             keep = _living(start, batch.num_rows, gone)
-            columns = [source.column(batch, field) for field in self.fields]
+            columns = [source.column(batch, field) for field in fields]
             count = batch.num_rows
             columns += [pa.repeat(value, count) for value in constants]
-            for number, type in texts:
-                columns[number] = _PADDED.visit(type, columns[number])
             columns += [source.stored(batch, name) for name in self.stored.values()]
             if self.file is not None:
                 columns.append(pa.repeat(pa.scalar(file.number, pa.int64()), count))
@@ -169,40 +167,7 @@ def arrow_frame(spark: SparkSession, reader: ArrowReader, files: Sequence[ArrowF
     return listed.repartition(tasks).mapInArrow(reader, schema)
 
 
-class _Padded(Visitor[pa.Array, pa.Array]):
-    """Values with text of fixed length padded, by the type that they were declared with."""
-
-    def primitive(self, type: Primitive, context: pa.Array) -> pa.Array:
-        is_text = is_padded(type) and pa.types.is_string(context.type)
-        return pc.utf8_rpad(context, length_of(type)) if is_text else context
-
-    def struct(self, type: Struct, context: pa.Array) -> pa.Array:
-        if not pa.types.is_struct(context.type):
-            return context
-        children = [
-            child if (known := type.get(field.name)) is None else self.visit(known.type, child)
-            for field, child in zip(context.type, context.flatten(), strict=True)
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(context.type), mask=pc.is_null(context))
-
-    def array(self, type: Array, context: pa.Array) -> pa.Array:
-        if not pa.types.is_list(context.type):
-            return context
-        offsets, inner = unnested(context)
-        return pa.ListArray.from_arrays(offsets, self.visit(type.element, inner), type=context.type)
-
-    def map(self, type: Map, context: pa.Array) -> pa.Array:
-        if not pa.types.is_map(context.type):
-            return context
-        offsets, inner = unnested(context)
-        keys, values = inner.flatten()
-        return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, values))
-
-
-_PADDED: Final = _Padded()
-
-
-class _Source(Visitor[pa.Array, pa.Array]):
+class _Source(ArrowArrays):
     """One open file and how its columns become those of the table."""
 
     def __init__(self, file: pq.ParquetFile, mode: str, path: str) -> None:
@@ -245,31 +210,11 @@ class _Source(Visitor[pa.Array, pa.Array]):
         name = self._names.of(field)
         return None if name is None else self._top.get(name, self._top.get(name.lower()))
 
-    def visit(self, type: DataType, context: pa.Array) -> pa.Array:
-        return super().visit(type, context.storage if isinstance(context, pa.ExtensionArray) else context)
-
-    def struct(self, type: Struct, context: pa.Array) -> pa.Array:
-        children = context.flatten()
+    def children(self, type: Struct, context: pa.Array) -> list[pa.Array]:
         stored = _lookup([child.name for child in context.type])
-        numbers = {child.name: number for number, child in enumerate(context.type)}
-        parts = []
-        for field in type.fields:
-            name = self._names.of(field)
-            found = None if name is None else stored.get(name, stored.get(name.lower()))
-            if found is None:
-                parts.append(pa.nulls(len(context), arrow_type(field.type)))
-            else:
-                parts.append(self.visit(field.type, children[numbers[found]]))
-        return pa.StructArray.from_arrays(parts, fields=list(arrow_type(type)), mask=pc.is_null(context))
-
-    def array(self, type: Array, context: pa.Array) -> pa.Array:
-        offsets, inner = unnested(context)
-        return pa.ListArray.from_arrays(offsets, self.visit(type.element, inner), type=arrow_type(type))
-
-    def map(self, type: Map, context: pa.Array) -> pa.Array:
-        offsets, inner = unnested(context)
-        keys, items = inner.flatten()
-        return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, items))
+        children = {child.name: part for child, part in zip(context.type, context.flatten(), strict=True)}
+        found = [stored.get(name, stored.get(name.lower())) for name in (self._names.of(f) or "" for f in type.fields)]
+        return [pa.nulls(len(context)) if name is None else children[name] for name in found]
 
     def primitive(self, type: Primitive, context: pa.Array) -> pa.Array:
         wanted = arrow_type(type)
@@ -281,7 +226,7 @@ class _Source(Visitor[pa.Array, pa.Array]):
             result = context.cast(wanted)
         if self._julian and (pa.types.is_date(wanted) or pa.types.is_timestamp(wanted)):
             self._refuse_julian(result)
-        return result
+        return _padded(result, type)
 
     def _refuse_julian(self, array: pa.Array) -> None:
         number = pa.int32() if pa.types.is_date(array.type) else pa.int64()
@@ -293,6 +238,16 @@ class _Source(Visitor[pa.Array, pa.Array]):
                 sides={"written by": "Spark before 3.0, or in its legacy mode"},
                 next_step="Read the table with a Spark that has a file system for it.",
             )
+
+
+def _declared(field: Field) -> Field:
+    """The column with the lengths of its text in its type."""
+    type = declared_type(field)
+    return field if type is None else replace(field, type=type)
+
+
+def _padded(values: Any, type: DataType) -> Any:
+    return pc.utf8_rpad(values, length_of(type)) if is_padded(type) else values
 
 
 def no_field_ids(path: str) -> MalformedError:
@@ -311,19 +266,6 @@ def _living(start: int, count: int, gone: npt.NDArray[np.uint64]) -> pa.Array | 
     keep = np.ones(count, np.bool_)
     keep[gone[first:last].astype(np.int64) - start] = False
     return pa.array(keep)
-
-
-def unnested(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Offsets, null where the list is, and the elements of a list or map, whatever slice of a buffer it is."""
-    if pa.types.is_large_list(array.type) or not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
-        array = array.cast(pa.list_(array.type.value_type))
-    if pa.types.is_map(array.type):
-        entries = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
-        array = array.cast(pa.list_(pa.field("entries", entries, nullable=False)))
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    absent = np.append(pc.is_null(array).to_numpy(zero_copy_only=False), False)
-    return pa.array(offsets, pa.int32(), mask=absent), array.flatten()
 
 
 def _lookup(names: Sequence[str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from halocline.spark.scan.change_feed import (
     with_change_type,
     with_size,
 )
-from halocline.spark.scan.not_null import NOT_NULL, is_complete, retyped
+from halocline.spark.scan.not_null import NotNullArrays, is_complete
 from halocline.spark.types.columns import holds, kept_metadata
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.storage.base import Store
@@ -43,6 +43,7 @@ _OPENING: Final = 4 * 1024 * 1024
 """What opening a file costs, in bytes that could be read meanwhile."""
 
 _VOID: Final = Primitive("void")
+_NOT_NULL: Final = NotNullArrays()
 _CHANGE_FIELDS: Final = (
     Field(CHANGE_TYPE, Primitive("string")),
     Field(COMMIT_VERSION, Primitive("long")),
@@ -140,7 +141,9 @@ class FileRows:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the batches."""
-        types = ((each, pa.null() if is_void(each.type) else NOT_NULL.visit(each.type, None)) for each in self.wanted)
+        types = (
+            (each, pa.null() if is_void(each.type) else _NOT_NULL.types.visit(each.type, None)) for each in self.wanted
+        )
         return pa.schema([pa.field(each.name, type, each.nullable) for each, type in types])
 
     def read(self, files: Sequence[ChangeFile]) -> Iterator[pa.RecordBatch]:
@@ -189,7 +192,11 @@ class FileRows:
                     sides={"file": file.path, "asked for": str(field)[:200]},
                     next_step="Give a schema that allows nulls.",
                 )
-        return pa.RecordBatch.from_arrays(list(map(retyped, columns, schema.types)), schema=schema)
+        fitted = (
+            column if is_void(field.type) else _NOT_NULL.visit(field.type, column)
+            for field, column in zip(self.wanted, columns, strict=True)
+        )
+        return pa.RecordBatch.from_arrays(list(fitted), schema=schema)
 
 
 def plain(schema: Struct) -> Struct:

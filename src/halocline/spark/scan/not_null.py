@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from halocline.schema.arrow import ArrowTypes
+from halocline.schema.arrow_arrays import ArrowArrays, unnested
 from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct
 from halocline.schema.visitor import Visitor
-from halocline.spark.scan.arrow_scan import unnested
 
 
 def is_complete(field: Field, array: pa.Array, *, in_null_structs: bool = False) -> bool:
@@ -45,21 +42,13 @@ class _NotNull(ArrowTypes):
         return pa.map_(self.visit(type.key, None), item)
 
 
-NOT_NULL: Final = _NotNull()
+class NotNullArrays(ArrowArrays):
+    """The same values in types that say where there are no nulls."""
 
+    types = _NotNull()
 
-def retyped(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """The same values in a type that differs only in where it allows nulls."""
-    if array.type == type:
-        return array
-    if pa.types.is_struct(type):
-        parts = [retyped(part, field.type) for part, field in zip(array.flatten(), type, strict=True)]
-        return pa.StructArray.from_arrays(parts, fields=list(type), mask=pc.is_null(array))
-    offsets, inner = unnested(array)
-    if pa.types.is_map(type):
-        keys, items = inner.flatten()
-        return pa.MapArray.from_arrays(offsets, retyped(keys, type.key_type), retyped(items, type.item_type), type=type)
-    return pa.ListArray.from_arrays(offsets, retyped(inner, type.value_type), type=type)
+    def visit(self, type: DataType, context: pa.Array) -> pa.Array:
+        return context if context.type == self.types.visit(type, None) else super().visit(type, context)
 
 
 class _Complete(Visitor[pa.Array, bool]):

@@ -26,7 +26,7 @@ from typing import Final
 
 from halocline.errors import SchemaError
 from halocline.schema.types import Array, DataType, Map, Primitive, Struct, decimal_of, is_void
-from halocline.spark.types.columns import missing, quoted, sql_type
+from halocline.spark.types.columns import array_sql, map_sql, missing, quoted, sql_type, struct_sql
 
 _WHOLE: Final[Mapping[str, int]] = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _RANK: Final = tuple(_WHOLE)
@@ -190,7 +190,8 @@ class Assignment:
     def _struct(self, sql: str, source: Struct, target: Struct, path: str, old: tuple[str, DataType] | None) -> str:
         known = {field.name.lower(): field for field in source.fields}
         before = old[1] if old is not None and isinstance(old[1], Struct) else Struct()
-        parts, same, kept = [], source.names == target.names, False
+        parts: dict[str, str] = {}
+        same, kept = source.names == target.names, False
         for field in target.fields:
             here = f"{path}.{field.name}"
             given, was = known.pop(field.name.lower(), None), before.get(field.name)
@@ -208,30 +209,31 @@ class Assignment:
                 after = self.value(inner, given.type, field.type, here, stays)
                 same = same and after == inner
                 kept = kept or (stays is not None and stays[0] in after)
-            parts.append(f"{after} AS {quoted(field.name)}")
+            parts[quoted(field.name)] = after
         for field in known.values():
             self.problems.append((f"{path}.{field.name}", "no such column", sql_type(field.type)))
         if same:
             return sql
         present = f"{sql} IS NOT NULL" + (f" OR {old[0]} IS NOT NULL" if kept and old is not None else "")
-        return f"CASE WHEN {present} THEN struct({', '.join(parts)}) END"
+        return struct_sql(parts, present)
 
     def _array(self, sql: str, source: Array, target: Array, path: str) -> str:
         element, first = self._variable(), len(self.fits)
         inner = self.value(element, source.element, target.element, f"{path}.element")
         self._lift(first, sql, f"forall({sql}, {element} -> {{}})")
-        return sql if inner == element else f"transform({sql}, {element} -> {inner})"
+        return array_sql(sql, element, inner)
 
     def _map(self, sql: str, source: Map, target: Map, path: str) -> str:
-        key, value, whole = self._variable(), self._variable(), sql
-        both = (("values", value, source.value, target.value), ("keys", key, source.key, target.key))
-        for function, variable, before, after in both:
+        key, value = self._variable(), self._variable()
+        inner = {}
+        for part, variable, before, after in (
+            ("value", value, source.value, target.value),
+            ("key", key, source.key, target.key),
+        ):
             first = len(self.fits)
-            inner = self.value(variable, before, after, f"{path}.{function[:-1]}")
-            self._lift(first, whole, f"forall(map_{function}({whole}), {variable} -> {{}})")
-            if inner != variable:
-                sql = f"transform_{function}({sql}, ({key}, {value}) -> {inner})"
-        return sql
+            inner[variable] = self.value(variable, before, after, f"{path}.{part}")
+            self._lift(first, sql, f"forall(map_{part}s({sql}), {variable} -> {{}})")
+        return map_sql(sql, (key, inner[key]), (value, inner[value]))
 
     def _lift(self, first: int, sql: str, quantified: str) -> None:
         """Turns what the elements of a value must meet into what the value must meet."""

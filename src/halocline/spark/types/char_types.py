@@ -6,12 +6,12 @@ end, breaks the rule that `halocline.spark.write.rules` makes of the declared ty
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from halocline.schema.char_types import DECLARED, declared_type, is_limited, is_padded, length_of, stored_field
 from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct
 from halocline.schema.visitor import Visitor
-from halocline.spark.types.columns import quoted, sql_type
+from halocline.spark.types.columns import Rebuilt, quoted, sql_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,13 +30,13 @@ def fitted(sql: str, field: Field) -> str:
         '`n`'
     """
     declared = declared_type(field)
-    return sql if declared is None else _FITTED.visit(declared, (sql, field.type, 0))
+    return sql if declared is None else _Fitted().visit(declared, (sql, True))
 
 
 def padded(sql: str, field: Field) -> str:
     """SQL for a value of a column at the top as readers see it, whether its blanks are stored or not."""
     declared = declared_type(field)
-    return _FITTED.visit(declared, (sql, field.type, 0)) if isinstance(declared, Primitive) else sql
+    return fitted(sql, field) if isinstance(declared, Primitive) else sql
 
 
 def known_to_spark(df: DataFrame, schema: Struct) -> DataFrame:
@@ -53,84 +53,43 @@ def known_to_spark(df: DataFrame, schema: Struct) -> DataFrame:
 def lengths_hold(sql: str, field: Field) -> str:
     """A condition that is true if no text in a value is too long; empty if it may have any length."""
     declared = declared_type(field)
-    return "" if declared is None else _SHORT.visit(declared, (sql, field.type, 0))
+    return "" if declared is None else _Short().visit(declared, (sql, 0))
 
 
-class _Fitted(Visitor[tuple[str, DataType, int], str]):
-    """SQL for a value with its text fitted, given SQL for the value, its stored type, and how deep it stands."""
+class _Fitted(Rebuilt):
+    """A value with text of fixed length padded."""
 
-    def primitive(self, type: Primitive, context: tuple[str, DataType, int]) -> str:
+    def visit(self, type: DataType, context: tuple[str, bool]) -> str:
+        return super().visit(type, (context[0], True))  # what must not be null is judged later
+
+    def primitive(self, type: Primitive, context: tuple[str, bool]) -> str:
         sql = context[0]
         # Longer text stays as it is, for the rule on its length to find.
         return f"rpad({sql}, greatest({length_of(type)}, length({sql})), ' ')" if is_padded(type) else sql
 
-    def struct(self, type: Struct, context: tuple[str, DataType, int]) -> str:
-        sql, stored, depth = context
-        if not isinstance(stored, Struct):
-            return sql
-        parts, same = [], True
-        for field in stored.fields:
-            inner, known = f"{sql}.{quoted(field.name)}", type.get(field.name)
-            after = inner if known is None else self.visit(known.type, (inner, field.type, depth))
-            parts.append(f"{after} AS {quoted(field.name)}")
-            same = same and after == inner
-        return sql if same else f"CASE WHEN {sql} IS NOT NULL THEN struct({', '.join(parts)}) END"
 
-    def array(self, type: Array, context: tuple[str, DataType, int]) -> str:
-        sql, stored, depth = context
-        if not isinstance(stored, Array):
-            return sql
-        element = f"halocline_text_{depth}"
-        inner = self.visit(type.element, (element, stored.element, depth + 1))
-        return sql if inner == element else f"transform({sql}, {element} -> {inner})"
+class _Short(Visitor[tuple[str, int], str]):
+    """A condition on the text in a value, given SQL for the value and how deep it stands; empty if there is none."""
 
-    def map(self, type: Map, context: tuple[str, DataType, int]) -> str:
-        sql, stored, depth = context
-        if not isinstance(stored, Map):
-            return sql
-        key, value = f"halocline_key_{depth}", f"halocline_text_{depth}"
-        both = (("values", value, type.value, stored.value), ("keys", key, type.key, stored.key))
-        for function, variable, declared, kept in both:
-            inner = self.visit(declared, (variable, kept, depth + 1))
-            if inner != variable:
-                sql = f"transform_{function}({sql}, ({key}, {value}) -> {inner})"
-        return sql
-
-
-class _Short(Visitor[tuple[str, DataType, int], str]):
-    """A condition on the lengths of the text in a value, empty if there is none; the context is as above."""
-
-    def primitive(self, type: Primitive, context: tuple[str, DataType, int]) -> str:
+    def primitive(self, type: Primitive, context: tuple[str, int]) -> str:
         sql = context[0]
         return f"({sql} IS NULL OR length({sql}) <= {length_of(type)})" if is_limited(type) else ""
 
-    def struct(self, type: Struct, context: tuple[str, DataType, int]) -> str:
-        sql, stored, depth = context
-        pairs = [(field, type.get(field.name)) for field in stored.fields] if isinstance(stored, Struct) else []
-        found = [
-            self.visit(known.type, (f"{sql}.{quoted(field.name)}", field.type, depth))
-            for field, known in pairs
-            if known is not None
-        ]
+    def struct(self, type: Struct, context: tuple[str, int]) -> str:
+        sql, depth = context
+        found = (self.visit(field.type, (f"{sql}.{quoted(field.name)}", depth)) for field in type.fields)
         return " AND ".join(filter(None, found))
 
-    def array(self, type: Array, context: tuple[str, DataType, int]) -> str:
-        sql, stored, depth = context
-        return self._each(type.element, stored.element, sql, sql, depth) if isinstance(stored, Array) else ""
+    def array(self, type: Array, context: tuple[str, int]) -> str:
+        return self._each(type.element, context[0], context)
 
-    def map(self, type: Map, context: tuple[str, DataType, int]) -> str:
-        sql, stored, depth = context
-        if not isinstance(stored, Map):
-            return ""
-        values = self._each(type.value, stored.value, f"map_values({sql})", sql, depth)
-        keys = self._each(type.key, stored.key, f"map_keys({sql})", sql, depth)
+    def map(self, type: Map, context: tuple[str, int]) -> str:
+        values = self._each(type.value, f"map_values({context[0]})", context)
+        keys = self._each(type.key, f"map_keys({context[0]})", context)
         return " AND ".join(filter(None, (values, keys)))
 
-    def _each(self, type: DataType, stored: DataType, values: str, sql: str, depth: int) -> str:
+    def _each(self, type: DataType, values: str, context: tuple[str, int]) -> str:
+        sql, depth = context
         element = f"halocline_text_{depth}"
-        inner = self.visit(type, (element, stored, depth + 1))
+        inner = self.visit(type, (element, depth + 1))
         return f"({sql} IS NULL OR forall({values}, {element} -> {inner}))" if inner else ""
-
-
-_FITTED: Final = _Fitted()
-_SHORT: Final = _Short()

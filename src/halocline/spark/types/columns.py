@@ -105,7 +105,7 @@ def _output(field: Field, names: Names) -> Output:
     if physical is None or _Reading(names).visit(field.type, None) is None:
         return Output(field.name, missing(field.type), metadata or None)
     source = quoted(physical)
-    sql = _Rebuild(names).visit(field.type, (source, True, field.nullable))
+    sql = _FromFile(names).visit(field.type, (source, field.nullable))
     return Output(field.name, sql, metadata if metadata and sql != source else None)
 
 
@@ -255,52 +255,83 @@ class _Reading(_InFiles):
         return None if name is None or type is None else Field(name, type, field.nullable, kept_metadata(field))
 
 
-class _Rebuild(Visitor[tuple[str, bool, bool], str]):
-    """Writes the SQL that gives a value its logical names; the value itself where nothing changes.
+class Rebuilt(Visitor[tuple[str, bool], str]):
+    """SQL for a value made anew, given SQL for it and whether it may be null; what stays the same is left alone."""
 
-    The context is SQL for the value, whether Spark would push a filter on it down into files, and whether it may be
-    null. A field of a struct that may be null is one that may, to Spark, when the struct is built anew.
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def primitive(self, type: Primitive, context: tuple[str, bool]) -> str:
+        return context[0]
+
+    def part(self, field: Field, sql: str) -> str:
+        """SQL for a field of a struct, given SQL for the struct."""
+        return self.visit(field.type, (f"{sql}.{quoted(field.name)}", field.nullable))
+
+    def struct(self, type: Struct, context: tuple[str, bool]) -> str:
+        sql, may_be_null = context
+        parts = {quoted(field.name): self.part(field, sql) for field in type.fields}
+        if all(part == f"{sql}.{name}" for name, part in parts.items()):
+            return sql
+        return struct_sql(parts, f"{sql} IS NOT NULL" if may_be_null else "")
+
+    def array(self, type: Array, context: tuple[str, bool]) -> str:
+        element = self._variable()
+        inner = self._below(type.element, element, type.contains_null)
+        return array_sql(context[0], element, inner)
+
+    def map(self, type: Map, context: tuple[str, bool]) -> str:
+        key, value = f"{self._variable()}_key", self._variable()
+        new_value = self._below(type.value, value, type.value_contains_null)
+        return map_sql(context[0], (key, self._below(type.key, key, False)), (value, new_value))
+
+    def _variable(self) -> str:
+        return f"halocline_{self.depth}"
+
+    def _below(self, type: DataType, variable: str, may_be_null: bool) -> str:
+        self.depth += 1
+        inner = self.visit(type, (variable, may_be_null))
+        self.depth -= 1
+        return inner
+
+
+def struct_sql(parts: Mapping[str, str], present: str) -> str:
+    """SQL for a struct of SQL by quoted names, null where the condition, if there is one, does not hold."""
+    made = f"struct({', '.join(f'{sql} AS {name}' for name, sql in parts.items())})"
+    return f"CASE WHEN {present} THEN {made} END" if present else made
+
+
+def array_sql(sql: str, element: str, inner: str) -> str:
+    """SQL for an array whose elements, by the name of a variable, become something else."""
+    return sql if inner == element else f"transform({sql}, {element} -> {inner})"
+
+
+def map_sql(sql: str, key: tuple[str, str], value: tuple[str, str]) -> str:
+    """SQL for a map whose keys and values, each by the name of a variable, become something else."""
+    for function, (variable, inner) in (("values", value), ("keys", key)):
+        if inner != variable:
+            sql = f"transform_{function}({sql}, ({key[0]}, {value[0]}) -> {inner})"
+    return sql
+
+
+class _FromFile(Rebuilt):
+    """A value of the table, out of the value in a file.
+
+    Floating-point numbers are shielded where Spark would push a filter on them down into files. A field of a struct
+    that may be null is one that may, to Spark, when the struct is built anew.
     """
 
     def __init__(self, names: Names) -> None:
+        super().__init__()
         self._names = names
         self._reading = _Reading(names)
-        self._variables = 0
 
-    def primitive(self, type: Primitive, context: tuple[str, bool, bool]) -> str:
-        sql, shielded, _ = context
-        return f"nanvl({sql}, {sql})" if shielded and type.name in _FLOATS else sql
+    def primitive(self, type: Primitive, context: tuple[str, bool]) -> str:
+        sql = context[0]
+        return f"nanvl({sql}, {sql})" if not self.depth and type.name in _FLOATS else sql
 
-    def struct(self, type: Struct, context: tuple[str, bool, bool]) -> str:
-        sql, shielded, may_be_null = context
-        parts, same = [], True
-        for field in type.fields:
-            name = self._names.of(field)
-            if name is None or self._reading.visit(field.type, None) is None:
-                parts.append(f"{missing(field.type)} AS {quoted(field.name)}")
-                same = False
-                continue
-            source = f"{sql}.{quoted(name)}"
-            inner = self.visit(field.type, (source, shielded, field.nullable))
-            parts.append(f"{inner} AS {quoted(field.name)}")
-            same = same and inner == source and name == field.name
-        made = f"struct({', '.join(parts)})"
-        return sql if same else f"CASE WHEN {sql} IS NOT NULL THEN {made} END" if may_be_null else made
-
-    def array(self, type: Array, context: tuple[str, bool, bool]) -> str:
-        sql, element = context[0], self._variable()
-        inner = self.visit(type.element, (element, False, type.contains_null))
-        return sql if inner == element else f"transform({sql}, {element} -> {inner})"
-
-    def map(self, type: Map, context: tuple[str, bool, bool]) -> str:
-        sql, key, value = context[0], self._variable(), self._variable()
-        parts = (("values", value, type.value, type.value_contains_null), ("keys", key, type.key, False))
-        for function, variable, part, may_be_null in parts:
-            inner = self.visit(part, (variable, False, may_be_null))
-            if inner != variable:
-                sql = f"transform_{function}({sql}, ({key}, {value}) -> {inner})"
-        return sql
-
-    def _variable(self) -> str:
-        self._variables += 1
-        return f"halocline_{self._variables}"
+    def part(self, field: Field, sql: str) -> str:
+        name = self._names.of(field)
+        if name is None or self._reading.visit(field.type, None) is None:
+            return missing(field.type)
+        return self.visit(field.type, (f"{sql}.{quoted(name)}", field.nullable))

@@ -10,17 +10,16 @@ Spark's casts. Columns that rows come without become null.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, SchemaError
 from halocline.formats.delta.configuration.column_mapping import physical_name
-from halocline.schema.arrow import ArrowTypes, arrow_type
-from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, is_void
-from halocline.schema.visitor import Visitor
-from halocline.spark.scan.arrow_scan import unnested
+from halocline.schema.arrow import ArrowTypes
+from halocline.schema.arrow_arrays import ArrowArrays
+from halocline.schema.types import Field, Struct, is_void
 from halocline.spark.scan.not_null import is_complete
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.partition_values import NULL_FOLDER
@@ -104,35 +103,15 @@ class _PhysicalTypes(ArrowTypes):
         return pa.field(physical_name(field, self._mode), self.visit(field.type, None))
 
 
-class _Fitted(Visitor[pa.Array, pa.Array]):
+class _Fitted(ArrowArrays):
     """Values of a type of the table, out of those that rows bring."""
 
     def __init__(self, mode: str) -> None:
-        self.types: Final = _PhysicalTypes(mode)
+        self.types = _PhysicalTypes(mode)
 
-    def visit(self, type: DataType, context: pa.Array) -> pa.Array:
-        if pa.types.is_null(context.type):
-            return pa.nulls(len(context), self.types.visit(type, None))
-        return super().visit(type, context)
-
-    def primitive(self, type: Primitive, context: pa.Array) -> pa.Array:
-        wanted = arrow_type(type)
-        return context if context.type == wanted else context.cast(wanted)
-
-    def struct(self, type: Struct, context: pa.Array) -> pa.Array:
+    def children(self, type: Struct, context: pa.Array) -> list[pa.Array]:
         children = {child.name.lower(): part for child, part in zip(context.type, context.flatten(), strict=True)}
-        nothing = pa.nulls(len(context))
-        parts = [self.visit(each.type, children.get(each.name.lower(), nothing)) for each in type.fields]
-        return pa.StructArray.from_arrays(parts, fields=list(self.types.visit(type, None)), mask=pc.is_null(context))
-
-    def array(self, type: Array, context: pa.Array) -> pa.Array:
-        offsets, inner = unnested(context)
-        return pa.ListArray.from_arrays(offsets, self.visit(type.element, inner), type=self.types.visit(type, None))
-
-    def map(self, type: Map, context: pa.Array) -> pa.Array:
-        offsets, inner = unnested(context)
-        keys, items = inner.flatten()
-        return pa.MapArray.from_arrays(offsets, self.visit(type.key, keys), self.visit(type.value, items))
+        return [children.get(each.name.lower(), pa.nulls(len(context))) for each in type.fields]
 
 
 def _folder_text(array: pa.Array, field: Field) -> pa.Array:
