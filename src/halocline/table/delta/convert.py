@@ -31,7 +31,7 @@ from halocline.formats.delta.actions.locations import encoded_path
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.features.approval import approve_change
-from halocline.formats.delta.log.live_files import TEXT_MAP
+from halocline.formats.delta.log.action_types import TEXT_MAP
 from halocline.schema.types import Field, Struct
 from halocline.spark.scan.folders import parse_folder
 from halocline.spark.scan.footers import check_foreign, footers, leaf_types

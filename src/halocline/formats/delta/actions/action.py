@@ -30,6 +30,9 @@ from halocline.formats.log.damage import malformed as malformed
 _MAX_LONG: Final = 2**63 - 1
 Long: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=_MAX_LONG)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=_MAX_LONG)]
+# In checkpoints these take 32 bits, since some readers refuse more.
+ShortLong: TypeAlias = Annotated[Long, Meta(extra={"bits": 32})]
+ShortCount: TypeAlias = Annotated[Count, Meta(extra={"bits": 32})]
 
 _EVERY_DECODE_ERROR = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
 
@@ -45,8 +48,8 @@ class DeletionVector(Struct, rename="camel", omit_defaults=True, frozen=True, gc
 
     storage_type: str
     path_or_inline_dv: str
-    offset: Count | None = None
-    size_in_bytes: Count
+    offset: ShortCount | None = None
+    size_in_bytes: ShortCount
     cardinality: Count
 
     @property
@@ -117,8 +120,8 @@ class DomainMetadata(Struct, rename="camel", omit_defaults=True, frozen=True, gc
 class ProtocolAction(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
     """The protocol as serialised: two numbers and, from reader 3 and writer 7, the feature lists."""
 
-    min_reader_version: Long
-    min_writer_version: Long
+    min_reader_version: ShortLong
+    min_writer_version: ShortLong
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
 

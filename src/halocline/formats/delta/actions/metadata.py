@@ -23,7 +23,9 @@ class FileFormat(msgspec.Struct, rename="camel", frozen=True):
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class _KnownMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+class KnownMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """The fields of metadata that Delta defines."""
+
     id: str
     name: str | None = None
     description: str | None = None
@@ -36,7 +38,7 @@ class _KnownMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     created_time: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
 
 
-_METADATA_KEYS: Final = frozenset(entry.encode_name for entry in msgspec.structs.fields(_KnownMetadata))
+_METADATA_KEYS: Final = frozenset(entry.encode_name for entry in msgspec.structs.fields(KnownMetadata))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,14 @@ class Metadata:
     def from_json(data: bytes | Raw | Mapping[str, Any]) -> Metadata:
         """Reads the object behind the key `metaData`."""
         content = data if isinstance(data, Mapping) else msgspec.json.decode(data, type=dict[str, Any])
-        known = msgspec.structs.asdict(msgspec.convert(content, _KnownMetadata))
+        known = msgspec.structs.asdict(msgspec.convert(content, KnownMetadata))
         known["configuration"] = {key: value for key, value in known["configuration"].items() if value is not None}
         unknown = {key: value for key, value in content.items() if key not in _METADATA_KEYS}
         return Metadata(**known, unknown_fields=unknown)
 
     def to_json(self) -> dict[str, Any]:
         """The object behind the key `metaData`, in the order Delta writes it, unknown fields last."""
-        known = _KnownMetadata(**{name: getattr(self, name) for name in _KnownMetadata.__struct_fields__})
+        known = KnownMetadata(**{name: getattr(self, name) for name in KnownMetadata.__struct_fields__})
         encoded = msgspec.to_builtins(known) | {"partitionColumns": list(self.partition_columns)}
         if not self.schema_string:
             del encoded["schemaString"]

@@ -23,8 +23,9 @@ from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import checkpoint_schema
+from halocline.formats.delta.log.action_types import TEXT_MAP
 from halocline.formats.delta.log.header import TableHeader, header_of
-from halocline.formats.delta.log.live_files import LOG_PATH, TEXT_MAP, from_adds, from_checkpoint, on_disk, typed
+from halocline.formats.delta.log.live_files import LOG_PATH, from_adds, from_checkpoint, on_disk, typed
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.log.table_size import Tally
 from halocline.formats.delta.stats import json_writer, typed_columns

@@ -13,73 +13,30 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from halocline.formats.delta.actions.action import KEYS, Action, Metadata, content_of
-from halocline.formats.delta.log.live_files import TEXT_MAP
+from halocline.formats.delta.actions.action import (
+    KEYS,
+    Action,
+    Add,
+    CheckpointMetadata,
+    DeletionVector,
+    DomainMetadata,
+    Metadata,
+    ProtocolAction,
+    Remove,
+    Sidecar,
+    Txn,
+    content_of,
+)
+from halocline.formats.delta.actions.metadata import KnownMetadata
+from halocline.formats.delta.log.action_types import struct_type
 
-VECTOR: Final = pa.struct(
-    {
-        "storageType": pa.string(),
-        "pathOrInlineDv": pa.string(),
-        "offset": pa.int32(),
-        "sizeInBytes": pa.int32(),
-        "cardinality": pa.int64(),
-    }
-)
-ADD: Final = pa.struct(
-    {
-        "path": pa.string(),
-        "partitionValues": TEXT_MAP,
-        "size": pa.int64(),
-        "modificationTime": pa.int64(),
-        "dataChange": pa.bool_(),
-        "tags": TEXT_MAP,
-        "deletionVector": VECTOR,
-        "baseRowId": pa.int64(),
-        "defaultRowCommitVersion": pa.int64(),
-        "clusteringProvider": pa.string(),
-    }
-)
+VECTOR: Final = struct_type(DeletionVector)
+ADD: Final = struct_type(Add, without=["stats"])
 """A live file, without its statistics: which of those there are depends on the table."""
-REMOVE: Final = pa.struct(
-    {
-        "path": pa.string(),
-        "deletionTimestamp": pa.int64(),
-        "dataChange": pa.bool_(),
-        "extendedFileMetadata": pa.bool_(),
-        "partitionValues": TEXT_MAP,
-        "size": pa.int64(),
-        "deletionVector": VECTOR,
-        "baseRowId": pa.int64(),
-        "defaultRowCommitVersion": pa.int64(),
-    }
-)
+REMOVE: Final = struct_type(Remove, without=["stats", "tags"])
 _OTHERS: Final[Mapping[str, pa.DataType]] = {
-    "txn": pa.struct({"appId": pa.string(), "version": pa.int64(), "lastUpdated": pa.int64()}),
-    "metaData": pa.struct(
-        {
-            "id": pa.string(),
-            "name": pa.string(),
-            "description": pa.string(),
-            "format": pa.struct({"provider": pa.string(), "options": TEXT_MAP}),
-            "schemaString": pa.string(),
-            "partitionColumns": pa.list_(pa.string()),
-            "configuration": TEXT_MAP,
-            "createdTime": pa.int64(),
-        }
-    ),
-    "protocol": pa.struct(
-        {
-            "minReaderVersion": pa.int32(),
-            "minWriterVersion": pa.int32(),
-            "readerFeatures": pa.list_(pa.string()),
-            "writerFeatures": pa.list_(pa.string()),
-        }
-    ),
-    "domainMetadata": pa.struct({"domain": pa.string(), "configuration": pa.string(), "removed": pa.bool_()}),
-    "checkpointMetadata": pa.struct({"version": pa.int64(), "tags": TEXT_MAP}),
-    "sidecar": pa.struct(
-        {"path": pa.string(), "sizeInBytes": pa.int64(), "modificationTime": pa.int64(), "tags": TEXT_MAP}
-    ),
+    "metaData": struct_type(KnownMetadata),
+    **{KEYS[kind]: struct_type(kind) for kind in (Txn, ProtocolAction, DomainMetadata, CheckpointMetadata, Sidecar)},
 }
 SIDECAR: Final = ("add", "remove")
 CLASSIC: Final = ("txn", *SIDECAR, "metaData", "protocol", "domainMetadata")

@@ -25,33 +25,12 @@ from msgspec import structs
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Add, DeletionVector, Remove
 from halocline.formats.delta.actions.locations import Locations, needs_care
+from halocline.formats.delta.log.action_types import TEXT_MAP, struct_type
 from halocline.formats.log.damage import malformed
 
-TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
-VECTOR: Final = pa.struct(
-    {
-        "storage_type": pa.string(),
-        "path_or_inline_dv": pa.string(),
-        "offset": pa.int64(),
-        "size_in_bytes": pa.int64(),
-        "cardinality": pa.int64(),
-    }
-)
-ALL: Final = pa.schema(
-    {
-        "path": pa.string(),
-        "log_path": pa.string(),
-        "size": pa.int64(),
-        "modification_time": pa.int64(),
-        "partition_values": TEXT_MAP,
-        "stats": pa.string(),
-        "deletion_vector": VECTOR,
-        "base_row_id": pa.int64(),
-        "default_row_commit_version": pa.int64(),
-        "tags": TEXT_MAP,
-        "clustering_provider": pa.string(),
-    }
-)
+VECTOR: Final = struct_type(DeletionVector, on_disk=False)
+_ADD: Final = struct_type(Add, on_disk=False, without=["path", "data_change"])
+ALL: Final = pa.schema([("path", pa.string()), ("log_path", pa.string()), *_ADD])
 """The columns of a file list."""
 
 TOMBSTONES: Final = pa.schema({"path": pa.string(), "deletion_timestamp": pa.int64(), "deletion_vector": VECTOR})
