@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A path or URL of a table.")]
 
+_COLUMNS: Final = 20
+_LONG: Final = 100
 _SIZES = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _AGES = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -29,33 +31,36 @@ def show(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what a table is, what it requires, and who writes it."""
-    # Imported here: every command loads this module, and most open no table.
     from halocline.formats.base import TableFormat, detect_format, formats_at
-    from halocline.formats.delta.snapshot.inspection import inspect
-    from halocline.formats.hudi.inspection import inspect_hudi
-    from halocline.formats.index.inspection import inspect_index
     from halocline.storage import open_store
 
+    # Only the format that is there is loaded: that is most of the time this takes.
     store = open_store(table)
     formats = formats_at(store)
     if formats == (TableFormat.HUDI,):
-        told = inspect_hudi(store, None if version is None else str(version))
-        emit(output, told.to_dict(), *_hudi_lines(table, told))
-        return
-    if formats == (TableFormat.INDEX,):
+        from halocline.formats.hudi.inspection import inspect_hudi
+
+        hudi = inspect_hudi(store, None if version is None else str(version))
+        emit(output, hudi.to_dict(), *_hudi_lines(table, hudi), *_shape(hudi))
+    elif formats == (TableFormat.INDEX,):
+        from halocline.formats.index.inspection import inspect_index
+
         index = inspect_index(store, version)
-        emit(output, index.to_dict(), *_index_lines(table, index))
-        return
-    if not formats:
-        detect_format(store)  # says what was looked for, of every format
-    found = inspect(store, version)
-    emit(output, found.to_dict(), *_lines(table, found))
+        emit(output, index.to_dict(), *_index_lines(table, index), *_shape(index))
+    else:
+        from halocline.formats.delta.snapshot.inspection import inspect
+
+        if not formats:
+            detect_format(store)  # says what was looked for, of every format
+        delta = inspect(store, version)
+        emit(output, delta.to_dict(), *_lines(table, delta), *_shape(delta))
 
 
 def _lines(table: str, found: Inspection) -> Iterator[str]:
-    counted = (
-        f"{found.files:,} files · {size_text(found.size or 0)}" if found.files is not None else "files not counted"
-    )
+    counted = "files not counted"
+    if found.files is not None:
+        rows = "rows not known" if found.rows is None else f"{found.rows:,} rows"
+        counted = f"{found.files:,} files · {rows} · {size_text(found.size or 0)}"
     yield f"{table} · delta · version {found.version} · {counted}"
     features = f"supported: {_names(found.supported)}   enabled: {_names(found.enabled)}"
     numbers = f"({found.protocol.reader},{found.protocol.writer})"
@@ -96,6 +101,32 @@ def _index_lines(table: str, found: IndexInspection) -> Iterator[str]:
         yield f"resting     {found.resting:,} splits that an operation could not use"
     if found.uncounted:
         yield f"uncounted   {found.uncounted}"
+
+
+def _shape(found: Inspection | HudiInspection | IndexInspection) -> Iterator[str]:
+    """The columns, the partitioning and the properties, as far as there are any."""
+    told = found.to_dict()
+    fields = (told["schema"] or {}).get("fields", [])
+    if fields:
+        named = [f"{each['name']} {_type_text(each['type'])}" for each in fields[:_COLUMNS]]
+        more = [f"and {len(fields) - _COLUMNS:,} more"] if len(fields) > _COLUMNS else []
+        yield f"columns     {', '.join([*named, *more])}"
+    if told["partitionColumns"]:
+        yield f"partitions  {', '.join(told['partitionColumns'])}"
+    properties = sorted(told["properties"].items())
+    for number, (name, value) in enumerate(properties[:_COLUMNS]):
+        yield f"{'properties' if number == 0 else '':<11} {name}={_shortened(value)}"
+    if len(properties) > _COLUMNS:
+        yield f"{'':<11} and {len(properties) - _COLUMNS:,} more: --output json shows all"
+
+
+def _type_text(type: Any) -> str:
+    """A type of a schema in JSON, as its outermost word."""
+    return str(type if isinstance(type, str) else type.get("type", "unknown"))
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= _LONG else value[: _LONG - 1] + "…"
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The `halocline` command: its groups, and what happens to errors."""
+"""The `halocline` command: how it starts, and what happens to errors."""
 
 from __future__ import annotations
 
@@ -10,28 +10,17 @@ from typing import Annotated
 import typer
 
 from halocline._version import __version__
-from halocline.cli import check, features, fleet, history, inspect, lint, matrix, move, search, serve, who
+from halocline.cli.commands import COMMANDS, Commands
 from halocline.cli.output import ERROR, FINE, OutputFormat, emit_error
 from halocline.errors import HaloclineError, InputError
 
 app = typer.Typer(
     name="halocline",
-    help="Keeps lakehouse tables and the programs that use them compatible while both evolve.",
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("check")(check.show)
-app.command("features")(features.show)
-app.command("inspect")(inspect.show)
-app.command("lint")(lint.show)
-app.command("matrix")(matrix.show)
-app.command("move")(move.show)
-app.command("search")(search.show)
-app.command("serve")(serve.serve)
-app.command("who")(who.show)
-app.add_typer(fleet.app)
-app.add_typer(history.app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -74,9 +63,12 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         sys.stderr.write("Stopped.\n")
         return ERROR
-    except BrokenPipeError:
-        # The reader of our output has gone (`halocline … | head`); a second complaint at exit would be noise.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as left:
+        # The reader of our output has gone (`halocline … | head`), which is no failure; the parser takes it for one.
+        # A second complaint, when the rest is flushed at exit, would be noise.
+        if not isinstance(left.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
         return FINE
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
@@ -86,7 +78,23 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the console script."""
+    named = next((COMMANDS[each] for each in sys.argv[1:] if each in COMMANDS), None)
+    if named is None or not named.on_rows:
+        sys.meta_path.insert(0, _WithoutPandas())
     sys.exit(run(sys.argv[1:]))
+
+
+class _WithoutPandas:
+    """Makes pandas a module that is not there.
+
+    pyarrow looks for it whenever it makes an array. Loading it takes longer than most commands do, and those that do
+    not touch rows have no use for it.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("this command does not need pandas", name=name)
 
 
 def _asked_format(arguments: Sequence[str]) -> OutputFormat:

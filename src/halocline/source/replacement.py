@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, UnsupportedError
 from halocline.formats.delta.actions.action import Remove
+from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.snapshot.change_feed import ChangeFile
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.row_filter import RowFilter
@@ -28,7 +29,6 @@ from halocline.spark.scan.file_rows import FileRows, change_files, shown_schema
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.table.delta.row_changes import feeds_changes, removed
-from halocline.table.delta.row_counts import all_live_rows
 
 _WAY = "Table.for_path(path, spark).overwrite(df, where=...) does it."
 

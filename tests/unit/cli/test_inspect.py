@@ -60,13 +60,14 @@ def run(capsys, *arguments):
     return code, shown.out, shown.err
 
 
-def test_a_table_is_told_in_three_lines(orders, capsys):
+def test_a_table_is_told_in_a_few_lines(orders, capsys):
     code, out, _ = run(capsys, "lake/orders")
     assert code == 0
     assert out.splitlines() == [
-        "lake/orders · delta · version 2 · 2 files · 96.1 GB",
+        "lake/orders · delta · version 2 · 2 files · rows not known · 96.1 GB",
         "protocol    (1,2)   supported: appendOnly, invariants   enabled: none",
         "written by  delta-spark@3.2.0 (2 commits, last 2 days ago), deltalake@0.25.5 (1 commit, last 2 h ago)",
+        "columns     id long",
     ]
 
 
@@ -80,9 +81,30 @@ def test_programs_get_every_fact(orders, capsys):
     ]
 
 
+def test_rows_partitions_and_properties_are_told_where_there_are_any(tmp_path, capsys):
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    told = metadata(**{"delta.appendOnly": "true", "note": "x" * 200})
+    told["metaData"]["partitionColumns"] = ["id"]
+    counted = [add(name, 10) for name in "ab"]
+    for each in counted:
+        each["add"] |= {"stats": json.dumps({"numRecords": 7}), "partitionValues": {"id": "1"}}
+    commit(tmp_path, 0, protocol, told, *counted)
+    code, out, _ = run(capsys, str(tmp_path))
+    assert code == 0
+    assert "2 files · 14 rows · 20 bytes" in out
+    assert [line for line in out.splitlines() if line.startswith(("part", "prop", "  "))] == [
+        "partitions  id",
+        "properties  delta.appendOnly=true",
+        "            note=" + "x" * 99 + "…",
+    ]
+    result = json.loads(run(capsys, str(tmp_path), "--output", "json")[1])
+    assert (result["rows"], result["schema"]["fields"][0]["name"]) == (14, "id")
+    assert result["properties"]["note"] == "x" * 200, "programs get all of it"
+
+
 def test_an_earlier_version_is_told_on_request(orders, capsys):
     _, out, _ = run(capsys, "lake/orders", "--version", "1")
-    assert "version 1 · 1 files · 96.0 GB" in out
+    assert "version 1 · 1 files · rows not known · 96.0 GB" in out
 
 
 def test_a_table_that_may_not_be_read_is_told_with_the_reason(orders, capsys):

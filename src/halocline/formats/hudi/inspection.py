@@ -6,15 +6,19 @@ the way otherwise is told in their place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from halocline.errors import HaloclineError
+from halocline.formats.hudi.configuration import PARTITION_FIELDS
 from halocline.formats.hudi.properties import TYPE, properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import table_terms
 from halocline.formats.hudi.timeline.instant import HudiInstant
 from halocline.formats.hudi.timeline.timeline import active_writes
+from halocline.schema.arrow import struct_of_arrow
+from halocline.schema.json_edge import to_json
 from halocline.storage.base import Store
 
 
@@ -31,6 +35,8 @@ class HudiInspection:
         files: How many files hold its rows; None if that cannot be told.
         size: Their size in bytes.
         uncounted: Why they were not counted; None if they were.
+        properties: What `hoodie.properties` says.
+        schema: The columns, as Spark spells a schema in JSON; None if the rows cannot be read.
     """
 
     version: int
@@ -41,6 +47,13 @@ class HudiInspection:
     files: int | None
     size: int | None
     uncounted: str | None
+    properties: Mapping[str, str]
+    schema: Any = None
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns whose values are in the paths of its files."""
+        return tuple(filter(None, self.properties.get(PARTITION_FIELDS, "").split(",")))
 
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs."""
@@ -55,6 +68,9 @@ class HudiInspection:
             "files": self.files,
             "size": self.size,
             "uncounted": self.uncounted,
+            "schema": self.schema,
+            "partitionColumns": list(self.partition_columns),
+            "properties": dict(self.properties),
         }
 
 
@@ -71,17 +87,27 @@ def inspect_hudi(store: Store, as_of: str | None = None) -> HudiInspection:
     """
     pairs = properties(store)
     terms = table_terms(pairs, store.root)
-    files, size, uncounted = None, None, None
+    files, size, uncounted, schema = None, None, None, None
     pending: tuple[str, ...] = ()
     try:
         snapshot = HudiSnapshot.load(store, as_of=as_of)
         files = sum((each.base is not None) + len(each.logs) for each in snapshot.slices)
         size = sum(each.size for each in snapshot.slices)
+        schema = to_json(struct_of_arrow(snapshot.schema.columns))
         pending = tuple(str(each) for each in snapshot.timeline.instants if not each.is_completed)
     except HaloclineError as error:
         if as_of is not None:
             raise
         uncounted = f"{error.condition}: {error.message}"
-    enabled = tuple(sorted(terms.features_in_use))
-    version = terms.protocol.reader
-    return HudiInspection(version, pairs.get(TYPE, ""), enabled, active_writes(store), pending, files, size, uncounted)
+    return HudiInspection(
+        version=terms.protocol.reader,
+        type=pairs.get(TYPE, ""),
+        enabled=tuple(sorted(terms.features_in_use)),
+        writes=active_writes(store),
+        pending=pending,
+        files=files,
+        size=size,
+        uncounted=uncounted,
+        properties=pairs,
+        schema=schema,
+    )

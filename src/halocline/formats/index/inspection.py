@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
+import msgspec
+
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.errors import HaloclineError
@@ -58,6 +60,14 @@ class IndexInspection:
     resting: int = 0
     uncounted: str | None = None
 
+    @property
+    def schema(self) -> Any:
+        """The columns, as the log spells a schema; None if it cannot be read."""
+        try:
+            return msgspec.json.decode(self.metadata.schema_string)
+        except msgspec.DecodeError:
+            return None
+
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs."""
         return {
@@ -76,6 +86,7 @@ class IndexInspection:
             "bytes": self.size,
             "resting": self.resting,
             "uncounted": self.uncounted,
+            "schema": self.schema,
             "partitionColumns": list(self.metadata.partition_columns),
             "properties": dict(self.metadata.configuration),
             "writtenBy": [{"release": str(release), "commits": commits} for release, commits in self.writers],

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from halocline.table.delta.row_counts import records_in
+from halocline.formats.delta.actions.statistics import records_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

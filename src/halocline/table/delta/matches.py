@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from halocline.errors import InputError
+from halocline.formats.delta.actions.statistics import all_live_rows, live_rows
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.predicate import Predicate
@@ -26,7 +27,6 @@ from halocline.spark.types.char_types import known_to_spark, padded
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
-from halocline.table.delta.row_counts import all_live_rows, live_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Add
+from halocline.formats.delta.actions.statistics import records_in
 from halocline.formats.delta.configuration import clustering
 from halocline.schema.types import Primitive
 from halocline.spark.scan.frames import frame_of, session_zone
@@ -30,7 +31,7 @@ from halocline.table.delta.matches import is_about_partitions, matches
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import removed
 from halocline.table.delta.row_commit import RowChange, RowsChanged
-from halocline.table.delta.row_counts import check_rows, figures, records_in
+from halocline.table.delta.row_counts import check_rows, figures
 from halocline.table.delta.row_files import RowFiles
 from halocline.table.delta.zorder import VALUE, with_z_value
 

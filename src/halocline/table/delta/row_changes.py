@@ -24,6 +24,7 @@ from pyroaring import BitMap64
 
 from halocline.formats.delta.actions.action import Action, Add, Cdc, Remove
 from halocline.formats.delta.actions.locations import Locations
+from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.log.live_files import from_adds
@@ -53,7 +54,7 @@ from halocline.table.delta.clauses import (
 )
 from halocline.table.delta.matches import is_about_partitions, matches, unmet
 from halocline.table.delta.row_commit import RowChange
-from halocline.table.delta.row_counts import all_live_rows, check_rows, figures
+from halocline.table.delta.row_counts import check_rows, figures
 from halocline.table.delta.row_edits import edited, with_values
 from halocline.table.delta.row_files import CHANGE_TYPE, RowFiles, marks_rows
 

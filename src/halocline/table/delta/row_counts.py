@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from halocline.errors import HaloclineError, MalformedError
 from halocline.formats.delta.actions.action import Add
-from halocline.formats.delta.actions.statistics import num_records
+from halocline.formats.delta.actions.statistics import all_live_rows, num_records, records_in
 from halocline.spark.scan.footers import footers
 from halocline.storage.base import Store
 
@@ -28,24 +28,6 @@ def figures(adds: Sequence[Add]) -> dict[str, int]:
         "numOutputRows": sum(num_records(add.stats) or 0 for add in adds),
         "numOutputBytes": sum(add.size for add in adds),
     }
-
-
-def records_in(files: pa.Table) -> list[int | None]:
-    """How many rows each file holds, deleted ones included; None where its statistics do not say."""
-    return [num_records(stats) for stats in files["stats"].to_pylist()]
-
-
-def live_rows(files: pa.Table) -> list[int | None]:
-    """How many rows each file holds that are not deleted; None where its statistics do not say."""
-    vectors = files["deletion_vector"].to_pylist()
-    deleted = (0 if vector is None else vector["cardinality"] for vector in vectors)
-    return [None if count is None else count - gone for count, gone in zip(records_in(files), deleted, strict=True)]
-
-
-def all_live_rows(files: pa.Table) -> int | None:
-    """How many rows files hold together that are not deleted; None where the log does not say."""
-    counts = live_rows(files)
-    return None if None in counts else sum(filter(None, counts))
 
 
 def check_rows(store: Store, files: pa.Table, found: int) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from halocline.compat.breaks import WRITING, Client
 from halocline.compat.findings import Finding
 from halocline.compat.protocol import Protocol
@@ -22,6 +24,7 @@ from halocline.compat.terms import Terms
 from halocline.errors import HaloclineError, NotFoundError
 from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.actions.commit_info import CommitInfo
+from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.log.timestamps import commit_info_in
 from halocline.formats.delta.snapshot.detail import checksum_finding
@@ -93,6 +96,7 @@ class Inspection:
         writers: Who wrote the log.
         files: How many live files there are; None if this release may not tell.
         size: Their bytes.
+        rows: How many rows they hold that are not deleted; None if their statistics do not say.
         uncounted: Why there is no number of files.
     """
 
@@ -104,6 +108,7 @@ class Inspection:
     writers: Writers
     files: int | None = None
     size: int | None = None
+    rows: int | None = None
     uncounted: str | None = None
 
     @property
@@ -121,6 +126,14 @@ class Inspection:
         """The enabled features in order of name."""
         return tuple(sorted(self.terms.features_in_use))
 
+    @property
+    def schema(self) -> Any:
+        """The columns, as the log spells a schema; None if it cannot be read."""
+        try:
+            return msgspec.json.decode(self.metadata.schema_string)
+        except msgspec.DecodeError:
+            return None
+
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs."""
         return {
@@ -129,6 +142,7 @@ class Inspection:
             "version": self.version,
             "files": self.files,
             "bytes": self.size,
+            "rows": self.rows,
             "uncounted": self.uncounted,
             "protocol": str(self.protocol),
             "minReaderVersion": self.protocol.reader,
@@ -136,6 +150,7 @@ class Inspection:
             "supported": list(self.supported),
             "enabled": list(self.enabled),
             "properties": dict(self.metadata.configuration),
+            "schema": self.schema,
             "partitionColumns": list(self.metadata.partition_columns),
             "writtenBy": [each.to_dict() for each in self.writers.observed],
             "unnamedCommits": self.writers.unnamed,
@@ -160,7 +175,8 @@ def inspect(store: Store, version: int | None = None) -> Inspection:
         return replace(found, uncounted=f"{error.condition}: {error.message}")
     files, size = snapshot.totals
     wrong = checksum_finding(snapshot)
-    return replace(found, files=files, size=size, findings=(*found.findings, *((wrong,) if wrong else ())))
+    rows = all_live_rows(snapshot.files(columns=["stats", "deletion_vector"]))
+    return replace(found, files=files, size=size, rows=rows, findings=(*found.findings, *((wrong,) if wrong else ())))
 
 
 def writers(store: Store) -> Writers:

@@ -1,0 +1,102 @@
+"""The commands of `halocline`, each loaded when it is asked for.
+
+Help and completion show what stands here, so they cost neither the import of any command nor of what it works with.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from halocline.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command, or a group of them.
+
+    Attributes:
+        summary: The line in the help: the first of the command's own.
+        home: The module it is in, below `halocline.cli`.
+        name: What it is called there: a function, or the Typer of a group.
+        on_rows: Whether it reads or writes rows by Spark.
+    """
+
+    summary: str
+    home: str
+    name: str = "show"
+    on_rows: bool = False
+
+    def load(self) -> Callable[..., Any] | typer.Typer:
+        """The function, or the group."""
+        found: Callable[..., Any] | typer.Typer
+        found = getattr(importlib.import_module(f"halocline.cli.{self.home}"), self.name)
+        return found
+
+
+COMMANDS: Final[dict[str, Entry]] = {
+    "check": Entry("Show which clients can use a table, now and after a change.", "check"),
+    "features": Entry("Show the table formats, the features of one, or one feature in full.", "features"),
+    "inspect": Entry("Show what a table is, what it requires, and who writes it.", "inspect"),
+    "lint": Entry("Find what is wrong with a table's protocol.", "lint"),
+    "log": Entry("Show who did what to a table, newest first.", "log"),
+    "matrix": Entry("Who provides what: features by product, or the verdicts on a protocol.", "matrix"),
+    "move": Entry("Move a Hudi table to another table version, up or down.", "move", on_rows=True),
+    "search": Entry("Show the rows of an index table that a query finds, and how many there are.", "search"),
+    "serve": Entry("Run a fleet's coordinator until it is stopped.", "serve", "serve"),
+    "who": Entry("Show who uses a table.", "who"),
+    "fleet": Entry("Who is there, at which level, and what is in the way.", "fleet", "app"),
+    "history": Entry(
+        "Two sides of a wire: which client and server versions work together, feature by feature.", "history", "app"
+    ),
+}
+
+
+class Commands(TyperGroup):
+    """The group of all commands."""
+
+    _listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order in which the help shows them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command; while the help is shown, only its name and its line there."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        if self._listing:
+            return TyperCommand(cmd_name, help=entry.summary)
+        found = entry.load()
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False)
+            alone.command(cmd_name)(found)
+            found = alone
+        return get_command(found)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names, or an error with the nearest name."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            meant = nearest(args[0], COMMANDS)
+            raise InputError(
+                f"there is no command {args[0]!r}",
+                next_step=f"Did you mean: halocline {meant}" if meant else "See: halocline --help",
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Shows the help without loading a command."""
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
