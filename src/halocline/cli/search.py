@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +13,7 @@ from halocline.cli.inspect import TableArgument
 from halocline.cli.output import OutputFormat, OutputOption, columns, emit
 
 if TYPE_CHECKING:
-    from halocline.formats.index.query.bound import BoundQuery
-    from halocline.formats.index.search import FoundRows
+    from halocline.formats.index.search import FoundRows, Search
 
 _HIT = "bold black on yellow"
 
@@ -31,17 +29,20 @@ def show(
         str, typer.Option("--in", help="The columns for words that name none, with commas; else all.")
     ] = "",
     version: Annotated[int | None, typer.Option("--version", help="The version; else the newest.")] = None,
+    score: Annotated[bool, typer.Option("--score", help="The most relevant rows first, with their scores.")] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the rows of an index table that a query finds, and how many there are."""
     # Imported here: every command loads this module, and most search nothing.
+    from halocline.formats.index.relevance.best import search_best
     from halocline.formats.index.search import Search, search_table
     from halocline.formats.index.snapshot import IndexSnapshot
     from halocline.storage import open_store
 
     snapshot = IndexSnapshot.load(open_store(table), version=version)
     search = Search.of(snapshot, query, _names(within))
-    found = search_table(snapshot, search, columns=_names(columns_shown), limit=limit)
+    chosen = _names(columns_shown)
+    found = (search_best if score else search_table)(snapshot, search, columns=chosen, limit=limit)
     rows = found.rows.to_pylist()
     result = {
         "table": snapshot.store.root,
@@ -54,24 +55,28 @@ def show(
         "damaged": dict(found.damaged),
         "rows": rows,
     }
-    emit(output, result, _table(found, rows, list(_terms(search.query))), *_notes(found, len(rows)))
+    if found.scores is not None:
+        result["scores"] = found.scores.tolist()
+    emit(output, result, _table(found, rows, search), *_notes(found, len(rows)))
 
 
 def _names(text: str) -> list[str] | None:
     return [each.strip() for each in text.split(",") if each.strip()] or None
 
 
-def _table(found: FoundRows, rows: list[dict[str, Any]], terms: list[str]) -> Table:
-    shown = columns(*found.rows.column_names)
-    pattern = (
-        re.compile("|".join(map(re.escape, sorted(terms, key=len, reverse=True))), re.IGNORECASE) if terms else None
-    )
-    for row in rows:
+def _table(found: FoundRows, rows: list[dict[str, Any]], search: Search) -> Table:
+    from halocline.formats.index.relevance.snippets import Highlighter
+
+    names = found.rows.column_names
+    shown = columns(*names) if found.scores is None else columns("score", *names)
+    finders = {name: Highlighter(search, name) for name in names}
+    for number, row in enumerate(rows):
         cells = [Text("" if value is None else str(value)) for value in row.values()]
-        if pattern is not None:
-            for cell in cells:
-                cell.highlight_regex(pattern, _HIT)
-        shown.add_row(*cells)
+        for name, cell in zip(names, cells, strict=True):
+            for start, end in finders[name].marks(cell.plain):
+                cell.stylize(_HIT, start, end)
+        scores = [] if found.scores is None else [Text(f"{found.scores[number]:.3f}")]
+        shown.add_row(*scores, *cells)
     return shown
 
 
@@ -82,19 +87,3 @@ def _notes(found: FoundRows, shown: int) -> Iterator[str]:
         yield f"answered from the rows, not by the index: {', '.join(found.scanned)}"
     for path, problem in found.damaged.items():
         yield f"damaged, answered from its rows: {path}: {problem}"
-
-
-def _terms(query: BoundQuery) -> Iterator[str]:
-    """The words that make a row fit, to be marked in it."""
-    from halocline.formats.index.query.bound import Among, Both, Either, InRow, Near
-
-    match query:
-        case Both(parts) | Either(parts):
-            for part in parts:
-                yield from _terms(part)
-        case InRow(words=words):
-            yield from words
-        case Near(word=word):
-            yield word
-        case Among(values=values):
-            yield from (each for each in values if isinstance(each, str) and each)

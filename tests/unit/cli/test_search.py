@@ -90,3 +90,15 @@ def test_a_damaged_index_is_told_and_the_rows_are_found(table, capsys):
     out = capsys.readouterr().out
     assert "66 rows found" in out
     assert f"damaged, answered from its rows: {path}" in out
+
+
+def test_the_most_relevant_rows_come_first_with_their_scores(table, capsys):
+    assert (
+        run(table, "message:17 message:request", "--score", "--columns", "id", "--limit", "2", "--output", "json") == 0
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"][0] == {"id": 17}
+    assert told["scores"] == sorted(told["scores"], reverse=True)
+    assert (told["found"], told["shown"]) == (200, 2)
+    assert run(table, "message:17", "--score", "--columns", "id,message") == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["score", "id", "message"]

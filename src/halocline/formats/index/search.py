@@ -70,7 +70,17 @@ def splits_to_search(search: Search, splits: Iterable[SplitAdd]) -> list[SplitAd
         IncompatibleError: One of them is a bundle, whose words cannot be searched.
     """
     found = [each for each in splits if may_match(search.query, each)]
-    foreign = next((each for each in found if not each.is_own), None)
+    check_own(found)
+    return found
+
+
+def check_own(splits: Iterable[SplitAdd]) -> None:
+    """Makes sure that splits are of the kind that words are searched in.
+
+    Raises:
+        IncompatibleError: One of them is a bundle.
+    """
+    foreign = next((each for each in splits if not each.is_own), None)
     if foreign is not None:
         raise IncompatibleError(
             f"{foreign.path} was written by IndexTables4Spark and is not searched without tantivySstable",
@@ -78,7 +88,6 @@ def splits_to_search(search: Search, splits: Iterable[SplitAdd]) -> list[SplitAd
             sides={"split": "a bundle", "searched here": "splits with tantivyFst7"},
             next_step="Index the table anew; its rows can be read as they are.",
         )
-    return found
 
 
 def search_split(
@@ -86,7 +95,6 @@ def search_split(
     split: SplitAdd,
     search: Search,
     *,
-    best: int | None = None,
     rebuild: bool = False,
     scratch: str | None = None,
     cache: IndexCache | None = None,
@@ -97,7 +105,6 @@ def search_split(
         store: Where the table lies.
         split: The split.
         search: What is looked for.
-        best: If given, only so many, the most relevant first, with their scores.
         rebuild: Whether a split whose index cannot be used answers by one that is built anew from its rows, for this
             search alone; the hits then say what was wrong.
         scratch: A folder for the unpacked index.
@@ -107,12 +114,8 @@ def search_split(
         IncompatibleError: The index is of a later kind, and is not to be rebuilt.
         MalformedError: The split is damaged; its rows, if it was to be rebuilt.
     """
-
-    def answer(evaluation: Evaluation) -> SplitHits:
-        return evaluation.hits() if best is None else evaluation.best(best)
-
-    nothing = SplitHits(np.empty(0, dtype=np.int64), None if best is None else np.empty(0))
-    found, damage = _answered(store, split, search, answer, nothing, rebuild, scratch, cache)
+    nothing = SplitHits(np.empty(0, dtype=np.int64))
+    found, damage = _answered(store, split, search, Evaluation.hits, nothing, rebuild, scratch, cache)
     return found if damage is None else replace(found, damage=damage)
 
 
@@ -140,20 +143,48 @@ def _answered(
     cache: IndexCache | None,
 ) -> tuple[T, str | None]:
     """The answer of a split, and what was wrong with its index if another one had to be built."""
-    with OpenedSplit(store, split.path, size=split.size, scratch=scratch, cache=cache) as opened:
+    deleted = deleted_rows(store, split)
+
+    def asked(opened: OpenedSplit) -> T:
         query = decided(search.query, split.partition_values, opened.fields)
-        if query == NO_ROW:
-            return nothing, None
-        deleted = deleted_rows(store, split)
+        if query == NO_ROW or not may_match(query, split, opened.terms):
+            return nothing
+        return answer(Evaluation(opened, query, deleted))
+
+    return on_split(store, split, asked, rebuild=rebuild, scratch=scratch, cache=cache)
+
+
+def on_split(
+    store: Store,
+    split: SplitAdd,
+    action: Callable[[OpenedSplit], T],
+    *,
+    rebuild: bool,
+    scratch: str | None = None,
+    cache: IndexCache | None = None,
+) -> tuple[T, str | None]:
+    """What an action gives for an opened split, and what was wrong with its index if another one had to be built.
+
+    Args:
+        store: Where the table lies.
+        split: The split.
+        action: What is to be done; it may be done twice.
+        rebuild: Whether a split whose index cannot be used gets one that is built anew from its rows.
+        scratch: A folder for the unpacked index.
+        cache: Where unpacked indexes are kept.
+
+    Raises:
+        IncompatibleError: The index is of a later kind, and is not to be rebuilt.
+        MalformedError: The split is damaged; its rows, if it was to be rebuilt.
+    """
+    with OpenedSplit(store, split.path, size=split.size, scratch=scratch, cache=cache) as opened:
         try:
-            return (
-                answer(Evaluation(opened, query, deleted)) if may_match(query, split, opened.terms) else nothing
-            ), None
+            return action(opened), None
         except (MalformedError, IncompatibleError) as error:
             if not rebuild:
                 raise
             with rebuilt(opened, scratch) as anew:
-                return answer(Evaluation(anew, query, deleted)), error.message
+                return action(anew), error.message
 
 
 @dataclass(frozen=True)
@@ -167,6 +198,7 @@ class FoundRows:
         left_aside: How many could not have a row.
         scanned: The columns that were read because an index could not answer.
         damaged: What is wrong with the index of a split, by its path.
+        scores: How relevant each row is, the best first; None if nobody asked.
     """
 
     rows: pa.Table
@@ -175,6 +207,7 @@ class FoundRows:
     left_aside: int
     scanned: tuple[str, ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)
+    scores: np.ndarray | None = None
 
 
 def search_table(

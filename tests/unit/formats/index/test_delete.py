@@ -11,7 +11,7 @@ from halocline.errors import ConflictError, InputError, MalformedError, NotFound
 from halocline.formats.index.delete import deletions, removal
 from halocline.formats.index.history import history
 from halocline.formats.index.log.actions import SplitAdd
-from halocline.formats.index.search import Search, count_split, search_split, search_table
+from halocline.formats.index.search import Search, count_split, search_table
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.masks import FOLDER, deleted_rows, write_masks
 from halocline.formats.index.transaction import IndexTransaction
@@ -48,16 +48,6 @@ def test_deleted_rows_are_found_by_no_form_of_query(table, query):
     assert after.rows == 2 * COUNT - 4
     assert rows_of(after, "id") == [each for each in range(2 * COUNT) if each not in gone]
     assert ids(IndexSnapshot.load(table.store, version=table.version), query) == before
-
-
-def test_the_best_rows_are_as_many_as_asked_for_when_the_best_of_all_are_deleted(table):
-    split = table.files[first_of(table)]
-    search = Search.of(table, "message:17 OR message:request")
-    best = search_split(table.store, split, search, best=5).rows
-    after = delete(table, {split.path: best[:3]})
-    found = search_split(after.store, after.files[split.path], search, best=5).rows
-    assert len(found) == 5
-    assert not set(found) & set(best[:3].tolist())
 
 
 def test_a_mask_raises_the_protocol_by_its_own_name_and_others_refuse_the_table(table):

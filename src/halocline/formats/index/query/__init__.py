@@ -27,5 +27,5 @@ JSON, and never in columns that are not in the index.
 
 Where the index of a split cannot answer a leaf (a range over strings, a hashed string, a column with values that are
 not in the index), its column is read and the leaf is answered from the rows: slower, never different.
-`Evaluation.scanned` names such columns. Such a query has no relevance scores.
+`Evaluation.scanned` names such columns.
 """

@@ -49,15 +49,34 @@ class SplitHits:
 
     Attributes:
         rows: Row numbers; in ascending order, or the best first where there are scores.
-        scores: How relevant each is, by BM25 over the split; None if nobody asked.
+        scores: How relevant each is; None if nobody asked.
         scanned: The columns that were read because the index could not answer.
         damage: What is wrong with the split's own index; None if it answered.
+        total: How many rows were found, where only the best are here; None where all are.
     """
 
     rows: np.ndarray
     scores: np.ndarray | None = None
     scanned: tuple[str, ...] = ()
     damage: str | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True)
+class WeighedHits:
+    """What the library found, and how it weighs it.
+
+    Attributes:
+        rows: Row numbers, the heaviest first.
+        places: The segment and the document of each.
+        weights: The library's weight of each.
+        explained: What the first weight is made of, as JSON.
+    """
+
+    rows: np.ndarray
+    places: np.ndarray
+    weights: np.ndarray
+    explained: str
 
 
 @dataclass
@@ -98,35 +117,38 @@ class Evaluation:
             found: Any = self.opened.searcher.search(asked, limit=1, count=True)
         return int(found.count)
 
-    def best(self, limit: int) -> SplitHits:
-        """The most relevant rows, the best first.
-
-        Args:
-            limit: How many at most.
+    def weighed(self) -> WeighedHits:
+        """What a query of the library finds, with the library's own weights and where they come from.
 
         Raises:
-            InputError: A column would have to be read, which gives no scores.
+            MalformedError: The split is damaged.
         """
         asked = self._asked(self.query)
-        if asked is None:
-            self._rows(self.query)
-            raise InputError(
-                "a query that is partly answered from rows has no scores",
-                condition="QUERY_INVALID",
-                sides={"read": ", ".join(sorted(self.scanned)), "scored": "what the index answers"},
-                next_step="Ask for the rows without scores, or search in other columns.",
-            )
+        assert asked is not None, "only words and phrases are weighed, and the index answers those"
         with self._searching():
             searcher = self.opened.searcher
-            most = max(min(limit + len(self.deleted), self.opened.layout.rows), 1)
-            hits = searcher.search(asked, limit=most, count=False).hits
-            rows = searcher.fast_field_values(ROW, [address for _, address in hits])
-        scores = np.array([score for score, _ in hits], dtype=np.float64)
-        numbers = np.array(rows, dtype=np.int64)
-        live = ~np.isin(numbers, self.deleted)
-        numbers, scores = numbers[live], scores[live]
-        order = np.lexsort((numbers, -scores))[:limit]
-        return SplitHits(numbers[order], scores[order])
+            hits = searcher.search(asked, limit=max(self.opened.layout.rows, 1), count=False).hits
+            addresses = [address for _, address in hits]
+            rows = searcher.fast_field_values(ROW, addresses)
+            explained = asked.explain(searcher, addresses[0]).to_json() if hits else ""
+        return WeighedHits(
+            rows=np.array(rows, dtype=np.int64),
+            places=_places(addresses),
+            weights=np.array([weight for weight, _ in hits], dtype=np.float64),
+            explained=explained,
+        )
+
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Where rows are in the index: the segment and the document of each."""
+        with self._searching():
+            hits = self.opened.searcher.search(
+                library().Query.all_query(),
+                limit=max(self.opened.layout.rows, 1),
+                count=False,
+                order_by_field=ROW,
+                order=library().Order.Asc,
+            ).hits
+        return _places([hits[row][1] for row in rows.tolist()])
 
     # ------------------------------------------------------------------ sets of rows
 
@@ -339,6 +361,10 @@ def _simplified(query: Both | Either | Without) -> BoundQuery:
                 return EveryRow()
             some = [each for each in parts if each != NO_ROW]
             return some[0] if len(some) == 1 else Either(tuple(some))
+
+
+def _places(addresses: list[Any]) -> np.ndarray:
+    return np.array([(each.segment_ord, each.doc) for each in addresses], dtype=np.int64).reshape(-1, 2)
 
 
 def _too_much(error: ValueError, name: str) -> InputError:

@@ -51,6 +51,7 @@ class SplitLayout(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         blobs: The files of the index.
         terms: The filter of the terms; None if there is none.
         unindexed: How many values of a column are not in the index, where some are not.
+        lengths: How many words the texts of a column have together.
         index_format: The number of the library's format.
         dictionary: The kind of its term dictionaries.
         analyzers: The version of the analyzers.
@@ -63,6 +64,7 @@ class SplitLayout(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     blobs: list[Blob]
     terms: Blob | None = None
     unindexed: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     index_format: int = INDEX_FORMAT
     dictionary: str = DICTIONARY
     analyzers: int = DEFINITIONS

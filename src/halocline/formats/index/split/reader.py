@@ -25,6 +25,7 @@ from halocline.formats.index.split.analyzers import register
 from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.layout import Blob, SplitLayout, check_searchable, decode_layout
+from halocline.formats.index.split.lengths import lengths_by_segment
 from halocline.formats.index.split.library import damaged, guarded, library
 from halocline.formats.index.split.location import below_root
 from halocline.formats.index.split.presence import TermFilter
@@ -146,6 +147,43 @@ class OpenedSplit:
         if searcher.num_docs != self.layout.rows:
             raise damaged(self.path, f"it has {self.layout.rows} rows, and its index has {searcher.num_docs}")
         return searcher
+
+    def rows_having(self, field: IndexField, word: str) -> int:
+        """How many rows have a word, deleted ones among them."""
+        with guarded(self.path):
+            return int(self.searcher.doc_freq(field.name, word))
+
+    def total_length(self, column: str) -> int:
+        """How many words the texts of a column have together, deleted rows among them.
+
+        Raises:
+            MalformedError: The index is damaged.
+        """
+        if column not in self.layout.lengths:
+            return int(sum(each.sum() for each in self._lengths[column]))
+        return self.layout.lengths[column]
+
+    def lengths_at(self, column: str, places: np.ndarray) -> np.ndarray:
+        """How many words the text of a column has at some places of the index.
+
+        Args:
+            column: The column.
+            places: Rows of two numbers, the segment and the document.
+        """
+        found = np.empty(len(places), dtype=np.int64)
+        for segment, lengths in enumerate(self._lengths[column]):
+            here = places[:, 0] == segment
+            found[here] = lengths[places[here, 1]]
+        return found
+
+    @cached_property
+    def _lengths(self) -> dict[str, list[np.ndarray]]:
+        blobs = {each.name: each for each in self.layout.blobs}
+
+        def file(name: str) -> bytes:
+            return self._unpacked(blobs[name])
+
+        return lengths_by_segment(self.layout.fields, file, self.path)
 
     def rows(self, numbers: Sequence[int] | np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
         """Some rows, in the order of their numbers.

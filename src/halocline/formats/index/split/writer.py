@@ -30,6 +30,7 @@ from halocline.formats.index.split.analyzers import register
 from halocline.formats.index.split.bounds import SplitBounds
 from halocline.formats.index.split.fields import ROW, FieldKind, IndexField, tantivy_schema
 from halocline.formats.index.split.layout import KEY, Blob, SplitLayout, encode_layout
+from halocline.formats.index.split.lengths import lengths_by_segment
 from halocline.formats.index.split.library import guarded, library
 from halocline.formats.index.split.presence import TermFilter, digest
 from halocline.formats.index.split.values import indexed_values
@@ -158,12 +159,14 @@ class SplitWriter:
             self._writer.wait_merging_threads()
             self._index.reload()
             terms = self._term_filter()
+        lengths = lengths_by_segment(self._fields, self._file, self._folder)
         layout = SplitLayout(
             rows=self._rows,
             fields=self._fields,
             blobs=[self._blob(name, data) for name, data in self._index_files()],
             terms=self._blob("terms", terms),
             unindexed=dict(self._unindexed),
+            lengths={column: int(sum(each.sum() for each in parts)) for column, parts in lengths.items()},
             library=f"tantivy {version('tantivy')}",
         )
         writer.add_key_value_metadata({KEY: encode_layout(layout)})
@@ -228,8 +231,11 @@ class SplitWriter:
     def _index_files(self) -> Iterator[tuple[str, bytes]]:
         for name in sorted(os.listdir(self._folder)):
             if name not in _LOCKS:
-                with open(os.path.join(self._folder, name), "rb") as file:
-                    yield name, file.read()
+                yield name, self._file(name)
+
+    def _file(self, name: str) -> bytes:
+        with open(os.path.join(self._folder, name), "rb") as file:
+            return file.read()
 
     def _blob(self, name: str, raw: bytes) -> Blob:
         data = pa.Codec("zstd", compression_level=_LEVEL).compress(raw, asbytes=True)

@@ -6,7 +6,6 @@ import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-import numpy as np
 import pytest
 from tests.support.splits import COLUMNS, OPTIONS, START, build, row
 
@@ -351,34 +350,6 @@ def test_a_split_with_other_options_is_refused_and_not_misread():
     split = build(store, [row(1)], options={"message": {"type": "text"}, "client": {"type": "ip"}})
     found = search_split(store, split.added(PATH, {}, 1), search("trace:trace-00000001"))
     assert found.rows.tolist() == [0], "a string is a string, hashed or not"
-
-
-# ---------------------------------------------------------------- relevance
-
-
-def test_the_best_rows_come_first_with_their_scores(lake):
-    store = MemoryStore()
-    texts = [
-        "error",
-        "error error timeout",
-        "nothing",
-        "timeout error timeout error timeout and more words here",
-        "timeout",
-    ]
-    split = build(store, [row(n, message=text) for n, text in enumerate(texts)]).added(PATH, {}, 1)
-    found = search_split(store, split, search("message:timeout message:error"), best=10)
-    assert sorted(found.rows.tolist()) == [0, 1, 3, 4]
-    assert found.rows[0] == 1
-    assert list(found.scores) == sorted(found.scores, reverse=True)
-    top = search_split(store, split, search("message:timeout message:error"), best=2)
-    assert np.array_equal(top.rows, found.rows[:2])
-    assert np.allclose(top.scores, found.scores[:2])
-
-
-def test_a_query_that_is_answered_from_rows_has_no_scores(lake):
-    store, split = lake
-    with pytest.raises(InputError, match="has no scores"):
-        search_split(store, split, search("level:>=WARN"), best=3)
 
 
 # ---------------------------------------------------------------- leaving splits aside
