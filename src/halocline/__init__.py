@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from halocline.formats.delta.maintain.vacuum import Vacuumed as Vacuumed
     from halocline.formats.delta.snapshot.history import HistoryEntry as HistoryEntry
     from halocline.lake.lake import Lake as Lake
+    from halocline.lake.survey import LakeSurvey as LakeSurvey
     from halocline.source.data_source import register as register
     from halocline.spans import Span as Span
     from halocline.spans import SpanSet as SpanSet
@@ -99,6 +100,7 @@ _HOMES: Final[dict[str, str]] = {
     "Vacuumed": "halocline.formats.delta.maintain.vacuum",
     "HistoryEntry": "halocline.formats.delta.snapshot.history",
     "Lake": "halocline.lake.lake",
+    "LakeSurvey": "halocline.lake.survey",
     "register": "halocline.source.data_source",
     **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
     **dict.fromkeys(("DeltaLakeTable", "HudiTable", "Table"), "halocline.table"),

@@ -52,6 +52,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "move": Entry("Move a Hudi table to another table version, up or down.", "move", on_rows=True),
     "search": Entry("Show the rows of an index table that a query finds, and how many there are.", "search"),
     "serve": Entry("Run a fleet's coordinator until it is stopped.", "serve", "serve"),
+    "survey": Entry("Show every table of a lake, who uses it, and what stands in the way of a target.", "survey"),
     "who": Entry("Show who uses a table.", "who"),
     "fleet": Entry("Who is there, at which level, and what is in the way.", "fleet", "app"),
     "history": Entry(

@@ -6,7 +6,7 @@ A lake is made without reading any table. What has come below its prefix since i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +14,10 @@ from halocline.compat.breaks import Client
 from halocline.errors import HaloclineError, InputError, NotFoundError
 from halocline.formats.base import formats_at
 from halocline.lake.discovery import DEPTH, find_tables
+from halocline.lake.facts import SurveyTarget
 from halocline.lake.file import LakeClient, LakeFile
 from halocline.lake.names import found_name, name_of, parts_of
+from halocline.lake.survey import LakeSurvey, survey_lake
 from halocline.storage.base import Store, checked_path, escaped
 from halocline.storage.location import Location
 from halocline.table import Table
@@ -257,6 +259,44 @@ class Lake:
             412
         """
         return Table.for_path(self.entry(name).url, self.session, options=self.options, release=self.release)
+
+    def survey(
+        self,
+        *,
+        enable: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        table_version: int | None = None,
+        clients: Sequence[str] = (),
+        fleet: str = "",
+        journal: str | os.PathLike[str] | None = None,
+        processes: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> LakeSurvey:
+        """What every table is, who uses it, and what stands in the way of a target. Changes nothing.
+
+        Args:
+            enable: A target: features to be switched on.
+            drop: A target: features to be taken out.
+            table_version: A target: the version of Hudi tables.
+            clients: Releases to be judged against every table, beside those known to use one.
+            fleet: Ask this fleet who uses the tables, e.g. `grpc://127.0.0.1:7470`.
+            journal: A file that is written meanwhile; a survey that was ended goes on with it.
+            processes: How many to use; 0 for this one alone. As many as pay off if not given.
+            progress: Told how many tables were looked at, and of how many.
+
+        Example:
+            >>> lake.survey(enable=["deletionVectors"]).stuck[0].in_the_way  # doctest: +SKIP
+            ('deltalake@0.25.5 (refused) would break: upgrade deltalake to 1.3.2',)
+        """
+        return survey_lake(
+            self,
+            target=SurveyTarget.of(enable, drop, table_version),
+            clients=clients,
+            fleet=fleet,
+            journal=journal,
+            processes=processes,
+            progress=progress,
+        )
 
     def declared(self, name: str) -> tuple[Client, ...]:
         """The clients of a table that the file declares."""

@@ -1,0 +1,315 @@
+"""What is known of one table of a lake, gathered without judging anybody.
+
+*Facts* are plain values that cross from one process to another. A table that cannot be read has them as well: what
+could be told, and the *damage*. Nothing that happens while one table is looked at goes beyond it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+import msgspec
+
+from halocline.compat.features import features, find_feature
+from halocline.compat.findings import read_text
+from halocline.compat.protocol import Protocol
+from halocline.compat.terms import Terms
+from halocline.errors import HaloclineError
+from halocline.formats.base import TableFormat
+from halocline.lake.remembered import RememberedStore
+from halocline.storage.base import Store
+from halocline.table.opening import placed
+
+
+class TermsText(msgspec.Struct, frozen=True):
+    """The terms of a table, as text.
+
+    Attributes:
+        protocol: The protocol.
+        in_use: What is in use under it, sorted.
+    """
+
+    protocol: str
+    in_use: tuple[str, ...]
+
+    @staticmethod
+    def of(terms: Terms) -> TermsText:
+        """The text of terms."""
+        return TermsText(str(terms.protocol), tuple(sorted(terms.in_use or ())))
+
+    @property
+    def terms(self) -> Terms:
+        """The terms themselves, also of a protocol that contradicts itself: such a table is judged as it is read."""
+        format, action = read_text(self.protocol)
+        return Terms(Protocol.read_leniently(action, format)[0], frozenset(self.in_use))
+
+
+class SeenWriter(msgspec.Struct, frozen=True):
+    """A release that the history of a table tells of.
+
+    Attributes:
+        identity: Its name in a fleet.
+        release: Which one.
+        provenance: How that is known: `observed` or `inferred`.
+        last_ms: When it last wrote.
+    """
+
+    identity: str
+    release: str
+    provenance: str
+    last_ms: int | None
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """What the linter complains about.
+
+    Attributes:
+        code: Its name.
+        text: What is the matter.
+        hurts: Whom it hurts.
+        safe: Whether `halocline lint --fix` repairs it.
+    """
+
+    code: str
+    text: str
+    hurts: str
+    safe: bool
+
+
+class SurveyTarget(msgspec.Struct, frozen=True):
+    """What the tables of a lake are to become.
+
+    Attributes:
+        enable: Features to be switched on, in Delta and index tables.
+        drop: Features to be taken out, of Delta tables.
+        table_version: The version of Hudi tables.
+    """
+
+    enable: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    table_version: int | None = None
+
+    @staticmethod
+    def of(enable: Sequence[str] = (), drop: Sequence[str] = (), table_version: int | None = None) -> SurveyTarget:
+        """The target that people name; case does not matter.
+
+        Raises:
+            NotFoundError: No format has such a feature.
+        """
+        named = (
+            next((found for format in ("delta", "index") if (found := _found(format, each))), None)
+            or find_feature("delta", each).name
+            for each in enable
+        )
+        return SurveyTarget(tuple(named), tuple(find_feature("delta", each).name for each in drop), table_version)
+
+    def __bool__(self) -> bool:
+        return bool(self.enable or self.drop or self.table_version is not None)
+
+    def __str__(self) -> str:
+        words = [*(f"enable {each}" for each in self.enable), *(f"drop {each}" for each in self.drop)]
+        return ", ".join([*words, *([] if self.table_version is None else [f"Hudi version {self.table_version}"])])
+
+
+class TableFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of one table.
+
+    Attributes:
+        name: Its name in the lake.
+        url: Where it lies.
+        format: Its format; several joined by `+` for a table in the middle of moving.
+        looked_ms: When it was looked at.
+        version: Its version; of Hudi tables the instant of the last write.
+        terms: What it asks of whoever uses it.
+        supported: The features that its protocol supports.
+        files: How many files hold its rows.
+        size: Their bytes.
+        uncounted: Why they were not counted.
+        writers: Those whom its history tells of, the one who wrote last first.
+        unnamed: How many commits name nobody.
+        flaws: What the linter found.
+        ways: The terms after the change to the target, by the way it could go.
+        obstacle: Why the table cannot change to the target.
+        damage: Why nothing more is known.
+    """
+
+    name: str
+    url: str
+    format: str
+    looked_ms: int
+    version: int | None = None
+    terms: TermsText | None = None
+    supported: tuple[str, ...] = ()
+    files: int | None = None
+    size: int | None = None
+    uncounted: str | None = None
+    writers: tuple[SeenWriter, ...] = ()
+    unnamed: int = 0
+    flaws: tuple[Flaw, ...] = ()
+    ways: Mapping[str, TermsText] = {}
+    obstacle: str | None = None
+    damage: str | None = None
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What a look at every table of a lake needs to know.
+
+    Attributes:
+        options: Settings, and options of the store.
+        target: What the tables are to become.
+    """
+
+    options: Mapping[str, str] = {}
+    target: SurveyTarget = SurveyTarget()
+
+
+def gather(name: str, url: str, formats: Sequence[str], job: Job) -> TableFacts:
+    """Looks at one table. Never fails: what goes wrong is the damage."""
+    facts = TableFacts(name=name, url=url, format="+".join(formats), looked_ms=time.time_ns() // 1_000_000)
+    try:
+        with catch_warnings():
+            simplefilter("ignore")  # what there is to warn of is among the facts
+            store = RememberedStore(placed(url, None, job.options)[0])
+            return msgspec.structs.replace(facts, **_looked_at(store, formats, job.target))
+    except HaloclineError as error:
+        return msgspec.structs.replace(facts, damage=f"{error.condition}: {error.message}")
+    except Exception as error:  # a damaged table may break anything, and nothing of it may break the survey
+        return msgspec.structs.replace(facts, damage=f"{type(error).__name__}: {error}"[:300])
+
+
+def _looked_at(store: Store, formats: Sequence[str], target: SurveyTarget) -> dict[str, Any]:
+    from halocline.formats.base import detect_format
+
+    format = TableFormat(formats[0]) if len(formats) == 1 else detect_format(store)
+    look = {TableFormat.DELTA: _delta, TableFormat.HUDI: _hudi, TableFormat.INDEX: _index}[format]
+    found: dict[str, Any] = {"format": str(format), **look(store)}
+    if target:
+        found |= _changed(store, format, target)
+    return found
+
+
+def _delta(store: Store) -> dict[str, Any]:
+    from halocline.formats.delta.maintain.lint import lint
+    from halocline.formats.delta.snapshot.inspection import inspect
+
+    found = inspect(store)
+    flaws = {each.code: Flaw(each.code, each.text, "", False) for each in found.findings}
+    flaws |= {each.code: Flaw(each.code, each.what, each.hurts, each.safe) for each in lint(store).findings}
+    newest_first = sorted(found.writers.observed, key=lambda each: -each.last_version)
+    return {
+        "version": found.version,
+        "terms": TermsText.of(found.terms),
+        "supported": found.supported,
+        "files": found.files,
+        "size": found.size,
+        "uncounted": found.uncounted,
+        "writers": tuple(_seen(store, str(each.release), "observed", each.last_ms) for each in newest_first),
+        "unnamed": found.writers.unnamed,
+        "flaws": tuple(flaws.values()),
+    }
+
+
+def _hudi(store: Store) -> dict[str, Any]:
+    from halocline.fleet.usage.observers import observed
+    from halocline.formats.hudi.inspection import inspect_hudi
+    from halocline.formats.hudi.lint import lint_hudi
+
+    found, linted, seen = inspect_hudi(store), lint_hudi(store), observed(store)
+    return {
+        "version": int(found.writes[-1].time) if found.writes else 0,
+        "terms": TermsText.of(linted.terms),
+        "supported": tuple(sorted(linted.terms.protocol.features)),
+        "files": found.files,
+        "size": found.size,
+        "uncounted": found.uncounted,
+        "writers": tuple(
+            SeenWriter(each.identity, each.release, str(each.provenance), each.seen_ms) for each in seen.traces
+        ),
+        "unnamed": seen.unnamed,
+        "flaws": tuple(Flaw(each.code, each.what, each.hurts, each.safe) for each in linted.findings),
+    }
+
+
+def _index(store: Store) -> dict[str, Any]:
+    from halocline.fleet.usage.observers import observed
+    from halocline.formats.index.inspection import inspect_index
+
+    found, seen = inspect_index(store), observed(store)
+    newest_first = sorted(seen.traces, key=lambda each: -(each.seen_ms or 0))
+    return {
+        "version": found.version,
+        "terms": TermsText(str(found.protocol), tuple(sorted(found.in_use))),
+        "supported": tuple(sorted(found.protocol.features)),
+        "files": found.splits,
+        "size": found.size,
+        "uncounted": found.uncounted,
+        "writers": tuple(
+            SeenWriter(each.identity, each.release, str(each.provenance), each.seen_ms) for each in newest_first
+        ),
+        "unnamed": seen.unnamed,
+    }
+
+
+def _seen(store: Store, release: str, provenance: str, last_ms: int | None) -> SeenWriter:
+    from halocline.fleet.usage.traces import identity_of
+    from halocline.storage.location import Location
+
+    return SeenWriter(identity_of(release, Location.parse(store.root).url), release, provenance, last_ms)
+
+
+def _changed(store: Store, format: TableFormat, target: SurveyTarget) -> dict[str, Any]:
+    """What the change to the target makes of the table; nothing where the target is not about its format."""
+    try:
+        return {"ways": {way: TermsText.of(terms) for way, terms in _ways(store, format, target)}}
+    except HaloclineError as error:
+        return {"obstacle": f"{error.condition}: {error.message}"}
+
+
+def _ways(store: Store, format: TableFormat, target: SurveyTarget) -> Iterator[tuple[str, Terms]]:
+    if format is TableFormat.HUDI:
+        if target.table_version is not None:
+            yield from _hudi_ways(store, target.table_version)
+    elif format is TableFormat.DELTA:
+        from halocline.formats.delta.features.support import propose
+        from halocline.formats.delta.log.header import read_sound_header
+
+        header = read_sound_header(store)
+        known = [each for each in target.enable if feature_known("delta", each)]
+        enable = [each for each in known if each not in header.terms.features_in_use]
+        drop = [each for each in target.drop if each in header.terms.protocol.features]
+        if enable or drop:
+            yield from propose(header, enable=enable, drop=drop).ways.items()
+    else:
+        yield from _index_ways(store, target)
+
+
+def _index_ways(store: Store, target: SurveyTarget) -> Iterator[tuple[str, Terms]]:
+    from halocline.formats.index.log.replay import IndexReplay
+    from halocline.formats.index.protocol import LEGACY, terms_of
+
+    replay = IndexReplay.open(store)
+    now = replay.header.protocol or LEGACY
+    names = [each for each in target.enable if feature_known("index", each) and each not in now.features]
+    if names:
+        yield "after", terms_of(now.merged(Protocol.of("index", names)), has_avro_state=replay.has_avro_state)
+
+
+def _found(format: str, name: str) -> str:
+    """The name of a feature as its format spells it; empty if it has none."""
+    return next((each for each in features(format) if each.casefold() == name.casefold()), "")
+
+
+def feature_known(format: str, name: str) -> bool:
+    """Whether a format has a feature of this very name."""
+    return name in features(format)
+
+
+def _hudi_ways(store: Store, version: int) -> Iterator[tuple[str, Terms]]:
+    from halocline.formats.hudi.move.planning import plan_move
+    from halocline.formats.hudi.properties import properties, table_version
+
+    if table_version(properties(store), store.root) != version:
+        yield "after", plan_move(store, version).after
