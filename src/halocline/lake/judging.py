@@ -124,7 +124,7 @@ def why(verdict: Verdict) -> str:
     return f"{reasons}: {verdict.fix}" if reasons and verdict.fix is not None else reasons
 
 
-class Judge:
+class UserJudge:
     """Judges clients; the terms of most tables of a lake are the same, and so are those who use them."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from halocline.compat.answer import Answer
 from halocline.compat.release import Release
 from halocline.lake.facts import Job, SurveyTarget
 from halocline.lake.journal import journaled
-from halocline.lake.judging import Judge, TableSurvey, members_by_table
+from halocline.lake.judging import TableSurvey, UserJudge, members_by_table
 from halocline.lake.page import page_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def survey_lake(
     members = members_by_table(fleet) if fleet else {}
     entries = list(lake)
     looked = journaled(entries, job, None if journal is None else Path(journal), lake.place, processes)
-    judge = Judge()
+    judge = UserJudge()
     tables: list[TableSurvey] = []
     for facts in looked:
         tables.append(judge.table(facts, lake.declared(facts.name), members))
