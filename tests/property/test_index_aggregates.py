@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from tests.support.index_tables import delete, table_of
 
 from halocline.formats.index.aggregate.partial import partial_of
-from halocline.formats.index.aggregate.request import Aggregation, Avg, Count, Histogram, Max, Min, Sum, Terms
+from halocline.formats.index.aggregate.request import (
+    Aggregation,
+    Avg,
+    Count,
+    HistogramBuckets,
+    Max,
+    Min,
+    Sum,
+    TermBuckets,
+)
 from halocline.formats.index.aggregate.run import aggregate_table, finished
 from halocline.formats.index.search import Search
 from halocline.schema.arrow import arrow_schema
@@ -75,7 +84,7 @@ def expected(rows):
     }
 
 
-GROUPED = Aggregation.of(COLUMNS, METRICS, {"k": Terms("s"), "h": Histogram("n", 1000)})
+GROUPED = Aggregation.of(COLUMNS, METRICS, {"k": TermBuckets("s"), "h": HistogramBuckets("n", 1000)})
 
 
 def grouped(rows):

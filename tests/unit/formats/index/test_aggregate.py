@@ -16,13 +16,13 @@ from halocline.formats.index.aggregate.request import (
     Aggregation,
     Avg,
     Count,
-    DateHistogram,
-    Histogram,
+    DateBuckets,
+    HistogramBuckets,
     Max,
     Min,
-    Ranges,
+    RangeBuckets,
     Sum,
-    Terms,
+    TermBuckets,
 )
 from halocline.formats.index.aggregate.run import aggregate_split, aggregate_table, finished, from_log
 from halocline.formats.index.search import Search
@@ -88,33 +88,33 @@ def same(found, expected):
 
 NAMED = {"low": range(50), "middle": range(50, 300), "odd": range(900, 1000)}
 BUCKETS = {
-    "level": (Terms("level"), lambda each: each["level"]),
-    "ok": (Terms("ok"), lambda each: each["ok"]),
-    "day": (Terms("day"), lambda each: each["day"]),
-    "steps of ids": (Histogram("id", 7, 3), lambda each: (each["id"] - 3) // 7 * 7 + 3),
+    "level": (TermBuckets("level"), lambda each: each["level"]),
+    "ok": (TermBuckets("ok"), lambda each: each["ok"]),
+    "day": (TermBuckets("day"), lambda each: each["day"]),
+    "steps of ids": (HistogramBuckets("id", 7, 3), lambda each: (each["id"] - 3) // 7 * 7 + 3),
     "steps of prices": (
-        Histogram("price", Decimal("0.25")),
+        HistogramBuckets("price", Decimal("0.25")),
         lambda each: None if each["price"] is None else each["price"] // Decimal("0.25") * Decimal("0.25")
         - (Decimal("0.25") if each["price"] < 0 else 0),
     ),
     "hours": (
-        DateHistogram("at", "second", 10),
+        DateBuckets("at", "second", 10),
         lambda each: None
         if each["at"] is None
         else datetime.fromtimestamp(math.floor(each["at"].timestamp()) // 10 * 10, UTC),
     ),
     "weeks": (
-        DateHistogram("day", "week"),
+        DateBuckets("day", "week"),
         lambda each: None if each["day"] is None else each["day"] - timedelta(days=each["day"].weekday()),
     ),
     "months": (
-        DateHistogram("at", "month"),
+        DateBuckets("at", "month"),
         lambda each: None
         if each["at"] is None
         else each["at"].replace(day=1, hour=0, minute=0, second=0, microsecond=0),
     ),
     "ranges": (
-        Ranges("id", {"low": (None, 50), "middle": (50, 300), "odd": (900, None)}),
+        RangeBuckets("id", {"low": (None, 50), "middle": (50, 300), "odd": (900, None)}),
         lambda each: next((name for name, ids in NAMED.items() if each["id"] in ids), None),
     ),
 }  # fmt: skip
@@ -155,7 +155,7 @@ def test_metrics_are_those_of_the_rows(table, name, query):
     ]
     (whole,) = rows_of(result(table, {"m": metric}, query=query))
     assert same(whole["m"], expected(chosen)), (whole, expected(chosen))
-    by_level = rows_of(result(table, {"m": metric}, {"level": Terms("level")}, query))
+    by_level = rows_of(result(table, {"m": metric}, {"level": TermBuckets("level")}, query))
     for each in by_level:
         group = [one for one in chosen if one["level"] == each["level"]]
         if values(group, metric.column):
@@ -195,7 +195,7 @@ def test_odd_doubles_are_told_as_they_are(numbers, total, least, greatest):
 def test_both_zeros_and_every_nan_are_one_group_each():
     rows = [{"x": each} for each in (0.0, -0.0, math.nan, -math.nan, 1.0, None)]
     table = table_of(rows[:3], rows[3:], columns=Struct([Field("x", Primitive("double"))]), options={})
-    found = rows_of(result(table, {"n": Count()}, {"x": Terms("x")}))
+    found = rows_of(result(table, {"n": Count()}, {"x": TermBuckets("x")}))
     assert [(str(each["x"]), each["n"]) for each in found] == [("0.0", 2), ("1.0", 1), ("nan", 2), ("None", 1)]
 
 
@@ -203,7 +203,7 @@ def test_both_zeros_and_every_nan_are_one_group_each():
 def test_a_double_lies_between_the_beginning_of_its_group_and_the_next(interval):
     numbers = [n * 0.1 for n in range(-20, 20)] + [0.30000000000000004, 1e15]
     table = table_of([{"x": each} for each in numbers], columns=Struct([Field("x", Primitive("double"))]), options={})
-    found = rows_of(result(table, {"low": Min("x"), "high": Max("x")}, {"start": Histogram("x", interval)}))
+    found = rows_of(result(table, {"low": Min("x"), "high": Max("x")}, {"start": HistogramBuckets("x", interval)}))
     for each in found:
         steps = round(each["start"] / interval)
         assert each["start"] <= each["low"] <= each["high"]
@@ -232,7 +232,7 @@ def test_nothing_found_is_one_row_without_groups_and_none_with(table):
     assert rows_of(result(table, metrics, query="message:zebra")) == [
         {"n": 0, "total": None, "mean": None, "least": None}
     ]
-    assert rows_of(result(table, metrics, {"level": Terms("level")}, "message:zebra")) == []
+    assert rows_of(result(table, metrics, {"level": TermBuckets("level")}, "message:zebra")) == []
 
 
 # ------------------------------------------------------------------ the log
@@ -285,7 +285,7 @@ def test_deleted_rows_do_not_count_and_bounds_of_masked_splits_are_not_believed(
     assert rows_of(found) == [{"n": 397, "low": 2, "high": 399, "total": sum(range(400)) - 8}]
     counted = result(after, {"n": Count()})
     assert (counted.asked, rows_of(counted)) == (0, [{"n": 397}])
-    groups = rows_of(result(after, {"n": Count()}, {"level": Terms("level")}, "id:<9"))
+    groups = rows_of(result(after, {"n": Count()}, {"level": TermBuckets("level")}, "id:<9"))
     assert {each["level"]: each["n"] for each in groups} == {"INFO": 2, "WARN": 1, "ERROR": 3}
 
 
@@ -293,7 +293,7 @@ def test_partition_columns_are_grouped_by_without_opening_a_split():
     columns = Struct([Field("zone", Primitive("string")), Field("n", Primitive("long"))])
     parts = [[{"zone": zone, "n": n} for n in range(3)] for zone in ("a", "b", None, "a")]
     table = without_splits(table_of(*parts, columns=columns, options={}, partition="zone"))
-    found = result(table, {"n": Count(), "zones": Count("zone"), "high": Max("n")}, {"zone": Terms("zone")})
+    found = result(table, {"n": Count(), "zones": Count("zone"), "high": Max("n")}, {"zone": TermBuckets("zone")})
     assert rows_of(found) == [
         {"zone": "a", "n": 6, "zones": 6, "high": 2},
         {"zone": "b", "n": 3, "zones": 3, "high": 2},
@@ -303,7 +303,9 @@ def test_partition_columns_are_grouped_by_without_opening_a_split():
 
 
 def test_partials_merge_in_any_order_and_grouping_to_the_same_result(table):
-    request = asked(table, {"n": Count(), "total": Sum("latency"), "high": Max("price")}, {"level": Terms("level")})
+    request = asked(
+        table, {"n": Count(), "total": Sum("latency"), "high": Max("price")}, {"level": TermBuckets("level")}
+    )
     known, splits = from_log(request, None, table.files.values())
     partials = [known.partial, *(aggregate_split(table.store, each, request).partial for each in splits)]
     expected = finished(request, partials)
@@ -332,16 +334,16 @@ def _sent(table):
         ({"n": Sum("level")}, None, InputError, "has no numbers"),
         ({"n": Max("user")}, None, InputError, "can only be counted"),
         ({"n": Max("raw")}, None, InputError, "can only be counted"),
-        ({"n": Count()}, {"n": Terms("level")}, InputError, "two columns"),
-        ({"n": Count()}, {"k": Terms("tags")}, InputError, "can only be counted"),
-        ({"n": Count()}, {"k": Histogram("id", 0)}, InputError, "above zero"),
-        ({"n": Count()}, {"k": Histogram("id", 0.5)}, InputError, "no value of a column"),
-        ({"n": Count()}, {"k": Histogram("price", Decimal("0.001"))}, InputError, "no value of a column"),
-        ({"n": Count()}, {"k": DateHistogram("at", "fortnight")}, InputError, "no unit"),
-        ({"n": Count()}, {"k": DateHistogram("id", "day")}, InputError, "has no times"),
-        ({"n": Count()}, {"k": Ranges("id", {})}, InputError, "no ranges"),
-        ({"n": Count()}, {"k": Ranges("id", {"a": (0, 5), "b": (4, 9)})}, InputError, "overlap"),
-        ({"n": Count()}, {"k": Ranges("id", {"a": (5, 5)})}, InputError, "empty"),
+        ({"n": Count()}, {"n": TermBuckets("level")}, InputError, "two columns"),
+        ({"n": Count()}, {"k": TermBuckets("tags")}, InputError, "can only be counted"),
+        ({"n": Count()}, {"k": HistogramBuckets("id", 0)}, InputError, "above zero"),
+        ({"n": Count()}, {"k": HistogramBuckets("id", 0.5)}, InputError, "no value of a column"),
+        ({"n": Count()}, {"k": HistogramBuckets("price", Decimal("0.001"))}, InputError, "no value of a column"),
+        ({"n": Count()}, {"k": DateBuckets("at", "fortnight")}, InputError, "no unit"),
+        ({"n": Count()}, {"k": DateBuckets("id", "day")}, InputError, "has no times"),
+        ({"n": Count()}, {"k": RangeBuckets("id", {})}, InputError, "no ranges"),
+        ({"n": Count()}, {"k": RangeBuckets("id", {"a": (0, 5), "b": (4, 9)})}, InputError, "overlap"),
+        ({"n": Count()}, {"k": RangeBuckets("id", {"a": (5, 5)})}, InputError, "empty"),
         ({"n": Count("lvel")}, None, NotFoundError, "lvel"),
     ],
 )

@@ -1,9 +1,9 @@
 """Aggregates over the rows that a search finds: counts, sums, least and greatest values, by group.
 
-A *metric* is what is worked out: `Count`, `Sum`, `Min`, `Max`, `Avg`. A *bucket* is what rows are grouped by: `Terms`
-(each value), `Histogram` (steps of equal width), `DateHistogram` (hours, days, months) and `Ranges` (named ones). A row
-without a value, or in no range, is in the group of null. Each split gives a *partial*, an Arrow table of groups and
-states; partials of any splits, in any order, *merge* into the same result.
+A *metric* is what is worked out: `Count`, `Sum`, `Min`, `Max`, `Avg`. A *bucket* is what rows are grouped by:
+`TermBuckets` (each value), `HistogramBuckets` (steps of equal width), `DateBuckets` (hours, days, months) and
+`RangeBuckets` (named ones). A row without a value, or in no range, is in the group of null. Each split gives a
+*partial*, an Arrow table of groups and states; partials of any splits, in any order, *merge* into the same result.
 
 Promises: results are exact. Whole numbers and decimals never pass through doubles; a sum that its type cannot hold is
 refused. Sums and averages of doubles are those of the real numbers, rounded once at the end, so they do not depend on

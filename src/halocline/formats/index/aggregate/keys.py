@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 
 from halocline.errors import InputError
 from halocline.formats.index.aggregate.doubles import from_ordered, ordered
-from halocline.formats.index.aggregate.request import Bucket, DateHistogram, Histogram, Number, Ranges, Terms
+from halocline.formats.index.aggregate.request import (
+    Bucket,
+    DateBuckets,
+    HistogramBuckets,
+    Number,
+    RangeBuckets,
+    TermBuckets,
+)
 
 WIDE: Final = Context(prec=160)
 """Decimals are moved by powers of ten here without losing digits."""
@@ -23,22 +30,22 @@ def keys_of(bucket: Bucket, values: pa.Array) -> pa.Array:
     """The key of the group of each value.
 
     Example:
-        >>> keys_of(Histogram("n", 10), pa.array([-1, 0, 9, 10, None])).to_pylist()
+        >>> keys_of(HistogramBuckets("n", 10), pa.array([-1, 0, 9, 10, None])).to_pylist()
         [-10, 0, 0, 10, None]
     """
     match bucket:
-        case Terms():
+        case TermBuckets():
             return ordered(values) if pa.types.is_floating(values.type) else values
-        case DateHistogram(unit=unit, multiple=multiple):
+        case DateBuckets(unit=unit, multiple=multiple):
             return pc.floor_temporal(values, multiple, unit)
-        case Ranges(bounds=bounds):
+        case RangeBuckets(bounds=bounds):
             found = pa.nulls(len(values), pa.string())
             for name, (low, high) in bounds.items():
                 found = pc.if_else(_within(values, low, high), pa.scalar(name), found)
             return found
-        case Histogram() if pa.types.is_floating(values.type):
+        case HistogramBuckets() if pa.types.is_floating(values.type):
             return ordered(_steps(bucket, values))
-        case Histogram():
+        case HistogramBuckets():
             return _whole_steps(bucket, values)
 
 
@@ -66,7 +73,7 @@ def _comparable(number: Number, type: pa.DataType) -> pa.Scalar:
     return pa.scalar(WIDE.scaleb(Decimal(unscaled(number, scale)), -scale), pa.decimal256(76, scale))
 
 
-def _steps(bucket: Histogram, values: pa.Array) -> pa.Array:
+def _steps(bucket: HistogramBuckets, values: pa.Array) -> pa.Array:
     """Where the groups of doubles begin: the greatest offset + n * interval that is not above the value."""
     numbers = np.array(values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False))
     interval, offset = float(bucket.interval), float(bucket.offset)
@@ -81,7 +88,7 @@ def _steps(bucket: Histogram, values: pa.Array) -> pa.Array:
     return pa.array(starts, mask=np.asarray(values.is_null().to_numpy(zero_copy_only=False)))
 
 
-def _whole_steps(bucket: Histogram, values: pa.Array) -> pa.Array:
+def _whole_steps(bucket: HistogramBuckets, values: pa.Array) -> pa.Array:
     if pa.types.is_decimal(values.type):
         scale = values.type.scale
         interval, offset = unscaled(bucket.interval, scale), unscaled(bucket.offset, scale)

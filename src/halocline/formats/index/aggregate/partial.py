@@ -22,7 +22,7 @@ from halocline.formats.index.aggregate.request import (
     Avg,
     Bucket,
     Count,
-    Histogram,
+    HistogramBuckets,
     Max,
     Metric,
     Min,
@@ -242,7 +242,7 @@ def _key_type(asked: Aggregation, bucket: Bucket) -> pa.DataType:
     type = asked.result_type(bucket)
     if pa.types.is_floating(type):
         return pa.int64()
-    if not isinstance(bucket, Histogram):
+    if not isinstance(bucket, HistogramBuckets):
         return type
     return pa.decimal256(76, type.scale) if pa.types.is_decimal(type) else pa.int64()
 

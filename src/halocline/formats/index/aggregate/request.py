@@ -59,14 +59,14 @@ class Avg:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class TermBuckets:
     """A group for each value of a column."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class HistogramBuckets:
     """Groups of equal width over a column of numbers; each is known by where it begins.
 
     Attributes:
@@ -81,7 +81,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class DateHistogram:
+class DateBuckets:
     """Groups of a time span over a column of dates or timestamps, in UTC; weeks begin on Monday.
 
     Attributes:
@@ -96,12 +96,12 @@ class DateHistogram:
 
 
 @dataclass(frozen=True)
-class Ranges:
+class RangeBuckets:
     """Named ranges of a column of numbers; the low end belongs to a range, the high end does not, None leaves one open.
 
     Attributes:
         column: The column.
-        bounds: The ends by name. Ranges must not overlap.
+        bounds: The ends by name. RangeBuckets must not overlap.
     """
 
     column: str
@@ -109,7 +109,7 @@ class Ranges:
 
 
 Metric: TypeAlias = Count | Sum | Min | Max | Avg
-Bucket: TypeAlias = Terms | Histogram | DateHistogram | Ranges
+Bucket: TypeAlias = TermBuckets | HistogramBuckets | DateBuckets | RangeBuckets
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Aggregation:
 
         Example:
             >>> columns = Struct([Field("level", Primitive("string")), Field("bytes", Primitive("long"))])
-            >>> made = Aggregation.of(columns, {"total": Sum("bytes")}, {"level": Terms("level")})
+            >>> made = Aggregation.of(columns, {"total": Sum("bytes")}, {"level": TermBuckets("level")})
             >>> [each.name for each in made.columns]
             ['level', 'bytes']
         """
@@ -170,11 +170,11 @@ class Aggregation:
         match asked:
             case Count():
                 return pa.int64()
-            case Ranges():
+            case RangeBuckets():
                 return pa.string()
-            case Min(column) | Max(column) | Terms(column) | DateHistogram(column):
+            case Min(column) | Max(column) | TermBuckets(column) | DateBuckets(column):
                 return arrow_type(self.type_of(column))
-            case Histogram(column):
+            case HistogramBuckets(column):
                 # A group may begin below what the column can hold.
                 type = arrow_type(self.type_of(column))
                 wide = pa.decimal128(MOST_DIGITS, type.scale) if pa.types.is_decimal(type) else pa.int64()
@@ -200,21 +200,21 @@ def _check(asked: Metric | Bucket, column: Field) -> None:
         _refuse(f"column {column.name!r} can only be counted", str(type), "columns of simple types")
     is_number = type.name in _WHOLE + _FLOAT or decimal_of(type) is not None
     match asked:
-        case Sum() | Avg() | Ranges() | Histogram() if not is_number:
+        case Sum() | Avg() | RangeBuckets() | HistogramBuckets() if not is_number:
             _refuse(f"column {column.name!r} has no numbers", f"{_word(asked)} of {type}", "columns of numbers")
-        case DateHistogram(unit=unit, multiple=multiple):
+        case DateBuckets(unit=unit, multiple=multiple):
             if type.name not in _TIMES:
                 _refuse(f"column {column.name!r} has no times", f"{_word(asked)} of {type}", ", ".join(_TIMES))
             if unit not in UNITS:
                 _refuse(f"there is no unit {unit!r}", unit, f"one of {', '.join(UNITS)}")
             if multiple < 1:
                 _refuse("a date histogram counts units", str(multiple), "1 or more")
-        case Histogram(interval=interval):
+        case HistogramBuckets(interval=interval):
             if not interval > 0:
                 _refuse("the width of a histogram is above zero", str(interval), "a positive number")
             for each in (interval, asked.offset):
                 _check_number(each, type)
-        case Ranges(bounds=bounds):
+        case RangeBuckets(bounds=bounds):
             _check_ranges(bounds, type)
         case _:
             pass
