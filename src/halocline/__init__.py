@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from halocline.spark.session.settings import Settings
     from halocline.table import DeltaLakeTable as DeltaLakeTable
     from halocline.table import HudiTable as HudiTable
+    from halocline.table import IndexTable as IndexTable
     from halocline.table import Table as Table
     from halocline.table.delta.alter import Altered as Altered
     from halocline.table.delta.merge_builder import MergeBuilder as MergeBuilder
@@ -103,7 +104,7 @@ _HOMES: Final[dict[str, str]] = {
     "LakeSurvey": "halocline.lake.survey",
     "register": "halocline.source.data_source",
     **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
-    **dict.fromkeys(("DeltaLakeTable", "HudiTable", "Table"), "halocline.table"),
+    **dict.fromkeys(("DeltaLakeTable", "HudiTable", "IndexTable", "Table"), "halocline.table"),
     "Altered": "halocline.table.delta.alter",
     "MergeBuilder": "halocline.table.delta.merge_builder",
     **dict.fromkeys(("Identity", "column"), "halocline.table.delta.new_table"),

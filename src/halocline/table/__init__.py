@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from halocline.table.delta.table import DeltaLakeTable
     from halocline.table.hudi.table import HudiTable
+    from halocline.table.index.table import IndexTable
     from halocline.table.table import Table
 
-__all__ = ["DeltaLakeTable", "HudiTable", "Table"]
+__all__ = ["DeltaLakeTable", "HudiTable", "IndexTable", "Table"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,7 +22,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from halocline.table.delta.table import DeltaLakeTable
     from halocline.table.hudi.table import HudiTable
+    from halocline.table.index.table import IndexTable
     from halocline.table.table import Table
 
-    globals().update(DeltaLakeTable=DeltaLakeTable, HudiTable=HudiTable, Table=Table)
+    globals().update(DeltaLakeTable=DeltaLakeTable, HudiTable=HudiTable, IndexTable=IndexTable, Table=Table)
     return globals()[name]

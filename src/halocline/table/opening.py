@@ -26,12 +26,12 @@ from zoneinfo import ZoneInfo
 
 from halocline.compat.release import Release
 from halocline.compat.terms import ProtocolChange, Terms
-from halocline.errors import ConflictError, HaloclineError, InputError
+from halocline.errors import ConflictError, InputError
 from halocline.formats.base import TableVersion
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.scan.frames import session_zone
-from halocline.spark.scan.read_errors import read_failure
+from halocline.spark.scan.read_errors import in_our_words
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
 from halocline.storage import open_store
 from halocline.storage.options import checked
@@ -144,7 +144,7 @@ class Opening(ABC, Generic[V]):
     def operation(self, name: str) -> Iterator[Operation]:
         """Runs a write as an operation of the fleet, so that a downgrade waits for it; within another, as part of it.
 
-        A data file that Spark cannot read there is an error that names it.
+        A data file that Spark cannot read there is an error that names it; what a worker of ours raised is that error.
         """
         running = self._running()
         if running is not None:
@@ -154,13 +154,8 @@ class Opening(ABC, Generic[V]):
         with self.settings.in_force(), keeper.operation(name) as begun:
             token = _running.set((keeper, begun))
             try:
-                yield begun
-            except HaloclineError:
-                raise
-            except Exception as error:  # Spark's classes differ between classic sessions and Connect
-                if failure := read_failure(error):
-                    raise failure from None
-                raise
+                with in_our_words():
+                    yield begun
             finally:
                 _running.reset(token)
 

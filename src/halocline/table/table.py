@@ -110,7 +110,8 @@ class Table(ABC):
             spark: The session for rows. Not needed for a DataFrame, nor for columns without expressions and text.
             format: The format of the table.
             declared: `partition_by`, `properties`, `comment` and what else the format knows; for Delta see
-                `halocline.table.delta.create`, for Hudi `halocline.table.hudi.create`.
+                `halocline.table.delta.create`, for Hudi `halocline.table.hudi.create`, for index tables
+                `halocline.table.index.create`.
 
         Raises:
             AlreadyExistsError: There is a table, unless `exist_ok`.

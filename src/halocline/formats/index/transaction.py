@@ -148,6 +148,14 @@ class IndexTransaction:
         """The version it started from, -1 for a new table."""
         return -1 if self.snapshot is None else self.snapshot.version
 
+    @property
+    def metadata(self) -> IndexMetadata:
+        """What the table is, or is going to be."""
+        if self._metadata is not None:
+            return self._metadata
+        assert self.snapshot is not None, "a new table brings its metadata"
+        return self.snapshot.metadata
+
     def terms_after(self, actions: Iterable[IndexAction]) -> Terms:
         """What the table would ask of those who use it.
 

@@ -7,11 +7,27 @@ that was handed out is run by its owner, who meets Spark's error as it is.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from halocline.errors import HaloclineError, MalformedError, NotFoundError
+from halocline.spark.session.worker_errors import raised_by_worker
 
 _FAILED: Final = re.compile(r"\[FAILED_READ_FILE\.(?P<kind>\w+)\][^\n]*? reading file (?P<file>\S+?)\.(?:\s|$)")
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """Turns what Spark raises for a data file, or for a worker of ours, into the error that it stands for."""
+    try:
+        yield
+    except HaloclineError:
+        raise
+    except Exception as error:  # Spark's classes differ between classic sessions and Connect
+        if failure := read_failure(error) or raised_by_worker(error):
+            raise failure from None
+        raise
 
 
 def read_failure(error: BaseException) -> HaloclineError | None:

@@ -129,13 +129,18 @@ class PartReader:
             yield from fit_table(batch, wanted, self.store.root).to_batches()
 
 
-def part_frame(spark: SparkSession, reader: PartReader, parts: Sequence[P]) -> DataFrame:
-    """The rows of parts of a table, read by workers."""
+def part_frame(
+    spark: SparkSession,
+    reader: PartReader,
+    parts: Sequence[P],
+    divide: Callable[[Sequence[P]], Sequence[Sequence[P]]] | None = None,
+) -> DataFrame:
+    """The rows of parts of a table, read by workers, in tasks as `divide` makes them, or else as `in_tasks` does."""
     schema = spark_schema(reader.schema.fields)
     if not parts or isinstance(reader.store, MemoryStore):  # no other process sees it
         batches = [batch for part in parts for batch in reader.batches(part)]
         return spark.createDataFrame(pa.Table.from_batches(batches, arrow_schema(reader.schema.fields)), schema)
-    tasks = in_tasks(parts)
+    tasks = (divide or in_tasks)(parts)
 
     def rows(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in (each for batch in numbers for each in batch.column(0).to_pylist()):

@@ -89,6 +89,17 @@ class Settings:
         HudiMergeRules,
         "whose reading of a Hudi table's merge rule holds; that of the releases that made the table if left at `table`",
     )
+    index_cache_folder: str | None = text(
+        "halocline.index.cacheFolder",
+        "a local path",
+        "where machines keep unpacked indexes for the next search; a folder of the user's own below the temporary one",
+    )
+    index_cache_bytes: int = number(
+        "halocline.index.cacheBytes",
+        "how much of unpacked indexes a machine keeps; 0 keeps none",
+        default=4 * 1024**3,
+        expected="a number of bytes",
+    )
     fleet: str | None = text("halocline.fleet", "grpc://host:port", "the fleet that this process joins")
     fleet_name: str | None = text(
         "halocline.fleet.name", "a name", "who the member is, the same across restarts; made of the application's name"

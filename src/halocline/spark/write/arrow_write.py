@@ -120,7 +120,7 @@ class ArrowWriter:
         self, batch: pa.RecordBatch, keys: Sequence[str]
     ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
         """The runs of rows that share a partition, none of them with more rows than a file may have."""
-        for texts, part in _by_partition(batch, keys):
+        for texts, part in by_partition(batch, keys):
             most = self.max_records or part.num_rows
             for start in range(0, part.num_rows, most):
                 yield texts, part.slice(start, most)
@@ -248,9 +248,7 @@ def _sorted(table: pa.Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     yield from table.to_batches()
 
 
-def _by_partition(
-    batch: pa.RecordBatch, keys: Sequence[str]
-) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+def by_partition(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
     """The runs of rows that share a partition."""
     if not keys:
         if batch.num_rows:

@@ -8,17 +8,14 @@ where it is rewritten, the group itself.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
 
-from halocline import errors
-from halocline.errors import HaloclineError
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.partition_paths import partition_paths
@@ -50,7 +47,6 @@ ROWS_PER_GROUP: Final = 500_000
 _TEXT: Final = Primitive("string")
 _NUMBER: Final = Primitive("long")
 _STAT: Final = "stat binary"
-_RAISED: Final = re.compile(r"halocline\.errors\.(?P<kind>\w+): (?P<condition>[A-Z_]+): (?P<message>[^\n]*)")
 
 
 def keyed(df: DataFrame, columns: pa.Schema, config: HudiTableConfig, keys: KeyColumns) -> DataFrame:
@@ -198,26 +194,5 @@ def write_groups(df: DataFrame, targets: Sequence[WriteTarget], writer: GroupWri
         )
         return pa.table({"stat": pa.array([] if stat is None else [msgspec.json.encode(stat)], pa.binary())})
 
-    try:
-        found = df.groupBy(GROUP).applyInArrow(write, _STAT).collect()
-    except Exception as error:  # Spark's classes differ between classic sessions and Connect
-        if failure := raised_by_worker(error):
-            raise failure from None
-        raise
+    found = df.groupBy(GROUP).applyInArrow(write, _STAT).collect()
     return [msgspec.json.decode(row[0], type=WriteStat) for row in found]
-
-
-def raised_by_worker(error: BaseException) -> HaloclineError | None:
-    """The error of ours that ended a task; None if it was another.
-
-    Example:
-        >>> text = "halocline.errors.ConstraintError: CONSTRAINT_VIOLATED: 1 of 2 rows have no record key"
-        >>> type(raised_by_worker(RuntimeError(text))).__name__
-        'ConstraintError'
-    """
-    found = _RAISED.search(str(error))
-    kind: Any = None if found is None else getattr(errors, found["kind"], None)
-    if found is None or not (isinstance(kind, type) and issubclass(kind, HaloclineError)):
-        return None
-    raised: HaloclineError = kind(found["message"], condition=found["condition"])
-    return raised

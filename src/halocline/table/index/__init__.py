@@ -1,0 +1,1 @@
+"""Index tables in the user's hands: one module per verb."""

@@ -1,0 +1,157 @@
+"""Creating index tables, empty or with rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import AlreadyExistsError, InputError, UnsupportedError, nearest
+from halocline.formats.base import TableFormat, formats_at
+from halocline.formats.index.split.fields import OPTIONS_KEY, FieldOptions, fields_of
+from halocline.formats.index.split.library import library
+from halocline.formats.index.transaction import IndexTransaction
+from halocline.schema.char_types import DECLARED, declared_type
+from halocline.schema.types import Struct
+from halocline.schema.visitor import nullable
+from halocline.spark.types import input_schema
+from halocline.spark.write.split_rows import check_columns
+from halocline.table.index.opened import IndexOpened
+from halocline.table.index.write import written_splits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OWN: Final = "halocline."
+
+
+def create(
+    path: str | os.PathLike[str],
+    what: Any,
+    spark: SparkSession | None = None,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    partition_by: str | Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    max_records_per_split: int | None = None,
+    exist_ok: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> IndexOpened:
+    """Creates an index table where no table is, empty or with the rows of a DataFrame.
+
+    Args:
+        path: Where it is to be.
+        what: A DataFrame, or columns: a Spark schema, or text such as `at TIMESTAMP, message STRING`.
+        spark: The session for rows. Not needed for a DataFrame, nor for columns.
+        fields: How columns are indexed, by their names: a kind, such as `"text"` or `"ip"`, or options: `type`,
+            `tokenizer`, `positions`, `fast`, `hashed`, `indexed`. See `halocline.formats.index.split.fields`.
+        partition_by: Names of the partition columns, in order.
+        properties: Properties.
+        name: A name for people.
+        max_records_per_split: The most rows of one split.
+        exist_ok: Open the table that is there rather than fail.
+        options: Settings, and options of the store.
+
+    Raises:
+        AlreadyExistsError: There is a table.
+        InputError: A column cannot be indexed so, or partitions do not fit.
+        UnsupportedError: A column has a type that no split holds.
+        IncompatibleError: Somebody known could not use it.
+
+    Example:
+        >>> Table.create("lake/logs", df, format="index", fields={"message": "text"})  # doctest: +SKIP
+        IndexTable('lake/logs')
+    """
+    table = IndexOpened.at(path, what.sparkSession if input_schema.is_frame(what) else spark, options)
+    if taken := formats_at(table.store):
+        if exist_ok and taken == (TableFormat.INDEX,):
+            return table.found()
+        raise AlreadyExistsError(
+            f"there is a {taken[0]} table at {table.url}",
+            sides={"asked for": "a new table there"},
+            next_step="Append to it, or choose another place.",
+        )
+    library()
+    columns = _columns(what)
+    partitions = [
+        columns.find([each])[0][0] for each in ([partition_by] if isinstance(partition_by, str) else partition_by)
+    ]
+    configuration = {**_properties(properties or {}), **_field_options(fields or {}, columns)}
+    fields_of(columns, configuration, partitions)
+    with table.operation("create"):
+        transaction = IndexTransaction.create(
+            table.store,
+            columns,
+            partition_columns=partitions,
+            configuration=configuration,
+            name=name,
+            release=table.release,
+            permit=table.check_lease,
+        )
+        table.approve(None, transaction.terms_after([]))
+        if not input_schema.is_frame(what):
+            transaction.commit([], "CREATE TABLE")
+            return table.found()
+        metadata = transaction.metadata
+        with written_splits(table, what, metadata, max_records_per_split) as splits:
+            transaction.commit(splits, "CREATE TABLE AS SELECT", numOutputRows=_rows(splits))
+    return table.found()
+
+
+def _rows(splits: Sequence[Any]) -> int:
+    return sum(each.num_records or 0 for each in splits)
+
+
+def _columns(what: Any) -> Struct:
+    """The columns of the table."""
+    if input_schema.is_frame(what):
+        found = nullable(input_schema.columns_of(input_schema.checked_frame(what)))
+        found = found.with_fields(field.without([DECLARED]) for field in found.fields)
+    else:
+        found = input_schema.declared(what)
+    for field in found.fields:
+        if declared_type(field) is not None:
+            raise UnsupportedError(
+                f"column {field.name} has text of limited length, which index tables do not check",
+                sides={"column": field.name, "possible": "STRING"},
+                next_step="Declare the column as STRING.",
+            )
+    return check_columns(found)
+
+
+def _properties(given: Mapping[str, str]) -> dict[str, str]:
+    for key, value in given.items():
+        if not isinstance(value, str):
+            raise InputError(f"property {key} is no text", sides={"given": repr(value)[:80], "expected": "text"})
+        if key.startswith(_OWN):
+            raise InputError(
+                f"{key} is no property of an index table",
+                condition="PROPERTY_INVALID",
+                sides={"given": key, "nearest": "the argument fields" if key == OPTIONS_KEY else "none"},
+                next_step="Say how columns are indexed with fields={...}.",
+            )
+    return dict(given)
+
+
+def _field_options(given: Mapping[str, Any], columns: Struct) -> dict[str, str]:
+    """How columns are indexed, as the property that holds it."""
+    known = FieldOptions.__struct_fields__
+    found: dict[str, Any] = {}
+    for column, said in given.items():
+        options = {"type": said} if isinstance(said, str) else said
+        if not isinstance(options, Mapping):
+            raise InputError(
+                f"fields says nothing of column {column!r} that can be used",
+                sides={"given": repr(said)[:80], "expected": "a kind, or a dict of options"},
+            )
+        for key in options:
+            if key not in known:
+                near = nearest(key, known) or "none"
+                raise InputError(
+                    f"column {column!r} has no option {key!r}",
+                    sides={"given": key, "nearest": near, "known": ", ".join(known)},
+                )
+        found[columns.find([column])[0][0]] = dict(options)
+    return {OPTIONS_KEY: json.dumps(found, separators=(",", ":"))} if found else {}

@@ -1,0 +1,96 @@
+"""Deleting rows of an index table: a mask per split, and none is written anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from halocline.errors import InputError, UnsupportedError
+from halocline.formats.index.delete import deletions
+from halocline.formats.index.log.actions import SplitAdd
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.spark.scan.frames import session_zone
+from halocline.spark.scan.row_columns import RowColumns
+from halocline.spark.scan.split_frames import file_frame, kept_splits
+from halocline.spark.session.analysis import check_condition, text_of
+from halocline.spark.types.columns import blank_frame
+from halocline.table.index.opened import IndexOpened
+from halocline.table.opening import as_operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FILE: Final = "__halocline_split"
+_ROW: Final = "__halocline_number"
+_REPORT: Final = pa.schema({"split": pa.int64(), "rows": pa.binary()})
+
+
+@as_operation
+def delete_rows(table: IndexOpened, where: str | Column) -> int:
+    """Deletes the rows that meet a condition, and returns the version without them.
+
+    Rows that others add meanwhile stay; rows that others delete meanwhile are deleted once.
+
+    Args:
+        table: The table.
+        where: A condition; `true` deletes every row.
+
+    Raises:
+        InputError: It is no condition.
+        UnsupportedError: Such rows may be in a split of IndexTables4Spark.
+        ConflictError: Somebody else removed a split meanwhile.
+
+    Example:
+        >>> Table.for_path("lake/logs", spark).delete("at < '2026-01-01'")  # doctest: +SKIP
+        15
+    """
+    if not isinstance(where, str) and type(where).__name__ != "Column":
+        raise InputError(
+            f"where of delete cannot be {where!r:.80}",
+            sides={"given": type(where).__name__, "expected": "an SQL condition"},
+            next_step="To delete every row: delete('true').",
+        )
+    snapshot = table.snapshot("write")
+    check_condition(blank_frame(table.spark, snapshot.schema), where, "delete", "Use columns of the table.")
+    condition = where if isinstance(where, str) else None
+    splits = kept_splits(snapshot, snapshot.files.values(), condition, session_zone(table.spark))
+    if foreign := next((each for each in splits if not each.is_own), None):
+        raise UnsupportedError(
+            f"rows of {foreign.path}, which IndexTables4Spark wrote, cannot be deleted one by one",
+            sides={"split": "a bundle", "possible": "splits with parquetSplit"},
+            next_step="Write the rows that stay into a table of Halocline's own.",
+        )
+    found = _matching(table, snapshot, splits, where)
+    if not found:
+        return snapshot.version
+    actions = deletions(snapshot, found, now_ms=table.clock())
+    said = {"predicate": text_of(where), "numDeletedRows": sum(map(len, found.values()))}
+    # Splits of our own are there, so only Halocline uses the table, and masks are what deleting asks for.
+    return table.commit(table.transaction(snapshot, may_gain=True), [*actions], "DELETE", **said)
+
+
+def _matching(
+    table: IndexOpened, snapshot: IndexSnapshot, splits: list[SplitAdd], where: str | Column
+) -> dict[str, BitMap64]:
+    """The numbers of the rows that meet a condition, by the path of their split."""
+    if not splits:
+        return {}
+    df: DataFrame = file_frame(table.spark, snapshot, splits, rows=RowColumns(file=_FILE, row=_ROW), where=where)
+    found: dict[str, BitMap64] = {}
+    for number, data in df.select(_FILE, _ROW).mapInArrow(_gathered, "split bigint, rows binary").collect():
+        found.setdefault(splits[number].path, BitMap64()).update(BitMap64.deserialize(bytes(data)))
+    return found
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, a bitmap for each split; this is what a worker runs."""
+    found: dict[int, BitMap64] = {}
+    for batch in batches:
+        files, numbers = batch.column(0), batch.column(1).to_numpy()
+        for file in files.unique().to_pylist():
+            found.setdefault(file, BitMap64()).update(numbers[files.to_numpy() == file].tolist())
+    bitmaps = [each.serialize() for each in found.values()]
+    yield pa.RecordBatch.from_pydict({"split": list(found), "rows": bitmaps}, _REPORT)

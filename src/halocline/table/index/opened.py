@@ -1,0 +1,48 @@
+"""An index table that has been opened: its versions behind the gate, and the transactions that change it."""
+
+from __future__ import annotations
+
+from halocline.errors import InputError
+from halocline.formats.index.history import version_at
+from halocline.formats.index.log.actions import IndexAction
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.transaction import IndexTransaction
+from halocline.table.opening import Opening
+
+
+class IndexOpened(Opening[IndexSnapshot]):
+    """An index table that has been found, or a place where one is to be."""
+
+    def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> IndexSnapshot:
+        if timestamp_ms is not None:
+            if version is not None:
+                raise InputError("give a version or a timestamp, not both")
+            version = version_at(self.store, timestamp_ms)
+        return IndexSnapshot.load(self.store, version=version, release=self.release, operation=operation)
+
+    def transaction(
+        self, snapshot: IndexSnapshot, *, reads_all: bool = False, may_gain: bool = False
+    ) -> IndexTransaction:
+        """A transaction on a version.
+
+        Args:
+            snapshot: The version.
+            reads_all: Whether what is committed depends on every row of it.
+            may_gain: Whether what the user asked for is what the table has to gain; else a setting decides.
+        """
+        upgrade = may_gain or self.settings.auto_upgrade
+        return IndexTransaction(snapshot, reads_all=reads_all, auto_upgrade=upgrade, permit=self.check_lease)
+
+    def commit(self, transaction: IndexTransaction, actions: list[IndexAction], operation: str, **said: object) -> int:
+        """Commits what a transaction has prepared, once everybody who must be asked has agreed.
+
+        Raises:
+            IncompatibleError: The table would require more of others, and may not, or somebody known would break.
+            ConflictError: Somebody else's commit contradicts this one, or the lease of the fleet has run out.
+        """
+        before = transaction.snapshot
+        assert before is not None, "tables are created elsewhere"
+        after = transaction.terms_after(actions)
+        if after.protocol != before.protocol:
+            self.approve(before.terms, after)
+        return transaction.commit(actions, operation, **said)

@@ -1,0 +1,79 @@
+"""An index table, as a user holds it: one line for every verb, which stands in the module of its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from halocline.compat.terms import Terms
+from halocline.formats.base import TableFormat
+from halocline.formats.index.detail import detail_of
+from halocline.formats.index.history import IndexVersion, history
+from halocline.formats.index.log.replay import IndexReplay
+from halocline.formats.index.protocol import LEGACY, terms_of
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.schema.json_edge import to_json
+from halocline.table.index import read, write
+from halocline.table.index import search as searching
+from halocline.table.index.create import create
+from halocline.table.index.delete import delete_rows
+from halocline.table.index.opened import IndexOpened
+from halocline.table.opening import Moment
+from halocline.table.table import Table, verb
+
+
+class IndexTable(Table, format=TableFormat.INDEX):
+    """A table for full-text search.
+
+    Example:
+        >>> logs = Table.for_path("lake/logs", spark)  # doctest: +SKIP
+        >>> logs.search("timeout AND level:ERROR", limit=20).show()  # doctest: +SKIP
+    """
+
+    opened: IndexOpened
+    _opens = IndexOpened
+    _create = staticmethod(create)
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return IndexReplay.open(self.store).version
+
+    @property
+    def terms(self) -> Terms:
+        """See `Table.terms`."""
+        replay = IndexReplay.open(self.store)
+        return terms_of(replay.header.protocol or LEGACY, has_avro_state=replay.has_avro_state)
+
+    def snapshot(
+        self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None
+    ) -> IndexSnapshot:
+        """A version of the table, behind the gate; see `halocline.table.opening`."""
+        return self.opened.snapshot(operation, version=version, timestamp=timestamp)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The newest schema, as parsed JSON; `pyspark.sql.types.StructType.fromJson` takes it."""
+        return dict(to_json(self.snapshot().schema))
+
+    def history(self, limit: int | None = None) -> list[IndexVersion]:
+        """Who did what, newest version first, as far as the log tells."""
+        return history(self.snapshot().store, limit)
+
+    def detail(self) -> dict[str, Any]:
+        """What the table is, in a few figures."""
+        return detail_of(self.snapshot())
+
+    # ------------------------------------------------------------------ rows
+
+    to_df = verb(read.read_rows)
+    register_view = verb(read.register_view)
+    append = verb(write.append)
+    overwrite = verb(write.overwrite)
+    delete = verb(delete_rows)
+
+    # ------------------------------------------------------------------ searching
+
+    search = verb(searching.search)
+    count = verb(searching.count)
