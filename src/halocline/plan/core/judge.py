@@ -7,6 +7,7 @@ rollout began. Releases, terms and uses are numbered, because the same few quest
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
 
 from halocline.compat.breaks import Client, breaking
@@ -39,6 +40,14 @@ class _Question(NamedTuple):
     accepted: bool
 
 
+class Links(NamedTuple):
+    """Who uses what: for each member or table the numbers of the other side, each with the question to ask."""
+
+    of_member: list[list[tuple[int, int]]]
+    of_table: list[list[tuple[int, int]]]
+    writes: list[list[tuple[int, int]]]
+
+
 class Judge:
     """Answers, and remembers what it answered."""
 
@@ -51,6 +60,20 @@ class Judge:
         self._by_number: tuple[list[Position], list[Terms], list[_Question]] = ([Position(None)], [], [])
         self._answers: dict[tuple[int, int, int], bool] = {}
         self._levels: dict[tuple[int, str], int] = {}
+
+    @cached_property
+    def links(self) -> Links:
+        """Who uses what, by their numbers in the rollout."""
+        tables = self.rollout.tables
+        number = {table.name: at for at, table in enumerate(tables)}
+        links = Links([], [[] for _ in tables], [])
+        for at, member in enumerate(self.rollout.members):
+            own = [(number[use.table], self.question(member, use, tables[number[use.table]])) for use in member.uses]
+            links.of_member.append(own)
+            links.writes.append([each for each, use in zip(own, member.uses, strict=True) if use.writes])
+            for table, question in own:
+                links.of_table[table].append((at, question))
+        return links
 
     # ------------------------------------------------------------------ numbers for values
 

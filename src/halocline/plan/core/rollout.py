@@ -59,23 +59,26 @@ class RolloutTable:
 
 @dataclass(frozen=True, slots=True)
 class TableAccess:
-    """What a member does to a table."""
+    """What a member does to a table.
+
+    Attributes:
+        table: The table.
+        operations: What is done to it; whoever writes also reads.
+        writes: Whether one of these writes.
+    """
 
     table: str
     operations: tuple[str, ...]
+    writes: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        # Who writes a table reads it as well.
         given = {checked_operation(each) for each in self.operations}
-        reads = {"read"} if any(each.partition(".")[0] == WRITE for each in given) else set()
+        writes = any(each.partition(".")[0] == WRITE for each in given)
+        reads = {"read"} if writes else set()
         if not given:
             raise InputError(f"nothing is said to be done to {self.table}", next_step="Name read or write.")
         object.__setattr__(self, "operations", tuple(sorted(given | reads)))
-
-    @property
-    def writes(self) -> bool:
-        """Whether it writes the table."""
-        return any(each.partition(".")[0] == WRITE for each in self.operations)
+        object.__setattr__(self, "writes", writes)
 
 
 @dataclass(frozen=True, slots=True)

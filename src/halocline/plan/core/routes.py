@@ -34,6 +34,7 @@ class Router:
         self._rollout = judge.rollout
         self._tables = {each.name: each for each in judge.rollout.tables}
         self._numbers = {each.name: at for at, each in enumerate(judge.rollout.members)}
+        self._available: dict[str, tuple[Release, ...]] = {}
         self._goals: dict[str, Release] = {}
         self._find_goals()
 
@@ -61,7 +62,7 @@ class Router:
             low = min(each.release for each in own)
             high = max(self._goals[each.name] for each in own)
             asked = self._signature_questions(own)
-            between = [each for each in self._rollout.releases_of(product) if low < each < high]
+            between = [each for each in self._releases_of(product) if low < each < high]
             ends = {self._signature(each, asked) for each in (low, high)}
             kinds = {self._signature(each, asked): each for each in between}
             if chosen := sorted(each for signature, each in kinds.items() if signature not in ends):
@@ -115,10 +116,15 @@ class Router:
 
     def _lowest_that_can(self, member: RolloutMember, board: Board) -> Release | None:
         at = self._numbers[member.name]
-        for release in self._rollout.releases_of(member.release.product):
+        for release in self._releases_of(member.release.product):
             if release > member.release and board.can_end_at(at, self._judge.position(self._pinned(member, release))):
                 return release
         return None
+
+    def _releases_of(self, product: str) -> tuple[Release, ...]:
+        if product not in self._available:
+            self._available[product] = self._rollout.releases_of(product)
+        return self._available[product]
 
     # ------------------------------------------------------------------ bridges
 

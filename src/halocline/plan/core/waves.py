@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from halocline.compat.terms import Terms
@@ -57,15 +57,6 @@ class Layout:
         return len(self.stages), sum(len(each.upgrades) for each in self.stages)
 
 
-@dataclass(slots=True)
-class _Links:
-    """Who uses what, by numbers: the other side, and the question to ask."""
-
-    of_member: list[list[tuple[int, int]]] = field(default_factory=list)
-    of_table: list[list[tuple[int, int]]] = field(default_factory=list)
-    writes: list[list[tuple[int, int]]] = field(default_factory=list)
-
-
 class Board:
     """Where everyone stands.
 
@@ -88,7 +79,7 @@ class Board:
         # The versions that writers move each table to by themselves from now on.
         self._rising: list[Counter[int]] = [Counter() for _ in rollout.tables]
         self._rising_at_the_end: list[set[int]] = [set() for _ in rollout.tables]
-        self._links = _linked(judge)
+        self._links = judge.links
         for member, links in enumerate(self._links.writes):
             route = self._routes[member]
             for table, _ in links:
@@ -268,18 +259,3 @@ class Board:
         if verdict is None:
             raise InternalError(f"a clash without a verdict: {clash}")
         return Trouble(self._rollout.members[clash.member].name, self._rollout.tables[clash.table].name, verdict, step)
-
-
-def _linked(judge: Judge) -> _Links:
-    rollout = judge.rollout
-    number = {table.name: at for at, table in enumerate(rollout.tables)}
-    links = _Links([], [[] for _ in rollout.tables], [])
-    for at, member in enumerate(rollout.members):
-        own = [
-            (number[use.table], judge.question(member, use, rollout.tables[number[use.table]])) for use in member.uses
-        ]
-        links.of_member.append(own)
-        links.writes.append([each for each, use in zip(own, member.uses, strict=True) if use.writes])
-        for table, question in own:
-            links.of_table[table].append((at, question))
-    return links
