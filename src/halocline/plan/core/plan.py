@@ -72,8 +72,11 @@ class Stage:
 
     @property
     def reversible(self) -> bool:
-        """Whether every table of the stage can be brought back."""
-        return all(each.reversible for each in self.moves)
+        """Whether all of it can be taken back without stopping anybody.
+
+        A table that writers move up by themselves comes back only while they stand still.
+        """
+        return not self.rising and all(each.reversible for each in self.moves)
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -104,7 +107,7 @@ class Plan:
 
     Args:
         stages: What is done.
-        already: What members could not do when the plan was made, and the plan leaves as it is.
+        already: What members could not do when the plan was made, and cannot at its end.
         mended: What members could not do when the plan was made, and can at its end.
         tables: The fingerprint of each table that the plan was made for.
         members: The release of each member that the plan was made for.

@@ -26,7 +26,10 @@ def finished(judge: Judge, layout: Layout) -> Plan:
             if now is None:
                 continue
             after = judge.cannot(question, ends[member.name], judge.terms(moved.get(table.name, table.terms)))
-            (mended if after is None else already).append(Trouble(member.name, table.name, now))
+            if after is None:
+                mended.append(Trouble(member.name, table.name, now))
+            else:
+                already.append(Trouble(member.name, table.name, after))
     return Plan(
         layout.stages,
         tuple(already),
