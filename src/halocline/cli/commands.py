@@ -50,6 +50,9 @@ COMMANDS: Final[dict[str, Entry]] = {
     "log": Entry("Show who did what to a table, newest first.", "log"),
     "matrix": Entry("Who provides what: features by product, or the verdicts on a protocol.", "matrix"),
     "move": Entry("Move a Hudi table to another table version, up or down.", "move", on_rows=True),
+    "plan": Entry(
+        "Plan a rollout: waves of members and moves of tables in which nobody is broken at any moment.", "plan"
+    ),
     "search": Entry("Show the rows of an index table that a query finds, and how many there are.", "search"),
     "serve": Entry("Run a fleet's coordinator until it is stopped.", "serve", "serve"),
     "survey": Entry("Show every table of a lake, who uses it, and what stands in the way of a target.", "survey"),

@@ -7,7 +7,7 @@ goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeVar
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ToldLine:
     """One thing that changes, for however many it does.
 
     Attributes:
@@ -44,7 +44,7 @@ class Section:
     """A stage, or another part of an explanation."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[ToldLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +62,32 @@ class Explanation:
     summary: str
 
 
-def explain(found: Plan | Impasse, *, title: str = "") -> Explanation:
+def explain(found: Plan | Impasse, *, title: str = "", users: Mapping[str, Sequence[str]] | None = None) -> Explanation:
     """A plan, or why there is none, in words.
+
+    Args:
+        found: What the planner found.
+        title: What to call it.
+        users: The members that use each table, to say who is affected by its moves.
 
     Example:
         >>> explain(Plan(())).summary
         'Plan: nothing to do.'
     """
     if isinstance(found, Plan):
-        return Explanation(title or f"Plan {found.id}", tuple(_of_plan(found)), summary(found))
+        return Explanation(title or f"Plan {found.id}", tuple(_of_plan(found, users or {})), summary(found))
     sections = [Section("In the way", tuple(_troubles(found.blockers)))]
     who = [_counted(found.members, "member"), _counted(found.tables, "table")]
     smallest = " and ".join(each for each in who if each) or "nobody who could stop"
-    lines = [Line("", f"Smallest set in the way: {smallest}", _names([*found.members, *found.tables]))]
+    lines = [ToldLine("", f"Smallest set in the way: {smallest}", _names([*found.members, *found.tables]))]
     if found.compromise is None:
-        lines.append(Line("", "Even with them out of the way no order was found."))
+        lines.append(ToldLine("", "Even with them out of the way no order was found."))
         sections.append(Section("Compromise", tuple(lines)))
     else:
-        lines += [Line("", f"They stop, or stay as they are, in this plan ({len(found.compromise.stages)} stages):")]
-        sections += [Section("Compromise", tuple(lines)), *_of_plan(found.compromise)]
+        lines += [
+            ToldLine("", f"They stop, or stay as they are, in this plan ({len(found.compromise.stages)} stages):")
+        ]
+        sections += [Section("Compromise", tuple(lines)), *_of_plan(found.compromise, users or {})]
     allow = " ".join(f"--may-stop {name}" for name in found.members[:_NAMES_TOLD])
     hint = f" Accept it with: {allow}" if found.members and not found.tables and found.compromise else ""
     return Explanation(title or "No safe plan", tuple(sections), f"No safe plan: {smallest} in the way.{hint}")
@@ -102,15 +109,15 @@ def summary(plan: Plan) -> str:
     return f"Plan: {stages}, {parts[0]}, {parts[1]}{stops}; {back}."
 
 
-def _of_plan(plan: Plan) -> Iterator[Section]:
+def _of_plan(plan: Plan, users: Mapping[str, Sequence[str]]) -> Iterator[Section]:
     for number, stage in enumerate(plan.stages, 1):
-        yield Section(_stage_title(number, stage), tuple(_of_stage(stage)))
+        yield Section(_stage_title(number, stage), tuple(_of_stage(stage, users)))
     if plan.mended:
         yield Section("Works afterwards", tuple(_troubles(plan.mended, COMES)))
     if plan.already:
         yield Section("Does not work now, and will not afterwards", tuple(_troubles(plan.already)))
     if plan.accepted:
-        yield Section("Accepted although nothing is known", (Line("", "members", _names(plan.accepted)),))
+        yield Section("Accepted although nothing is known", (ToldLine("", "members", _names(plan.accepted)),))
 
 
 def _stage_title(number: int, stage: Stage) -> str:
@@ -119,50 +126,52 @@ def _stage_title(number: int, stage: Stage) -> str:
     return f"Stage {number}: {_counted(stage.upgrades, 'member')}, one at a time in any order"
 
 
-def _of_stage(stage: Stage) -> Iterator[Line]:
-    for key, upgrades in _grouped(stage.upgrades, _upgrade_kind):
-        yield _upgrade_line(upgrades[0], [each.member for each in upgrades], key)
+def _of_stage(stage: Stage, users: Mapping[str, Sequence[str]]) -> Iterator[ToldLine]:
+    for _, upgrades in _grouped(stage.upgrades, _upgrade_kind):
+        yield _upgrade_line(upgrades[0], [each.member for each in upgrades])
     for _, moves in _grouped(stage.moves, _move_kind):
-        yield _move_line(moves[0], [each.table for each in moves])
+        yield _move_line(moves[0], [each.table for each in moves], users)
     for _, rising in _grouped(stage.rising, lambda each: str(each[1].protocol)):
         names = [name for name, _ in rising]
         change = f"may be moved to {rising[0][1].protocol} by their writers from here on"
-        yield Line(CHANGES, change, _names(names, "table"), ("comes back only while these writers stand still",))
+        yield ToldLine(CHANGES, change, _names(names, "table"), ("comes back only while these writers stand still",))
 
 
 def _upgrade_kind(each: MemberUpgrade) -> str:
     return f"{each.before} {each.after} {each.switch} {each.bridge}"
 
 
-def _upgrade_line(each: MemberUpgrade, members: Sequence[str], _: str) -> Line:
+def _upgrade_line(each: MemberUpgrade, members: Sequence[str]) -> ToldLine:
     remarks = [f"with {each.switch}"] if each.switch else []
     remarks += ["a bridge: it gets along with what others do meanwhile"] if each.bridge else []
     if each.after is None:
-        return Line(GOES, f"{each.before} stops", _names(members, "member"), tuple(remarks))
+        return ToldLine(GOES, f"{each.before} stops", _names(members, "member"), tuple(remarks))
     if each.before is None:
-        return Line(COMES, f"starts again as {each.after}", _names(members, "member"), tuple(remarks))
-    return Line(CHANGES, f"{each.before} to {each.after}", _names(members, "member"), tuple(remarks))
+        return ToldLine(COMES, f"starts again as {each.after}", _names(members, "member"), tuple(remarks))
+    return ToldLine(CHANGES, f"{each.before} to {each.after}", _names(members, "member"), tuple(remarks))
 
 
 def _move_kind(each: PlannedMove) -> str:
     return f"{each.action} {each.before.protocol} {each.after.protocol} {each.reversible} {each.note}"
 
 
-def _move_line(each: PlannedMove, tables: Sequence[str]) -> Line:
+def _move_line(each: PlannedMove, tables: Sequence[str], users: Mapping[str, Sequence[str]]) -> ToldLine:
     came = _required(each.after) - _required(each.before)
     went = _required(each.before) - _required(each.after)
     mark = COMES if came and not went else GOES if went and not came else CHANGES
     remarks = [f"{each.before.protocol} becomes {each.after.protocol}"]
     remarks += [each.note] if each.note else []
+    affected = list(dict.fromkeys(name for table in tables for name in users.get(table, ())))
+    remarks += [f"used by {_names(affected, 'member')}"] if affected else []
     remarks.append("can be taken back" if each.reversible else "cannot be taken back")
-    return Line(mark, each.action, _names(tables, "table"), tuple(remarks))
+    return ToldLine(mark, each.action, _names(tables, "table"), tuple(remarks))
 
 
 def _required(terms: Terms) -> frozenset[str]:
     return terms.protocol.features if terms.protocol.format != "hudi" else frozenset({str(terms.protocol)})
 
 
-def _troubles(found: Iterable[Trouble], mark: str = "") -> Iterator[Line]:
+def _troubles(found: Iterable[Trouble], mark: str = "") -> Iterator[ToldLine]:
     for _, alike in _grouped(found, lambda each: f"{each.verdict.release} {each.verdict} {_kind_of_step(each)}"):
         one = alike[0]
         members = list(dict.fromkeys(each.member for each in alike))
@@ -173,7 +182,7 @@ def _troubles(found: Iterable[Trouble], mark: str = "") -> Iterator[Line]:
         remarks = [f"{_names(members, 'member')}; {_names(tables, 'table')}"]
         remarks += [f"keeps back: {each.step}" for each in alike[:1] if each.step and each.step != "at the end"]
         remarks += [f"what would help: {step}"] if step and mark != COMES else []
-        yield Line(mark, f"{one.verdict.release} {verb}s{silently}: {one.verdict}", "", tuple(remarks))
+        yield ToldLine(mark, f"{one.verdict.release} {verb}s{silently}: {one.verdict}", "", tuple(remarks))
 
 
 def _kind_of_step(each: Trouble) -> str:

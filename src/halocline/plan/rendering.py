@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from halocline.plan.explanation import CHANGES, COMES, GOES, Explanation, Line
+from halocline.plan.explanation import CHANGES, COMES, GOES, Explanation, ToldLine
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1c2733; }
@@ -69,7 +69,7 @@ def _page(told: Explanation) -> Iterator[str]:
     yield f"<footer>{escape(told.summary)}</footer></body></html>"
 
 
-def _sentence(line: Line) -> str:
+def _sentence(line: ToldLine) -> str:
     return f"{line.change}  ({line.subjects})" if line.subjects else line.change
 
 

@@ -18,12 +18,12 @@ from halocline.plan.core.judge import Judge
 from halocline.plan.core.plan import Impasse, Plan, Trouble
 from halocline.plan.core.routes import Router, chains
 from halocline.plan.core.summary import finished
-from halocline.plan.core.waves import Board, Layout
+from halocline.plan.core.waves import Board, StageLayout
 
 _MOST_TRIED: Final = 60
 
 
-def find_way_out(judge: Judge, router: Router, stuck: Layout | None, at_end: Sequence[Trouble]) -> Plan | Impasse:
+def find_way_out(judge: Judge, router: Router, stuck: StageLayout | None, at_end: Sequence[Trouble]) -> Plan | Impasse:
     """The plan, if all who must stop may stop; else the impasse with the best compromise."""
     rollout = judge.rollout
     leaving, staying = smallest_cover({(each.member, each.table) for each in at_end})
@@ -43,8 +43,8 @@ def find_way_out(judge: Judge, router: Router, stuck: Layout | None, at_end: Seq
 
 
 def _fewest_stops(
-    judge: Judge, router: Router, stuck: Layout, leaving: Iterable[str]
-) -> tuple[tuple[str, ...], Layout]:
+    judge: Judge, router: Router, stuck: StageLayout, leaving: Iterable[str]
+) -> tuple[tuple[str, ...], StageLayout]:
     """The fewest members that must stand still for a while, and the layout that is left then."""
     named = Counter(each.member for each in stuck.left)
     named.update(each.step.partition(" to ")[0] for each in stuck.left if " to " in each.step)
@@ -62,7 +62,9 @@ def _fewest_stops(
     return _one_by_one(judge, router, stuck, leaving)
 
 
-def _one_by_one(judge: Judge, router: Router, stuck: Layout, leaving: Iterable[str]) -> tuple[tuple[str, ...], Layout]:
+def _one_by_one(
+    judge: Judge, router: Router, stuck: StageLayout, leaving: Iterable[str]
+) -> tuple[tuple[str, ...], StageLayout]:
     chosen: list[str] = []
     layout = stuck
     while not layout.complete:
@@ -76,7 +78,7 @@ def _one_by_one(judge: Judge, router: Router, stuck: Layout, leaving: Iterable[s
     return tuple(sorted(chosen)), layout
 
 
-def _laid_out(judge: Judge, router: Router, stopping: Iterable[str], leaving: Iterable[str]) -> Layout:
+def _laid_out(judge: Judge, router: Router, stopping: Iterable[str], leaving: Iterable[str]) -> StageLayout:
     names, gone = tuple(stopping), tuple(leaving)
     direct = Board(judge, router.routes({}, names, gone)).lay_out()
     if direct.complete or names:

@@ -23,7 +23,7 @@ STOPPED: Final = 0
 _T = TypeVar("_T", bound=Hashable)
 
 
-class Position(NamedTuple):
+class MemberPosition(NamedTuple):
     """What a member runs, and whether it is kept from moving tables up by itself."""
 
     release: Release | None
@@ -54,10 +54,10 @@ class Judge:
     def __init__(self, rollout: Rollout, rules: PlanRules) -> None:
         self.rollout = rollout
         self.rules = rules
-        self._positions: dict[Position, int] = {Position(None): STOPPED}
+        self._positions: dict[MemberPosition, int] = {MemberPosition(None): STOPPED}
         self._terms: dict[Terms, int] = {}
         self._questions: dict[_Question, int] = {}
-        self._by_number: tuple[list[Position], list[Terms], list[_Question]] = ([Position(None)], [], [])
+        self._by_number: tuple[list[MemberPosition], list[Terms], list[_Question]] = ([MemberPosition(None)], [], [])
         self._answers: dict[tuple[int, int, int], bool] = {}
         self._levels: dict[tuple[int, str], int] = {}
 
@@ -77,7 +77,7 @@ class Judge:
 
     # ------------------------------------------------------------------ numbers for values
 
-    def position(self, position: Position) -> int:
+    def position(self, position: MemberPosition) -> int:
         """The number of a position."""
         return _numbered(self._positions, self._by_number[0], position)
 
@@ -92,7 +92,7 @@ class Judge:
         asked = _Question(member.release, operations, member.provides, table.terms, accepted)
         return _numbered(self._questions, self._by_number[2], asked)
 
-    def position_of(self, number: int) -> Position:
+    def position_of(self, number: int) -> MemberPosition:
         """The position of that number."""
         return self._by_number[0][number]
 

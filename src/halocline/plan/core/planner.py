@@ -11,7 +11,7 @@ from halocline.plan.core.rollout import Rollout
 from halocline.plan.core.routes import Router, chains
 from halocline.plan.core.rules import RULES, PlanRules
 from halocline.plan.core.summary import finished
-from halocline.plan.core.waves import Board, Layout
+from halocline.plan.core.waves import Board, StageLayout
 
 _MOST_BRIDGES_TRIED: Final = 12
 
@@ -49,7 +49,7 @@ def plan(rollout: Rollout, *, rules: PlanRules = RULES) -> Plan | Impasse:
     return find_way_out(judge, router, None, tuple(board.trouble(each, "at the end") for each in clashes))
 
 
-def _over_bridges(judge: Judge, router: Router, direct: Layout) -> Layout:
+def _over_bridges(judge: Judge, router: Router, direct: StageLayout) -> StageLayout:
     """The layout with the fewest stages, directly or over bridges; a bridge costs a wave more itself."""
     waves = sum(1 for each in direct.stages if each.upgrades)
     if direct.complete and waves <= 2:

@@ -180,6 +180,15 @@ class Rollout:
         """What is known about products."""
         return self.knowledge or Knowledge.load()
 
+    @property
+    def users(self) -> dict[str, list[str]]:
+        """The members that use each table, by name."""
+        found: dict[str, list[str]] = {}
+        for member in self.members:
+            for use in member.uses:
+                found.setdefault(use.table, []).append(member.name)
+        return found
+
     def releases_of(self, product: str) -> tuple[Release, ...]:
         """The releases of a product that can be had, lowest first."""
         named = sorted(each for each in {*self.available, *self.goals} if each.product == product)

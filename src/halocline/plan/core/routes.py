@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from halocline.compat.release import Release
-from halocline.plan.core.judge import Judge, Position
+from halocline.plan.core.judge import Judge, MemberPosition
 from halocline.plan.core.rollout import RolloutMember
 from halocline.plan.core.waves import Board, Route
 
@@ -70,19 +70,19 @@ class Router:
         return found
 
     def _route(self, member: RolloutMember, bridges: Bridges, stops: bool, leaves: bool) -> Route:
-        start, goal = Position(member.release), self._goals[member.name]
+        start, goal = MemberPosition(member.release), self._goals[member.name]
         if leaves:
-            return start, Position(None)
+            return start, MemberPosition(None)
         passed = [each for each in bridges.get(member.release.product, ()) if member.release < each < goal]
         found = [start, *(self._pinned(member, each) for each in passed)]
         end = self._pinned(member, goal)
         if stops:
-            found.append(Position(None))
+            found.append(MemberPosition(None))
         if stops or end != start:
             found.append(end)
         return tuple(found)
 
-    def _pinned(self, member: RolloutMember, release: Release) -> Position:
+    def _pinned(self, member: RolloutMember, release: Release) -> MemberPosition:
         """A release, with the switch thrown where it would move a table up that is not meant to be there yet."""
         for use in member.uses:
             table = self._tables[use.table]
@@ -92,8 +92,8 @@ class Router:
             lowest = min(each.protocol.reader for each in (table.terms, *(move.after for move in table.moves)))
             evident = release == member.release and upgrade[0] > table.terms.protocol.reader
             if upgrade[0] > lowest and not evident and self._judge.rules.pinned(member, upgrade[1]):
-                return Position(release, pinned=True)
-        return Position(release)
+                return MemberPosition(release, pinned=True)
+        return MemberPosition(release)
 
     # ------------------------------------------------------------------ goals
 
@@ -139,7 +139,7 @@ class Router:
         return list(asked)
 
     def _signature(self, release: Release, asked: list[tuple[int, int, str]]) -> tuple[object, ...]:
-        position = self._judge.position(Position(release))
+        position = self._judge.position(MemberPosition(release))
         answers = (self._judge.fine(question, position, terms) for question, terms, _ in asked)
         formats = sorted({format for *_, format in asked})
         return (*answers, *(self._judge.own_upgrade(release, each) for each in formats))

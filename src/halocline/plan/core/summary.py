@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from halocline.plan.core.judge import Judge, Position
+from halocline.plan.core.judge import Judge, MemberPosition
 from halocline.plan.core.plan import Plan, Trouble, terms_text
 from halocline.plan.core.rollout import RolloutTable
-from halocline.plan.core.waves import Layout
+from halocline.plan.core.waves import StageLayout
 
 
-def finished(judge: Judge, layout: Layout) -> Plan:
+def finished(judge: Judge, layout: StageLayout) -> Plan:
     """The plan that a layout makes."""
     rollout = judge.rollout
-    ends = {each.name: judge.position(Position(each.release)) for each in rollout.members}
+    ends = {each.name: judge.position(MemberPosition(each.release)) for each in rollout.members}
     for stage in layout.stages:
-        ends |= {each.member: judge.position(Position(each.after)) for each in stage.upgrades}
+        ends |= {each.member: judge.position(MemberPosition(each.after)) for each in stage.upgrades}
     moved = {each.table: each.after for stage in layout.stages for each in stage.moves}
     tables = {each.name: each for each in rollout.tables}
     already, mended = list[Trouble](), list[Trouble]()
     for member in rollout.members:
-        start = judge.position(Position(member.release))
+        start = judge.position(MemberPosition(member.release))
         for use in member.uses:
             table = tables[use.table]
             question = judge.question(member, use, table)

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from halocline.compat.terms import Terms
 from halocline.errors import InternalError
-from halocline.plan.core.judge import STOPPED, Judge, Position
+from halocline.plan.core.judge import STOPPED, Judge, MemberPosition
 from halocline.plan.core.plan import MemberUpgrade, PlannedMove, Stage, Trouble
 
-Route = tuple[Position, ...]
+Route = tuple[MemberPosition, ...]
 """The positions of a member, from where it is to where it is to be."""
 
 
@@ -35,7 +35,7 @@ class Clash(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StageLayout:
     """The stages that were found, and what was left.
 
     Args:
@@ -86,12 +86,12 @@ class Board:
                 self._rising[table][self._level(member, route[0], table)] += 1
                 self._rising_at_the_end[table].add(self._level(member, route[-1], table))
 
-    def lay_out(self) -> Layout:
+    def lay_out(self) -> StageLayout:
         """Finds stages until everything is done, or nothing more can be."""
         stages: list[Stage] = []
         while stage := self._wave() or self._moving():
             stages.append(stage)
-        return Layout(tuple(stages), tuple(self._left()))
+        return StageLayout(tuple(stages), tuple(self._left()))
 
     def clashes_at_the_end(self) -> Iterator[Clash]:
         """What is not fine once everybody is where they are to be, in whichever order they get there."""

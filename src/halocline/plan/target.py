@@ -1,0 +1,51 @@
+"""The target of a rollout: what tables and products are to become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from halocline.compat.features import find_feature
+from halocline.compat.release import Release
+from halocline.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is wanted.
+
+    Attributes:
+        enable: Features that Delta tables are to use.
+        drop: Features that Delta tables are to lose.
+        truncate: Whether old versions that use a dropped feature are deleted; None to compare both ways.
+        table_version: The version that Hudi tables are to have; 0 to leave them.
+        releases: What products are to have.
+        select: Names of the tables that it is about, where `*` stands for any characters; all if empty.
+
+    Example:
+        >>> Target(enable=("deletionvectors",)).enable
+        ('deletionVectors',)
+    """
+
+    enable: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    truncate: bool | None = None
+    table_version: int = 0
+    releases: tuple[Release, ...] = ()
+    select: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in ("enable", "drop"):
+            known = tuple(find_feature("delta", each).name for each in getattr(self, field))
+            object.__setattr__(self, field, tuple(dict.fromkeys(known)))
+        if both := set(self.enable) & set(self.drop):
+            raise InputError(
+                f"{', '.join(sorted(both))} cannot be switched on and taken out at once",
+                sides={"enable": ", ".join(self.enable), "drop": ", ".join(self.drop)},
+                next_step="Leave it out of one of them.",
+            )
+        if not (self.enable or self.drop or self.table_version or self.releases):
+            raise InputError(
+                "nothing is said about what is to change",
+                sides={"known": "--enable, --drop, --table-version, --release"},
+                next_step="halocline plan LAKE --enable deletionVectors",
+            )
