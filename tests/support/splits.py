@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from halocline.formats.index.split.fields import OPTIONS_KEY, IndexField, fields_of
-from halocline.formats.index.split.writer import BuiltSplit, SplitWriter
+from halocline.formats.index.split.file import BuiltSplit
+from halocline.formats.index.split.writer import SplitWriter
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Array, Field, Map, Primitive, Struct
 from halocline.storage.memory import MemoryStore

@@ -129,10 +129,10 @@ class Evaluation:
             searcher = self.opened.searcher
             hits = searcher.search(asked, limit=max(self.opened.layout.rows, 1), count=False).hits
             addresses = [address for _, address in hits]
-            rows = searcher.fast_field_values(ROW, addresses)
+            documents: Any = searcher.fast_field_values(ROW, addresses)
             explained = asked.explain(searcher, addresses[0]).to_json() if hits else ""
         return WeighedHits(
-            rows=np.array(rows, dtype=np.int64),
+            rows=self.opened.row_numbers(documents),
             places=_places(addresses),
             weights=np.array([weight for weight, _ in hits], dtype=np.float64),
             explained=explained,
@@ -148,7 +148,8 @@ class Evaluation:
                 order_by_field=ROW,
                 order=library().Order.Asc,
             ).hits
-        return _places([hits[row][1] for row in rows.tolist()])
+        order = np.argsort(self.opened.row_numbers(document for document, _ in hits))
+        return _places([hits[place][1] for place in order[rows].tolist()])
 
     # ------------------------------------------------------------------ sets of rows
 
@@ -181,7 +182,8 @@ class Evaluation:
             hits = self.opened.searcher.search(
                 asked, limit=max(self.opened.layout.rows, 1), count=False, order_by_field=ROW, order=order
             ).hits
-        return np.fromiter((row for row, _ in hits), dtype=np.int64, count=len(hits))
+        rows = self.opened.row_numbers(document for document, _ in hits)
+        return rows if len(self.opened.layout.parts) == 1 else np.sort(rows)
 
     def _scanned(self, leaf: BoundLeaf) -> np.ndarray:
         if isinstance(leaf, Among) and leaf.field.hashed:

@@ -144,8 +144,9 @@ def fields_of(
 
 
 def tantivy_schema(fields: Iterable[IndexField]) -> tantivy.Schema:
-    """The library's schema of some fields, and of the row number."""
+    """The library's schema of the row number and of some fields; more fields make a schema that begins the same."""
     builder = library().SchemaBuilder()
+    builder.add_unsigned_field(ROW, fast=True)
     for field in fields:
         match field.kind:
             case FieldKind.STRING if field.hashed:
@@ -163,7 +164,6 @@ def tantivy_schema(fields: Iterable[IndexField]) -> tantivy.Schema:
                 builder.add_json_field(field.name, tokenizer_name=field.analyzer, index_option="position")
             case kind if kind.is_whole:
                 builder.add_integer_field(field.name, fast=True)
-    builder.add_unsigned_field(ROW, fast=True)
     return builder.build()  # type: ignore[no-any-return]
 
 

@@ -21,6 +21,8 @@ KEY: Final = b"halocline.index"
 LAYOUT: Final = 1
 INDEX_FORMAT: Final = 7
 DICTIONARY: Final = "fst"
+PART_BITS: Final = 32
+"""A document has the number of its part and, in so many bits below it, the number of its row in the part."""
 
 
 class Blob(msgspec.Struct, frozen=True, array_like=True):
@@ -41,6 +43,18 @@ class Blob(msgspec.Struct, frozen=True, array_like=True):
     crc: int
 
 
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """Rows that were indexed together, and keep their numbers when indexes are put together.
+
+    Attributes:
+        number: What the numbers of its rows begin with in the index.
+        offset: The row of the split that its first row is.
+    """
+
+    number: int
+    offset: int
+
+
 class SplitLayout(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What a split says about its index.
 
@@ -50,6 +64,7 @@ class SplitLayout(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         fields: What the index has of each column.
         blobs: The files of the index.
         terms: The filter of the terms; None if there is none.
+        parts: Which rows were indexed together.
         unindexed: How many values of a column are not in the index, where some are not.
         lengths: How many words the texts of a column have together.
         index_format: The number of the library's format.
@@ -63,6 +78,7 @@ class SplitLayout(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     fields: list[IndexField]
     blobs: list[Blob]
     terms: Blob | None = None
+    parts: list[Part] = []
     unindexed: dict[str, int] = {}
     lengths: dict[str, int] = {}
     index_format: int = INDEX_FORMAT

@@ -47,7 +47,7 @@ def lengths_by_segment(
         MalformedError: A file is not what it should be.
     """
     inside = [each for each in fields if each.kind is not FieldKind.STORED]
-    texts = {number: each.column for number, each in enumerate(inside) if each.kind is FieldKind.TEXT}
+    texts = {number: each.column for number, each in enumerate(inside, 1) if each.kind is FieldKind.TEXT}
     found: dict[str, list[np.ndarray]] = {column: [] for column in texts.values()}
     try:
         segments = json.loads(file(DESCRIPTION))["segments"]

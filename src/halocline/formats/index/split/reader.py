@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from types import TracebackType
@@ -24,7 +24,7 @@ from halocline.errors import InputError
 from halocline.formats.index.split.analyzers import register
 from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.fields import IndexField
-from halocline.formats.index.split.layout import Blob, SplitLayout, check_searchable, decode_layout
+from halocline.formats.index.split.layout import PART_BITS, Blob, SplitLayout, check_searchable, decode_layout
 from halocline.formats.index.split.lengths import lengths_by_segment
 from halocline.formats.index.split.library import damaged, guarded, library
 from halocline.formats.index.split.location import below_root
@@ -147,6 +147,28 @@ class OpenedSplit:
         if searcher.num_docs != self.layout.rows:
             raise damaged(self.path, f"it has {self.layout.rows} rows, and its index has {searcher.num_docs}")
         return searcher
+
+    def row_numbers(self, documents: Iterable[int]) -> np.ndarray:
+        """The rows of the split that documents of the index are.
+
+        Args:
+            documents: The numbers that the index has of them.
+
+        Raises:
+            MalformedError: One of them is no row of the split.
+        """
+        numbers = np.fromiter(documents, dtype=np.int64)
+        parts, positions = numbers >> PART_BITS, numbers & (2**PART_BITS - 1)
+        known = np.array(sorted((each.number, each.offset) for each in self.layout.parts), dtype=np.int64).reshape(
+            -1, 2
+        )
+        places = np.minimum(np.searchsorted(known[:, 0], parts), len(known) - 1)
+        if len(numbers) and (not len(known) or (known[places, 0] != parts).any()):
+            raise damaged(self.path, "its index has rows of a part that its layout does not know")
+        rows = known[places, 1] + positions if len(numbers) else positions
+        if len(rows) and rows.max() >= self.layout.rows:
+            raise damaged(self.path, f"it has {self.layout.rows} rows, and its index has row {rows.max()}")
+        return np.asarray(rows)
 
     def rows_having(self, field: IndexField, word: str) -> int:
         """How many rows have a word, deleted ones among them."""

@@ -19,11 +19,12 @@ from halocline.errors import HaloclineError, IncompatibleError, InputError, Malf
 from halocline.formats.index.protocol import OWN, needed_by
 from halocline.formats.index.split import layout as layouts
 from halocline.formats.index.split.fields import IndexField
+from halocline.formats.index.split.file import GROUP_ROWS
 from halocline.formats.index.split.library import guarded
 from halocline.formats.index.split.presence import TermFilter, digest
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.values import indexed_values
-from halocline.formats.index.split.writer import GROUP_ROWS, SplitWriter
+from halocline.formats.index.split.writer import SplitWriter
 from halocline.schema.arrow import arrow_schema
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
@@ -56,7 +57,7 @@ def numbers(opened, query):
     found = opened.searcher.search(
         query, limit=max(opened.layout.rows, 1), order_by_field="_row", order=tantivy.Order.Asc
     )
-    return [each for each, _ in found.hits]
+    return opened.row_numbers(each for each, _ in found.hits).tolist()
 
 
 # ---------------------------------------------------------------- rows
