@@ -33,12 +33,14 @@ downgrade = typer.Typer(name="downgrade", help="Let a level fall, phase by phase
 ladders = typer.Typer(name="ladders", help="The ladders that the fleet stands on.", no_args_is_help=True)
 member = typer.Typer(name="member", help="Declare or remove members by hand.", no_args_is_help=True)
 audit_log = typer.Typer(name="audit", help="What was decided, by whom and why.", invoke_without_command=True)
-for _group in (downgrade, ladders, member, audit_log):
+keys = typer.Typer(name="keys", help="The keys that tokens are signed with.", invoke_without_command=True)
+for _group in (downgrade, ladders, member, audit_log, keys):
     app.add_typer(_group)
 app.command("explore", hidden=True)(explorer.explore)
 
 LevelArgument = Annotated[str, typer.Argument(metavar="LADDER=LEVEL", help="For example hudi=8.")]
 LadderArgument = Annotated[str, typer.Argument(metavar="LADDER", help="For example hudi.")]
+LimitOption = Annotated[int, typer.Option(min=0, help="At most so many; 0 for all.")]
 ReasonOption = Annotated[str, typer.Option(help="Why; lands in the audit log.")]
 
 
@@ -49,12 +51,15 @@ def _fleet(
         str | None, typer.Option("--at", envvar="HALOCLINE_FLEET", help="The fleet, e.g. grpc://127.0.0.1:7470.")
     ] = None,
     identity: Annotated[str, typer.Option(help="Who you are, for the audit log.")] = "",
+    key: Annotated[
+        str, typer.Option(help="The key of a command whose answer was lost, to give it again without doing it twice.")
+    ] = "",
 ) -> None:
     """Who is there, at which level, and what is in the way.
 
     A secret is taken from HALOCLINE_FLEET_SECRET; files for TLS from HALOCLINE_FLEET_CA, _CERT and _KEY.
     """
-    context.obj = (at, identity)
+    context.obj = (at, identity, key)
 
 
 @app.command()
@@ -69,23 +74,25 @@ def members(
     also_past: Annotated[
         bool, typer.Option("--all", help="Also every client that was ever greeted, or refused.")
     ] = False,
+    limit: LimitOption = 200,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members, with which release, and what each supports and uses."""
     now = int(datetime.now(UTC).timestamp() * 1000)
     shown = partial(_view().members, now_ms=now)
-    _ask(context, output, lambda fleet: fleet.members(also_past=also_past), shown)
+    _ask(context, output, lambda fleet: fleet.members(also_past=also_past, limit=limit), shown)
 
 
 @app.command("who-blocks")
 def who_blocks(
     context: typer.Context,
     feature: Annotated[str, typer.Argument(help="For example deletionVectors.")],
+    limit: LimitOption = 200,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members that keep a feature from being used. Exits 2 if there are any."""
     shown = partial(_view().affected, verb="blocks it")
-    answer = _ask(context, output, lambda fleet: fleet.who_blocks(feature), shown)
+    answer = _ask(context, output, lambda fleet: fleet.who_blocks(feature, limit=limit), shown)
     raise typer.Exit(INCOMPATIBLE if answer.affected else FINE)
 
 
@@ -98,6 +105,7 @@ def who_breaks(
     enable: Annotated[list[str] | None, typer.Option(help="With --table: a feature to be switched on.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="With --table: a feature to be taken out.")] = None,
     truncate_history: Annotated[bool, typer.Option(help="With --drop: old versions go rather than stay.")] = False,
+    limit: LimitOption = 200,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members that would break if a feature went, a level rose, or a table changed. Exits 2 if any would."""
@@ -108,7 +116,7 @@ def who_breaks(
     answer = _ask(
         context,
         output,
-        lambda fleet: fleet.who_breaks(remove=remove, ladder=ladder, level=number, change=change),
+        lambda fleet: fleet.who_breaks(remove=remove, ladder=ladder, level=number, change=change, limit=limit),
         partial(_view().affected, verb="would break"),
     )
     raise typer.Exit(INCOMPATIBLE if answer.affected else FINE)
@@ -345,6 +353,26 @@ def export_audit(
         file.write_text(lines, encoding="utf-8")
 
 
+@keys.callback()
+def show_keys(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
+    """Show the keys that tokens are signed with, newest first: that one signs, and all are accepted."""
+    from halocline.fleet.answers import SigningKeys
+
+    if context.invoked_subcommand is None:
+        _ask(context, output, lambda fleet: SigningKeys(fleet.signing_keys()), _view().keys)
+
+
+@keys.command("drop")
+def drop_key(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(help="The key, by its name.")],
+    reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Accept no token any more that a key signed. Every member shows its secret or certificate again."""
+    _do(context, output, lambda fleet: fleet.drop_key(key, reason))
+
+
 @app.command("export")
 def export(
     context: typer.Context,
@@ -388,8 +416,8 @@ def _client(context: typer.Context) -> AdminClient:
         from halocline.fleet.wire.endpoint import Endpoint
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
-    at, identity = context.obj
-    return AdminClient(Endpoint.from_environment(at), identity)
+    at, identity, key = context.obj
+    return AdminClient(Endpoint.from_environment(at), identity, key=key)
 
 
 def _ask(

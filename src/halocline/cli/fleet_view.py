@@ -21,6 +21,7 @@ from halocline.fleet.answers import (
     LadderStatus,
     LevelPlan,
     MemberStatus,
+    SigningKeys,
     readable,
 )
 from halocline.fleet.core.state import TableUse
@@ -51,8 +52,8 @@ def _blocking(each: LadderStatus) -> str:
         return ""
     if each.blockers:
         shown = [f"{name(one.who)} ({_why(one)})" for one in each.blockers[:3]]
-        more = len(each.blockers) - len(shown)
-        return ", ".join(shown) + (f" and {more} more" if more else "")
+        more = each.blocking - len(shown)
+        return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
     if each.policy == "auto":
         return "nothing: it rises by itself" if each.live else "no member is here yet"
     return f"nothing: raise with  halocline fleet raise {each.ladder}={each.next}"
@@ -103,7 +104,7 @@ def members(answer: FleetMembers, now_ms: int) -> list[RenderableType]:
         mark = " (development)" if each.development else ""
         table.add_row(each.identity, each.release + mark, each.role, supports, known, lease, uses(each.tables))
     count = f"{sum(each.live for each in answer.members)} live of {len(answer.members)} known"
-    shown: list[RenderableType] = [table, count]
+    shown: list[RenderableType] = [table, count if not answer.next else _more(len(answer.members))]
     if answer.sightings:
         seen = columns("greeted", "client", "release", "role", "outcome", "times", "last")
         for one in answer.sightings:
@@ -126,14 +127,20 @@ def affected(answer: AffectedMembers, verb: str) -> list[RenderableType]:
         where = uses(each.tables) + ("" if each.live else "no longer here")
         fix = f"upgrade to {each.fix}" if re.match(r"[\w.-]+@", each.fix) else each.fix
         table.add_row(each.who, each.release, where, each.text, fix)
-    return [table, f"{len(answer.affected)} of {answer.checked}"]
+    count = f"{len(answer.affected)} of {answer.checked}"
+    return [table, count if not answer.next else _more(len(answer.affected))]
+
+
+def _more(shown: int) -> str:
+    return f"the first {shown:,}; all with --limit 0"
 
 
 def raise_plan(answer: LevelPlan) -> list[RenderableType]:
     """What raising a level would meet."""
     if answer.blockers:
         return _blocked(answer)
-    checked = [f"checked: {', '.join(map(name, answer.checked))}"] if answer.checked else []
+    more = f" and {answer.asked - len(answer.checked):,} more" if answer.asked > len(answer.checked) else ""
+    checked = [f"checked: {', '.join(map(name, answer.checked))}{more}"] if answer.checked else []
     return [_free(answer), *checked, f"Next: halocline fleet raise {answer.ladder}={answer.target}"]
 
 
@@ -146,7 +153,7 @@ def downgrade_plan(answer: LevelPlan) -> list[RenderableType]:
         _free(answer),
         free,
         *(f"  {each.table} is at level {each.level}" for each in answer.tables),
-        f"waits for {len(answer.waiting)} members to close their gates",
+        f"waits for {answer.asked:,} members to close their gates",
         f"Next: halocline fleet downgrade start {answer.ladder}={answer.target} --reason '…'",
     ]
 
@@ -159,7 +166,7 @@ def _blocked(answer: LevelPlan) -> list[RenderableType]:
     table = columns("in the way", "why", "next")
     for each in answer.blockers:
         table.add_row(name(each.who), readable(each.text), each.fix)
-    return [f"{answer.ladder} {answer.level} to {answer.target}: {len(answer.blockers)} in the way", table]
+    return [f"{answer.ladder} {answer.level} to {answer.target}: {answer.blocking:,} in the way", table]
 
 
 def decisions(answer: CommandResult) -> list[RenderableType]:
@@ -174,6 +181,14 @@ def audit(answer: AuditEntries) -> list[RenderableType]:
         what = f"{each.action} refused" if each.refused else each.action
         detail = f"{each.refused}: {each.detail}" if each.refused else each.detail
         table.add_row(str(each.number), moment(each.at_ms), each.actor, what, each.subject, readable(detail))
+    return [table]
+
+
+def keys(answer: SigningKeys) -> list[RenderableType]:
+    """The keys of tokens."""
+    table = columns("key", "made", "")
+    for number, each in enumerate(answer.keys):
+        table.add_row(each.id, moment(each.made_ms), "" if number else "signs")
     return [table]
 
 

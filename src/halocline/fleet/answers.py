@@ -14,12 +14,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from halocline.compat.terms import ProtocolChange
 from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.state import Report, TableLevel, TableUse
 
+LARGEST_PAGE: Final = 500
 _MOMENT = re.compile(r"(?<=until )\d{13}\b")
 
 
@@ -94,6 +95,26 @@ class DowngradeStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Requirement:
+    """A level of another ladder."""
+
+    ladder: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class RungStatus:
+    """What a level brings; see `halocline.fleet.core.ladder.Rung`."""
+
+    level: int
+    requires: tuple[Requirement, ...] = ()
+    changes_data: bool = False
+    features: frozenset[str] = frozenset()
+    provided_by: tuple[str, ...] = ()
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LadderStatus:
     """Where the fleet stands on a ladder.
 
@@ -105,7 +126,9 @@ class LadderStatus:
         policy: What makes the level rise now: `auto`, `manual`, or `hold` while it is held.
         next: The next level up; 0 at the top.
         live: How many live members use it.
-        blockers: What is in the way of the next level.
+        blockers: What is in the way of the next level, of very much the first.
+        blocking: How much is in the way.
+        rungs: What each level brings.
     """
 
     ladder: str
@@ -120,6 +143,8 @@ class LadderStatus:
     blockers: tuple[BlockerStatus, ...] = ()
     holds: tuple[HoldStatus, ...] = ()
     downgrade: DowngradeStatus | None = None
+    blocking: int = 0
+    rungs: tuple[RungStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +223,14 @@ class SeenClient:
 
 @dataclass(frozen=True, slots=True)
 class FleetMembers:
-    """The members, and on request every client that ever made a handshake."""
+    """The members, and on request every client that ever made a handshake; `next` begins the next page, if any."""
 
     members: tuple[MemberStatus, ...] = ()
     sightings: tuple[SeenClient, ...] = ()
+    next: str = ""
+
+    def __len__(self) -> int:
+        return len(self.members) + len(self.sightings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +257,14 @@ class AffectedMember:
 
 @dataclass(frozen=True, slots=True)
 class AffectedMembers:
-    """The members that are affected, of how many that were checked."""
+    """The members that are affected, of how many that were checked; `next` begins the next page, if there is one."""
 
     affected: tuple[AffectedMember, ...]
     checked: int
+    next: str = ""
+
+    def __len__(self) -> int:
+        return len(self.affected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +272,13 @@ class LevelPlan:
     """What raising a level would meet, or letting one fall would take.
 
     Args:
-        blockers: What is in the way; nothing if it can be done.
-        checked: The members that were checked for a raise.
+        blockers: What is in the way, of very much the first; nothing if it can be done.
+        checked: The members that were checked for a raise, of very many the first.
         free: Of a downgrade: whether no data needs cleaning.
         tables: Of a downgrade: the tables that are above the target.
-        waiting: Of a downgrade: the members that have not closed their gates.
+        waiting: Of a downgrade: the members that have not closed their gates, of very many the first.
+        blocking: How much is in the way.
+        asked: How many were checked, or are waited for.
     """
 
     ladder: str
@@ -254,6 +289,23 @@ class LevelPlan:
     free: bool = False
     tables: tuple[TableLevel, ...] = ()
     waiting: tuple[str, ...] = ()
+    blocking: int = 0
+    asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A key that tokens are signed with, by its name; never the key itself."""
+
+    id: str
+    made_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeys:
+    """The keys of tokens, newest first: that one signs, and all are accepted."""
+
+    keys: tuple[SigningKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +317,34 @@ class CommandResult:
 
 
 @dataclass(frozen=True, slots=True)
-class BreakQuery:
+class Page:
+    """Which part of a long answer: what comes after `next` of the page before, and how much; 0 for the usual."""
+
+    after: str = ""
+    limit: int = 0
+
+    @property
+    def size(self) -> int:
+        """How much at most."""
+        return min(self.limit or LARGEST_PAGE, LARGEST_PAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class MembersQuery(Page):
+    """Which members; with `all` also every client that made a handshake."""
+
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BlockQuery(Page):
+    """Which members keep a feature from being used."""
+
+    feature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakQuery(Page):
     """Which members would break if the services lost a feature, a ladder's level rose, or a table changed."""
 
     remove: str = ""

@@ -203,7 +203,7 @@ def test_everything_can_be_had_as_json(fleet):
 
 
 def test_the_audit_log_is_verified_and_exported_as_lines_of_json(fleet, hosting, tmp_path):
-    fleet("policy", "index", "manual", "--reason", "to be audited")
+    fleet("policy", "index", "auto", "--reason", "to be audited")
     code, lines, _ = fleet("audit", "verify")
     assert (code, len(lines)) == (0, 1)
     noted = lines[0].split()[-1]
@@ -213,7 +213,7 @@ def test_the_audit_log_is_verified_and_exported_as_lines_of_json(fleet, hosting,
     assert fleet("audit", "export", str(path))[0] == 0
     entries = [json.loads(line) for line in path.read_text().splitlines()]
     assert [each["number"] for each in entries] == list(range(1, len(entries) + 1))
-    assert entries[-1]["detail"] == "manual to be audited"
+    assert entries[-1]["detail"] == "auto to be audited"
     with hosting.service.store.engine.begin() as connection:
         connection.execute(text("UPDATE audit SET actor = 'nobody' WHERE number = 2"))
     code, lines, _ = fleet("audit", "verify")

@@ -78,14 +78,15 @@ def set_terms(draft: Draft, command: SetTerms) -> None:
 def move_table(draft: Draft, command: MoveTable) -> None:
     """Records the level that a table now requires."""
     table, ladder, level = command.table, command.ladder, command.level
-    _check_move(draft, command)
     before = draft.fleet.tables.get((table, ladder))
+    if before is not None and before.level == level:
+        return
+    _check_move(draft, command)
     if before is None and len(draft.fleet.tables) >= MOST_TABLES:
         message = f"the fleet has recorded the levels of {MOST_TABLES:,} tables already, and counts no more"
         raise RefusedError(Refusal("TOO_MANY", message, table, next_step="Make another fleet for some of them."))
-    if before is None or before.level != level:
-        draft.put("tables", (table, ladder), TableLevel(table, ladder, level, draft.at))
-        draft.audit(command.actor, "table", table, f"{ladder} {before.level if before else 'none'} to {level}")
+    draft.put("tables", (table, ladder), TableLevel(table, ladder, level, draft.at))
+    draft.audit(command.actor, "table", table, f"{ladder} {before.level if before else 'none'} to {level}")
 
 
 def _check_move(draft: Draft, command: MoveTable) -> None:
@@ -103,8 +104,9 @@ def _check_move(draft: Draft, command: MoveTable) -> None:
         )
     for key, member in draft.fleet.speaking():
         supported = member.report.supported.get(ladder)
-        uses = any(use.table == table and use.ladder == ladder for use in member.report.tables)
-        if uses and (supported is None or level not in supported):
+        if supported is not None and level in supported:
+            continue
+        if any(use.table == table and use.ladder == ladder for use in member.report.tables):
             message = f"{key} uses {table} and does not support level {level} of {ladder}"
             sides = (("table", f"level {level}"), (str(key), f"{member.report.release}, {ladder} {supported}"))
             raise RefusedError(Refusal("INCOMPATIBLE_VERSION", message, subject, sides))

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from heapq import nsmallest
+from typing import Final
 
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Refusal, RefusedError
@@ -26,6 +28,9 @@ from halocline.fleet.core.level import Blocker, BlockerKind, ladder_state_of, no
 from halocline.fleet.core.rules import tables_above
 from halocline.fleet.core.state import Fleet, State, TableLevel
 
+_MOST_TOLD: Final = 100
+_FEW: Final = 10
+
 
 @dataclass(frozen=True, slots=True)
 class DowngradePlan:
@@ -33,7 +38,8 @@ class DowngradePlan:
 
     Args:
         tables: The tables that are above the target and need cleaning.
-        waiting: The members that have not closed their gates yet; all of them before it has started.
+        waiting: The members that have not closed their gates yet, of very many the first; all before it has started.
+        awaited: How many these are.
     """
 
     level: int
@@ -41,6 +47,7 @@ class DowngradePlan:
     free: bool
     tables: tuple[TableLevel, ...]
     waiting: tuple[str, ...]
+    awaited: int
 
 
 def plan_downgrade(state: State, ladder: str, target: int, at: int) -> DowngradePlan:
@@ -57,7 +64,8 @@ def plan_downgrade(state: State, ladder: str, target: int, at: int) -> Downgrade
         () if running else tuple(_blockers(fleet, ladder, target, at)),
         ladder in fleet.ladders and fleet.ladders[ladder].free(level, target),
         tables_above(fleet, ladder, target),
-        tuple(str(key) for key in sorted(waiting)),
+        tuple(str(key) for key in nsmallest(_MOST_TOLD, waiting)),
+        len(waiting),
     )
 
 
@@ -142,10 +150,12 @@ def _expect(draft: Draft, command: DowngradeStep, *phases: Phase) -> tuple[Ladde
         message = f"{ladder} is past the point of no return on its way down to level {target}"
         step = f"halocline fleet downgrade finish {ladder}"
         raise RefusedError(Refusal("POINT_OF_NO_RETURN", message, f"{ladder}={target}", sides, next_step=step))
-    awaited = sorted(str(key) for key, view in draft.state.views(ladder) if view.revision < downgrade.revision)
+    awaited = [key for key, view in draft.state.views(ladder) if view.revision < downgrade.revision]
     if awaited:
-        sides = (*sides, ("awaited", ", ".join(awaited)))
-    step = f"See who is waited for: halocline fleet downgrade validate {ladder}={target}"
+        named = ", ".join(key.identity for key in nsmallest(_FEW, awaited))
+        more = f" and {len(awaited) - _FEW:,} more" if len(awaited) > _FEW else ""
+        sides = (*sides, ("awaited", named + more))
+    step = "Wait until they have closed their gates, or see them: halocline fleet downgrade status"
     raise RefusedError(_blocked(ladder, target, f"{ladder} is {downgrade.phase}, not {wanted}", sides, step))
 
 

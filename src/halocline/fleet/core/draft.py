@@ -95,6 +95,11 @@ class Draft:
         self.add(Refuse(to, refusal, incarnation))
         self.add(Audit(self.at, to, action, refusal.subject, refusal.message, refused=refusal.condition))
 
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """What was decided so far, one line for each entry in the audit log."""
+        return tuple(str(effect) for effect in self._effects if isinstance(effect, Audit))
+
     def finish(self) -> tuple[State, tuple[Effect, ...]]:
         """The next state, and the effects in the order in which to carry them out."""
         if self._announced:

@@ -116,6 +116,13 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """Answer a command that was done before: what it led to then."""
+
+    decisions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """Record a decision. Written in the transaction of the step's commit, if it has one.
 
@@ -131,8 +138,11 @@ class Audit:
     detail: str = ""
     refused: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.action} {self.subject} {self.detail}".rstrip()
+
 
 Reply = Admit | Renew | Announce | Refuse
 """What members hear."""
 
-Effect = CommitRecords | Reply | Audit
+Effect = CommitRecords | Reply | Repeat | Audit

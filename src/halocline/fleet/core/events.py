@@ -86,6 +86,20 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Once:
+    """A command that is not done again if it arrives again, because its sender did not hear what became of it.
+
+    Args:
+        key: The sender's own; the same for the same command.
+        digest: Tells the command from another that comes under the same key.
+    """
+
+    key: str
+    digest: str
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
 class Raise(Command):
     """Raises a level; with `force` and a reason over the heads of members that do not speak, never of those that do."""
 
@@ -236,7 +250,7 @@ class SetTerms(Command):
 Message = Join | Heartbeat | Leave
 """What members send."""
 
-Cause = Message | Command | Tick | TakeOver
+Cause = Message | Command | Once | Tick | TakeOver
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ way, in one step, so a member that joins next is measured against the new level.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from heapq import nsmallest
+from typing import Final
 
 from halocline.fleet.core.admission import fix_for
 from halocline.fleet.core.draft import Draft
@@ -21,7 +23,9 @@ from halocline.fleet.core.events import Raise, SetPolicy
 from halocline.fleet.core.ladder import Rung
 from halocline.fleet.core.ladder_state import Hold, LadderState, Policy
 from halocline.fleet.core.rules import RULES, FleetRules
-from halocline.fleet.core.state import Fleet, LevelRange, Member, State
+from halocline.fleet.core.state import Fleet, Member, State
+
+_MOST_TOLD: Final = 100
 
 
 class BlockerKind(StrEnum):
@@ -57,21 +61,34 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class RaisePlan:
-    """What raising a level would do, and what is in its way."""
+    """What raising a level would do, and what is in its way.
+
+    Args:
+        blockers: What is in the way, of very much the first.
+        blocking: How much is in the way.
+        checked: The members that were asked, of very many the first.
+        asked: How many were asked.
+    """
 
     level: int
     blockers: tuple[Blocker, ...]
+    blocking: int
     checked: tuple[str, ...]
+    asked: int
 
 
 def plan_raise(state: State, ladder: str, level: int, at: int) -> RaisePlan:
     """Everything in the way of a level, as of now; changes nothing."""
-    ladder_state = state.fleet.ladder_states.get(ladder)
-    checked = [member.report.key for member in state.fleet.live(at) if member.uses(ladder)]
+    fleet = state.fleet
+    ladder_state = fleet.ladder_states.get(ladder)
+    checked = [member.report.key for member in fleet.live(at) if member.uses(ladder)]
+    blockers, blocking = _blockers(fleet, ladder, level, at, RULES)
     return RaisePlan(
         ladder_state.level if ladder_state else 0,
-        tuple(_blockers(state.fleet, ladder, level, at, RULES)),
-        tuple(str(key) for key in sorted(checked)),
+        blockers,
+        blocking,
+        tuple(str(key) for key in nsmallest(_MOST_TOLD, checked)),
+        len(checked),
     )
 
 
@@ -90,11 +107,10 @@ def holds_on(fleet: Fleet, ladder: str, at: int, rules: FleetRules = RULES) -> t
 def raise_level(draft: Draft, command: Raise) -> None:
     """Raises a level as an operator asked, or says what is in the way."""
     ladder, level = command.ladder, command.level
-    blockers = list(_blockers(draft.fleet, ladder, level, draft.at, draft.rules))
-    if command.force and command.reason:
-        blockers = [blocker for blocker in blockers if blocker.speaks]
+    forced = command.force and bool(command.reason)
+    blockers, number = _blockers(draft.fleet, ladder, level, draft.at, draft.rules, forced=forced)
     if blockers:
-        raise RefusedError(_blocked(command, blockers))
+        raise RefusedError(_blocked(command, blockers, number))
     if command.force:
         _excuse(draft, ladder, level)
     detail = f"{ladder} {draft.fleet.ladder_states[ladder].level} to {level}"
@@ -118,7 +134,7 @@ def raise_by_policy(draft: Draft) -> None:
                 continue
             above = [rung.level for rung in draft.fleet.ladders[ladder].rungs if rung.level > ladder_state.level]
             for level in reversed(above):
-                if next(_blockers(draft.fleet, ladder, level, draft.at, draft.rules), None) is None:
+                if _free(draft.fleet, ladder, level, draft.at, draft.rules):
                     draft.change_ladder(ladder, level=level)
                     detail = f"{ladder} {ladder_state.level} to {level} by policy"
                     draft.audit("fleet", "raise", f"{ladder}={level}", detail)
@@ -146,6 +162,8 @@ def set_policy(draft: Draft, command: SetPolicy) -> None:
         step = f"halocline fleet hold {command.ladder} --reason '…'"
         message = "a hold has a name, a reason and an end: place one"
         raise RefusedError(Refusal("ARGUMENT_INVALID", message, next_step=step))
+    if ladder_state.policy is command.policy:
+        return
     draft.put("ladder_states", command.ladder, replace(ladder_state, policy=command.policy))
     draft.audit(command.actor, "policy", command.ladder, f"{command.policy} {command.reason}".rstrip())
 
@@ -172,7 +190,54 @@ def unmet(fleet: Fleet, rungs: Sequence[Rung]) -> Iterator[tuple[Rung, str, int]
                 yield rung, ladder, level
 
 
-def _blockers(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules) -> Iterator[Blocker]:
+def objecting(
+    fleet: Fleet, members: Iterable[Member], ladder: str, level: int, at: int, rules: FleetRules = RULES
+) -> Iterator[Member]:
+    """Those of the members that a level would leave behind. Most are not, and there are thousands."""
+    features, window = fleet.ladders[ladder].features_at(level), fleet.terms.window
+    for member in members:
+        report, speaks = member.report, member.speaks
+        if speaks:
+            if ladder not in report.supported:
+                continue
+        elif level <= member.excused.get(ladder, 0) or not member.uses(ladder) or not member.live(at, window):
+            continue
+        known = rules.supports(report, ladder)
+        if known is None or not known.lo <= level <= known.hi or (speaks and not features <= report.features):
+            yield member
+
+
+def _blockers(
+    fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules, *, forced: bool = False
+) -> tuple[tuple[Blocker, ...], int]:
+    """What is in the way, of very much the first, and how much that is; by force, members that do not speak are not."""
+    found = list(_obstacles(fleet, ladder, level, at, rules))
+    number = len(found)
+    if not _sensible(fleet, ladder, level):
+        return tuple(found), number
+    for member in objecting(fleet, fleet.members.values(), ladder, level, at, rules):
+        if member.speaks or not forced:
+            number += 1
+            if number <= _MOST_TOLD:
+                found += objections(fleet, member, ladder, level, rules)
+    return tuple(found), number
+
+
+def _sensible(fleet: Fleet, ladder: str, level: int) -> bool:
+    """Whether there is such a level above where the fleet stands."""
+    known = fleet.ladders.get(ladder)
+    return known is not None and known.rung(level) is not None and level > fleet.ladder_states[ladder].level
+
+
+def _free(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules) -> bool:
+    """Whether nothing is in the way; looks no further than the first thing that is."""
+    if next(_obstacles(fleet, ladder, level, at, rules), None) is not None:
+        return False
+    return next(objecting(fleet, fleet.members.values(), ladder, level, at, rules), None) is None
+
+
+def _obstacles(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules) -> Iterator[Blocker]:
+    """What is in the way of a level, apart from members."""
     ladder_state = fleet.ladder_states.get(ladder)
     if ladder_state is None:
         yield Blocker(BlockerKind.NO_SUCH_LEVEL, ladder, no_such_ladder(fleet, ladder).message)
@@ -197,37 +262,16 @@ def _blockers(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules)
     for rung, other, needed in unmet(fleet, steps.up_to(level)):
         text = f"level {rung.level} of {ladder} requires level {needed} of {other}"
         yield Blocker(BlockerKind.DEPENDENCY, other, text, f"halocline fleet raise {other}={needed}")
-    yield from _blocking_members(fleet, ladder, level, at, rules)
-
-
-def _blocking_members(fleet: Fleet, ladder: str, level: int, at: int, rules: FleetRules) -> Iterator[Blocker]:
-    released = present = False
-    features = fleet.ladders[ladder].features_at(level)
-    window = fleet.terms.window
-    for member in fleet.members.values():
-        report, speaks = member.report, member.speaks
-        supported = report.supported.get(ladder)
-        if speaks:
-            if supported is None:
-                continue
-            present = True
-            released = released or not report.development
-        elif level <= member.excused.get(ladder, 0) or not member.uses(ladder) or not member.live(at, window):
-            continue
-        known = rules.supports(report, ladder)
-        # Most have nothing to object, and there are thousands.
-        if known is None or not known.lo <= level <= known.hi or (speaks and not features <= report.features):
-            yield from _objection(fleet, member, known, ladder, level, features)
-    if present and not released and not fleet.terms.development:
+    present = any(member.speaks and member.uses(ladder) for member in fleet.members.values())
+    if present and not _has_released_member(fleet, ladder, at):
         text = "only development builds are here, and the fleet is not marked so"
-        yield Blocker(
-            BlockerKind.DEVELOPMENT, ladder, text, "let a released build join, or mark the fleet as development"
-        )
+        fix = "let a released build join, or mark the fleet as development"
+        yield Blocker(BlockerKind.DEVELOPMENT, ladder, text, fix)
 
 
-def _objection(
-    fleet: Fleet, member: Member, supported: LevelRange | None, ladder: str, level: int, features: frozenset[str]
-) -> Iterator[Blocker]:
+def objections(fleet: Fleet, member: Member, ladder: str, level: int, rules: FleetRules = RULES) -> Iterator[Blocker]:
+    """Why a level would leave a member behind, and what it must upgrade to."""
+    supported, features = rules.supports(member.report, ladder), fleet.ladders[ladder].features_at(level)
     report = member.report
     who, speaks = str(report.key), member.speaks
     if supported is None:
@@ -263,14 +307,14 @@ def _excuse(draft: Draft, ladder: str, level: int) -> None:
             draft.put("members", key, replace(member, excused={**member.excused, ladder: level}))
 
 
-def _blocked(command: Raise, blockers: Sequence[Blocker]) -> Refusal:
+def _blocked(command: Raise, blockers: Sequence[Blocker], number: int) -> Refusal:
     held = next((blocker for blocker in blockers if blocker.kind is BlockerKind.HELD), None)
     sides = tuple((each.who, f"{each.text}; {each.fix}" if each.fix else each.text) for each in blockers)
     fix = next((blocker.fix for blocker in blockers if blocker.kind is BlockerKind.TOO_OLD), "")
     forced = command.force and not command.reason
     return Refusal(
         "HELD" if held else "LEVEL_BLOCKED",
-        f"{command.ladder} cannot rise to level {command.level}: {len(blockers)} in the way",
+        f"{command.ladder} cannot rise to level {command.level}: {number:,} in the way",
         subject=f"{command.ladder}={command.level}",
         sides=sides,
         fix=fix,

@@ -203,6 +203,9 @@ def observe(draft: Draft, command: Observe) -> None:
     after = replace(before, report=report, last_seen=seen, provenance=provenance)
     if after != before:
         draft.put("members", key, after)
+    if command.provenance is Provenance.DECLARED and (after.report, provenance) != (before.report, before.provenance):
+        # What is merely seen again every minute is not a decision; what an operator declares is.
+        draft.audit(command.actor, "observe", command.identity, f"{report.release}, {provenance}")
 
 
 def _silent(members: Mapping[MemberKey, Member]) -> int:
@@ -218,12 +221,6 @@ def who_uses(state: State, table: str, at: int) -> tuple[Member, ...]:
     """The live members that use a table, in the order of their keys."""
     using = (member for member in state.fleet.live(at) if any(use.table == table for use in member.report.tables))
     return tuple(sorted(using, key=lambda member: member.report.key))
-
-
-def who_needs(state: State, feature: str, at: int) -> tuple[Member, ...]:
-    """The live members that would break if the fleet's services stopped providing a feature."""
-    needing = (member for member in state.fleet.live(at) if feature in member.report.needs)
-    return tuple(sorted(needing, key=lambda member: member.report.key))
 
 
 def _renew(draft: Draft, key: MemberKey, presence: Presence) -> None:

@@ -25,6 +25,9 @@ MOST_LIVES: Final = 20_000
 """Identities without a registered life whose last incarnation is remembered one by one."""
 MOST_SILENT: Final = 20_000
 """Members that do not speak."""
+MOST_ANSWERED: Final = 10_000
+ANSWERED_MS: Final = 24 * 3_600_000
+"""How many commands are remembered, and for how long, so that one that is sent again is not done again."""
 MOST_USES: Final = 4096
 """Tables that one member uses, counted once for each operation."""
 MOST_TABLES: Final = 100_000
@@ -120,6 +123,12 @@ class MemberKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.identity}#{self.incarnation}" if self.incarnation else self.identity
 
+    @staticmethod
+    def parse(text: str) -> MemberKey:
+        """The key that is written like this."""
+        identity, _, life = text.partition("#")
+        return MemberKey(identity, int(life) if life.isdigit() else 0)
+
 
 @lru_cache(maxsize=4096)
 def known_release(text: str) -> Release | None:
@@ -186,6 +195,15 @@ class TableLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """A command that was done: when, which, and what it led to."""
+
+    at: int
+    digest: str
+    decisions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FleetTerms:
     """What a fleet agrees on. Times are in milliseconds, or whatever unit the events use.
 
@@ -218,6 +236,7 @@ class Fleet:
         floor: What an incarnation must be above if nothing is remembered of its identity.
         holds: By (ladder, name).
         tables: By (table, ladder).
+        answered: The commands that were done lately, by their keys.
     """
 
     epoch: int = 0
@@ -229,6 +248,7 @@ class Fleet:
     floor: int = 0
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     tables: Mapping[tuple[str, str], TableLevel] = field(default_factory=dict)
+    answered: Mapping[str, Answered] = field(default_factory=dict)
 
     def live(self, at: int) -> Iterator[Member]:
         """The members that count."""

@@ -12,15 +12,16 @@ leases just before, and may go on for as long as it believes that it leads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import nlargest
 from typing import Any, Final
 
 from halocline.errors import InternalError
 from halocline.fleet.core import declarations, downgrade, events, holds, level, members
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Effect, RefusedError
-from halocline.fleet.core.events import Command, Event, TakeOver, Tick
+from halocline.fleet.core.effects import Effect, Refusal, RefusedError, Repeat
+from halocline.fleet.core.events import Command, Event, Once, TakeOver, Tick
 from halocline.fleet.core.rules import RULES, FleetRules
-from halocline.fleet.core.state import Fleet, Presence, State
+from halocline.fleet.core.state import ANSWERED_MS, MOST_ANSWERED, Answered, Fleet, Presence, State
 
 
 def step(state: State, event: Event, rules: FleetRules = RULES) -> tuple[State, tuple[Effect, ...]]:
@@ -37,9 +38,10 @@ def step(state: State, event: Event, rules: FleetRules = RULES) -> tuple[State, 
     try:
         _HANDLERS[type(cause)](draft, cause)
     except RefusedError as refused:
-        assert isinstance(cause, Command)
+        command = cause.command if isinstance(cause, Once) else cause
+        assert isinstance(command, Command)
         draft = Draft(state, event.at, rules)
-        draft.refuse(cause.actor, cause.action, refused.refusal)
+        draft.refuse(command.actor, command.action, refused.refusal)
     return draft.finish()
 
 
@@ -57,10 +59,25 @@ def take_over(draft: Draft, event: TakeOver) -> None:
     draft.audit("fleet", "take-over", f"epoch {draft.fleet.epoch}")
 
 
+def once(draft: Draft, event: Once) -> None:
+    """Does a command, unless it was done before; then its sender is told what it led to."""
+    known = draft.fleet.answered.get(event.key)
+    if known is None:
+        _HANDLERS[type(event.command)](draft, event.command)
+        draft.put("answered", event.key, Answered(draft.at, event.digest, draft.decisions))
+    elif known.digest == event.digest:
+        draft.add(Repeat(known.decisions))
+    else:
+        message = f"the key {event.key.rpartition('/')[2]} belongs to another command"
+        step = "Use a new key for a new command."
+        raise RefusedError(Refusal("ARGUMENT_INVALID", message, next_step=step))
+
+
 def tick(draft: Draft, event: Tick) -> None:
     """Does everything that follows from time alone."""
     if event.sweep:
         members.sweep(draft)
+        _forget_answered(draft)
     members.expire(draft)
     holds.end_expired(draft)
     downgrade.advance(draft)
@@ -68,10 +85,20 @@ def tick(draft: Draft, event: Tick) -> None:
     level.raise_by_policy(draft)
 
 
+def _forget_answered(draft: Draft) -> None:
+    """Forgets the commands that were done long ago, or too many ago."""
+    known = draft.fleet.answered
+    newest = dict(nlargest(MOST_ANSWERED, known.items(), key=lambda item: item[1].at))
+    for key, answered in known.items():
+        if key not in newest or answered.at + ANSWERED_MS <= draft.at:
+            draft.put("answered", key, None)
+
+
 _HANDLERS: Final[dict[type, Callable[[Draft, Any], None]]] = {
     events.Join: members.join,
     events.Heartbeat: members.heartbeat,
     events.Leave: members.leave,
+    Once: once,
     Tick: tick,
     TakeOver: take_over,
     events.Raise: level.raise_level,

@@ -1,7 +1,8 @@
 """An operator's client: asks a fleet questions and gives it commands.
 
-Every answer is a value from `halocline.fleet.answers`. A question is asked once more if its answer got lost; a command
-is not repeated if it is not known what became of it.
+Every answer is a value from `halocline.fleet.answers`. What got lost on the way is sent once more: a question, and a
+command too, because it carries a *key* by which the fleet knows that it was done already. If that fails as well, the
+error names the key; the same command with the same key can be given again, from another process and on another day.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import getpass
 import re
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from secrets import token_hex
 from typing import TypeVar
 
 from halocline.compat.terms import ProtocolChange
+from halocline.errors import UnavailableError
 from halocline.fleet import answers
 from halocline.fleet.core import events
 from halocline.fleet.core.clock import Clock
 from halocline.fleet.core.ladder import Ladder, LadderLevel
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import FleetTerms
+from halocline.fleet.core.state import FleetTerms, Provenance
 from halocline.fleet.member.link import DEADLINE, Link, LinkError
 from halocline.fleet.wire import calls
 from halocline.fleet.wire.calls import CHUNK, Call, Chunk
@@ -29,6 +33,8 @@ from halocline.fleet.wire.session import Welcome
 
 _Q = TypeVar("_Q")
 _A = TypeVar("_A")
+_P = TypeVar("_P", bound=answers.Page)
+_R = TypeVar("_R", answers.FleetMembers, answers.AffectedMembers)
 
 
 class AdminClient:
@@ -38,6 +44,7 @@ class AdminClient:
 
     Args:
         identity: Who asks, for the audit log; user and machine if not given.
+        key: The key of the next command, if that is one whose answer was lost.
 
     Example:
         >>> from halocline.fleet.server.hosting import embedded
@@ -56,9 +63,11 @@ class AdminClient:
         wire: Wire | None = None,
         clock: Clock | None = None,
         deadline: float = DEADLINE,
+        key: str = "",
     ) -> None:
         where = Endpoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
         self._actor = identity or operator_name()
+        self._key = key
         self._link = Link(where, self._actor, "operator", wire=wire, clock=clock, deadline=deadline)
 
     def __enter__(self) -> AdminClient:
@@ -84,23 +93,33 @@ class AdminClient:
         """Where the fleet stands on every ladder, and what is in the way of the next level."""
         return self._ask(calls.DESCRIBE, None)
 
-    def members(self, *, also_past: bool = False) -> answers.FleetMembers:
-        """The members; on request also every client that was ever greeted, or refused."""
-        return self._ask(calls.MEMBERS, also_past)
+    def members(self, *, also_past: bool = False, limit: int = 0) -> answers.FleetMembers:
+        """The members, all or so many of them; on request also every client that was ever greeted, or refused."""
+        pages = list(self._pages(calls.MEMBERS, answers.MembersQuery(all=also_past), limit))
+        known = tuple(each for page in pages for each in page.members)
+        seen = tuple(each for page in pages for each in page.sightings)
+        return answers.FleetMembers(known, seen, pages[-1].next)
 
     def table_users(self, table: str) -> answers.TableUsers:
         """The members that use a table, and the levels it requires."""
         return self._ask(calls.TABLE_USERS, table)
 
-    def who_blocks(self, feature: str) -> answers.AffectedMembers:
-        """The members that keep a feature from being used."""
-        return self._ask(calls.WHO_BLOCKS, feature)
+    def who_blocks(self, feature: str, *, limit: int = 0) -> answers.AffectedMembers:
+        """The members that keep a feature from being used, all or so many of them."""
+        return self._affected(calls.WHO_BLOCKS, answers.BlockQuery(feature=feature), limit)
 
     def who_breaks(
-        self, *, remove: str = "", ladder: str = "", level: int = 0, change: ProtocolChange | None = None
+        self,
+        *,
+        remove: str = "",
+        ladder: str = "",
+        level: int = 0,
+        change: ProtocolChange | None = None,
+        limit: int = 0,
     ) -> answers.AffectedMembers:
         """The members that would break if the services lost a feature, a level rose, or a table changed."""
-        return self._ask(calls.WHO_BREAKS, answers.BreakQuery(remove, ladder, level, change))
+        query = answers.BreakQuery(remove=remove, ladder=ladder, level=level, change=change)
+        return self._affected(calls.WHO_BREAKS, query, limit)
 
     def plan_raise(self, ladder: str, level: int) -> answers.LevelPlan:
         """What raising a level would meet."""
@@ -120,6 +139,10 @@ class AdminClient:
         while page := self.audit(answers.AuditQuery(before=found[-1].number if found else 0, limit=1000)):
             found += page
         return found[::-1]
+
+    def signing_keys(self) -> tuple[answers.SigningKey, ...]:
+        """The keys that tokens are signed with, by name."""
+        return self._ask(calls.KEYS, None).keys
 
     # Commands.
 
@@ -168,7 +191,10 @@ class AdminClient:
 
     def observe(self, member: events.Observe) -> answers.CommandResult:
         """Notes a member that does not speak: declared, or seen using tables."""
-        return self._command(calls.OBSERVE, member)
+        if member.provenance is Provenance.DECLARED:
+            return self._command(calls.OBSERVE, member)
+        # To be seen twice does no harm, and so many keys would.
+        return self._made(lambda: self._link.call(calls.OBSERVE, member), harmless=True)
 
     def remove_member(self, identity: str, reason: str, *, force: bool = False) -> answers.CommandResult:
         """Takes a member out; with `force` the operator vouches that it no longer acts."""
@@ -177,6 +203,10 @@ class AdminClient:
     def set_terms(self, terms: FleetTerms, *, reason: str = "") -> answers.CommandResult:
         """Changes what the fleet agrees on."""
         return self._command(calls.SET_TERMS, events.SetTerms(terms, self._actor, reason))
+
+    def drop_key(self, key: str, reason: str) -> answers.CommandResult:
+        """Has no token accepted any more that this key signed."""
+        return self._made(lambda: self._link.call(calls.DROP_KEY, calls.DropKey(key, reason)))
 
     # Backup.
 
@@ -196,8 +226,37 @@ class AdminClient:
     def _ask(self, call: Call[_Q, _A], request: _Q) -> _A:
         return self._made(lambda: self._link.call(call, request), harmless=True)
 
+    def _pages(self, call: Call[_P, _R], query: _P, limit: int) -> Iterator[_R]:
+        """The pages of a long answer; no more than so many items, if that is said."""
+        left = limit
+        while True:
+            page = self._ask(call, replace(query, limit=left))
+            yield page
+            left -= len(page) if limit else 0
+            if not page.next or (limit and left <= 0):
+                return
+            query = replace(query, after=page.next)
+
+    def _affected(self, call: Call[_P, answers.AffectedMembers], query: _P, limit: int) -> answers.AffectedMembers:
+        pages = list(self._pages(call, query, limit))
+        found = tuple(each for page in pages for each in page.affected)
+        return answers.AffectedMembers(found, pages[-1].checked, pages[-1].next)
+
     def _command(self, call: Call[_Q, answers.CommandResult], command: _Q) -> answers.CommandResult:
-        return self._made(lambda: self._link.call(call, command))
+        key, self._key = self._key or token_hex(8), ""
+        sent = False
+
+        def send() -> answers.CommandResult:
+            nonlocal sent
+            sent = True
+            return self._link.call(call, command, key=key)
+
+        try:
+            return self._made(send, harmless=True)
+        except UnavailableError as error:
+            if sent and error.condition == "UNAVAILABLE":
+                error.next_step = f"Give the same command again with --key {key}: what was done is not done twice."
+            raise
 
     def _made(self, make: Callable[[], _A], *, harmless: bool = False) -> _A:
         """Makes a call after a handshake, and once more if the coordinator has changed or the token has expired."""

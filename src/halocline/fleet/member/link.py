@@ -123,11 +123,11 @@ class Link:
         self._token = welcome.token
         return welcome
 
-    def call(self, call: Call[_Q, _A], request: _Q, deadline: float | None = None) -> _A:
-        """Makes a call with the token, once."""
+    def call(self, call: Call[_Q, _A], request: _Q, deadline: float | None = None, key: str = "") -> _A:
+        """Makes a call with the token, once; a command with its key."""
         self._stop_if_refused()
         method: Any = self._open().unary_unary(call.path)
-        return call.answer.decode(self._answered(method, call.request.encode(request), deadline))
+        return call.answer.decode(self._answered(method, call.request.encode(request), deadline, key))
 
     def download(self, call: Call[None, _A]) -> list[_A]:
         """Makes a call that is answered in pieces."""
@@ -165,12 +165,12 @@ class Link:
                 self._channel = self.endpoint.channel(self._target)
             return self._channel
 
-    def _metadata(self) -> tuple[tuple[str, str], ...]:
-        return (("authorization", f"Bearer {self._token}"),)
+    def _metadata(self, key: str = "") -> tuple[tuple[str, str], ...]:
+        return (("authorization", f"Bearer {self._token}"), *(((calls.KEY, key),) if key else ()))
 
-    def _answered(self, method: Any, request: Any, deadline: float | None = None) -> Any:
+    def _answered(self, method: Any, request: Any, deadline: float | None = None, key: str = "") -> Any:
         try:
-            return method(request, metadata=self._metadata(), timeout=deadline or self.deadline)
+            return method(request, metadata=self._metadata(key), timeout=deadline or self.deadline)
         except grpc.RpcError as error:
             raise LinkError(failed_call(error, self._target)) from None
 

@@ -6,17 +6,17 @@ or why it did not, is the answer. Force needs the right of that name and a reaso
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from halocline.errors import InputError, MalformedError
 from halocline.fleet import answers
-from halocline.fleet.core.effects import Audit, Refuse
-from halocline.fleet.core.events import Command, Observe, Raise, RemoveMember, SetTerms
+from halocline.fleet.core.effects import Audit, Refuse, Repeat
+from halocline.fleet.core.events import Command, Observe, Once, Raise, RemoveMember, SetTerms
 from halocline.fleet.core.state import Provenance, RecordChange, State
 from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
@@ -28,18 +28,17 @@ from halocline.fleet.wire.calls import CHUNK, Call
 from halocline.fleet.wire.messages import bounded
 from halocline.fleet.wire.status import Rejection
 
-_Q = TypeVar("_Q")
-_A = TypeVar("_A")
-
+_PAST: Final = "#"
+_MOST_SEEN: Final = 10_000
 _NEEDED: Final[dict[Right, tuple[str, ...]]] = {
-    Right.OBSERVE: ("TableUsers", "Describe", "Members", "WhoBlocks", "WhoBreaks", "Audit", "Export"),
+    Right.OBSERVE: ("TableUsers", "Describe", "Members", "WhoBlocks", "WhoBreaks", "Audit", "Export", "Keys"),
     Right.JOIN: ("MoveTable", "Leave", "Session", "Observe"),
     Right.PLAN: ("PlanRaise", "PlanDowngrade"),
     Right.RAISE: (
         *("Raise", "SetPolicy", "PlaceHold", "ReleaseHold", "DeclareLadder", "RemoveMember", "SetTerms"),
         *("StartDowngrade", "CleanDowngrade", "FinishDowngrade", "CancelDowngrade"),
     ),
-    Right.FORCE: ("Import",),
+    Right.FORCE: ("Import", "DropKey"),
 }
 RIGHTS: Final = {call: right for right, names in _NEEDED.items() for call in names}
 """What each call needs. The handshake needs none: it is what gives them."""
@@ -53,61 +52,75 @@ class Commands:
     def __init__(self, service: FleetService, greeter: Greeter) -> None:
         self._service = service
         self._greeter = greeter
-        self._answers: dict[str, Callable[[Any], Awaitable[Any]]] = {
+        self._questions: dict[str, Callable[[Any, int], Any]] = {
             calls.DESCRIBE.name: self._describe,
             calls.MEMBERS.name: self._members,
-            calls.TABLE_USERS.name: partial(self._worked_out, questions.table_users),
-            calls.WHO_BLOCKS.name: partial(self._worked_out, questions.who_blocks),
+            calls.TABLE_USERS.name: self._from_state(questions.table_users),
+            calls.WHO_BLOCKS.name: self._from_state(questions.who_blocks),
             calls.WHO_BREAKS.name: self._who_breaks,
-            calls.PLAN_RAISE.name: partial(self._worked_out, questions.plan_to_raise),
-            calls.PLAN_DOWNGRADE.name: partial(self._worked_out, questions.plan_to_downgrade),
-            calls.AUDIT.name: self._audit,
+            calls.PLAN_RAISE.name: self._from_state(questions.plan_to_raise),
+            calls.PLAN_DOWNGRADE.name: self._from_state(questions.plan_to_downgrade),
+            calls.AUDIT.name: lambda query, _: answers.AuditEntries(tuple(service.store.audit(query))),
+            calls.KEYS.name: lambda *_: answers.SigningKeys(tuple(service.store.keys())),
         }
 
-    async def answer(self, call: Call[_Q, _A], request: _Q, claims: Claims) -> _A:
-        """What a question is answered, or what a command led to."""
-        ask: Any = self._answers.get(call.name) or partial(self._command, claims)
-        answer: _A = await ask(request)
-        return answer
+    async def answer(self, call: Call[Any, Any], request: bytes, claims: Claims, key: str = "") -> bytes:
+        """What a question is answered, or what a command led to.
 
-    # Questions.
-
-    async def _describe(self, _: None) -> answers.FleetStatus:
-        service = self._service
-        return questions.describe(service.state(), service.clock.now(), service.coordinator, service.wire.server)
-
-    async def _members(self, also_past: bool) -> answers.FleetMembers:
-        seen = await self._seen() if also_past else ()
-        return questions.members(self._service.state(), self._service.clock.now(), self._greeter.clients, seen)
-
-    async def _worked_out(self, question: Callable[[State, _Q, int], _A], asked: _Q) -> _A:
-        """The answer to a question that the state alone decides."""
-        return question(self._service.state(), asked, self._service.clock.now())
-
-    async def _who_breaks(self, query: answers.BreakQuery) -> answers.AffectedMembers:
+        A question is worked out and put into bytes in another thread, so that it holds up no heartbeat.
+        """
+        asked, question = call.request.decode(request), self._questions.get(call.name)
+        if question is None:
+            digest = hashlib.sha256(call.name.encode() + request).hexdigest()
+            return call.answer.encode(await self._command(claims, asked, key, digest))
+        self._service.state()
         now = self._service.clock.now()
-        if query.remove:
-            seen = await self._seen()
-            return questions.who_breaks_by_removal(self._service.state(), query.remove, now, seen)
+        if call is calls.MEMBERS or (call is calls.WHO_BREAKS and asked.remove):
+            await self._service.remember_now()
+        return await self._service.read(lambda _: call.answer.encode(question(asked, now)))
+
+    # Questions, in a thread of their own.
+
+    def _from_state(self, question: Callable[[State, Any, int], Any]) -> Callable[[Any, int], Any]:
+        """A question that the state alone decides."""
+        return lambda asked, now: question(self._service.state(), asked, now)
+
+    def _describe(self, _: None, now: int) -> answers.FleetStatus:
+        service = self._service
+        return questions.describe(service.state(), now, service.coordinator, service.wire.server)
+
+    def _members(self, query: answers.MembersQuery, now: int) -> answers.FleetMembers:
+        """The members, then those who were here; a page of the latter begins with how many came before it."""
+        if not query.after.startswith(_PAST):
+            found = questions.members(self._service.state(), query, now, self._greeter.clients)
+            return found if found.next or not query.all else replace(found, next=f"{_PAST}0")
+        before = int(query.after.removeprefix(_PAST) or 0)
+        seen = self._service.store.seen(offset=before, limit=query.size + 1)
+        more = f"{_PAST}{before + query.size}" if len(seen) > query.size else ""
+        return answers.FleetMembers(sightings=tuple(seen[: query.size]), next=more)
+
+    def _who_breaks(self, query: answers.BreakQuery, now: int) -> answers.AffectedMembers:
         state = self._service.state()
+        if query.remove:
+            since = now - state.fleet.terms.window
+            seen = self._service.store.seen(requires=query.remove, since_ms=since, limit=_MOST_SEEN)
+            return questions.who_breaks_by_removal(state, query, now, seen)
         if query.change is not None:
-            return questions.who_breaks_by_change(state, query.change, now)
+            return questions.who_breaks_by_change(state, query, now)
         known = state.fleet.ladders.get(query.ladder)
         if known is None or known.rung(query.level) is None:
             levels = ", ".join(map(str, known.levels)) if known else "no such ladder"
             raise InputError(f"there is no level {query.level} of {query.ladder}", sides={"levels": levels})
-        return questions.who_breaks_by_raise(state, query.ladder, query.level, now)
-
-    async def _audit(self, query: answers.AuditQuery) -> answers.AuditEntries:
-        return answers.AuditEntries(tuple(await self._service.read(lambda store: store.audit(query))))
-
-    async def _seen(self) -> list[answers.SeenClient]:
-        await self._service.remember_now()
-        return await self._service.read(lambda store: store.seen())
+        return questions.who_breaks_by_raise(state, query, now)
 
     # Commands.
 
-    async def _command(self, claims: Claims, anonymous: Command) -> answers.CommandResult:
+    async def _command(self, claims: Claims, anonymous: Any, key: str, digest: str) -> answers.CommandResult:
+        service = self._service
+        if isinstance(anonymous, calls.DropKey):
+            _require_force(claims, anonymous.reason, "drop a key")
+            await service.drop_key(anonymous.id, claims.actor, anonymous.reason)
+            return answers.CommandResult(service.coordinator.epoch, (f"key {anonymous.id} dropped",))
         command: Command = anonymous.by(claims.actor)
         match command:
             case Raise(force=True):
@@ -117,24 +130,24 @@ class Commands:
             case Observe(provenance=Provenance.DECLARED):
                 claims.require(Right.RAISE, "declare members")
             case SetTerms():
-                provides = self._service.state().fleet.terms.provides
+                provides = service.state().fleet.terms.provides
                 command = replace(command, terms=replace(command.terms, provides=provides))
-        effects = await self._service.submit(command)
+        named = Once(f"{claims.identity}/{bounded('key', key, 100)}", digest, command) if key else command
+        effects = await service.submit(named)
         for effect in effects:
             # Only a refusal without an incarnation answers the operator; others tell a member that it is out.
             if isinstance(effect, Refuse) and effect.incarnation is None:
-                self._service.metrics.refusals.labels(type(command).__name__.lower(), effect.refusal.condition).inc()
+                service.metrics.refusals.labels(type(command).__name__.lower(), effect.refusal.condition).inc()
                 raise RejectedError(Rejection(effect.refusal))
-        audits = [effect for effect in effects if isinstance(effect, Audit)]
-        decided = tuple(f"{each.action} {each.subject} {each.detail}".rstrip() for each in audits)
-        return answers.CommandResult(self._service.coordinator.epoch, decided)
+        before = next((effect.decisions for effect in effects if isinstance(effect, Repeat)), None)
+        decided = tuple(str(effect) for effect in effects if isinstance(effect, Audit))
+        return answers.CommandResult(service.coordinator.epoch, decided if before is None else before)
 
     # Backup.
 
     async def export(self) -> list[bytes]:
         """Everything durable as a JSON document, in pieces."""
-        document = msgspec.json.encode(await self._service.read(lambda store: store.export()))
-        return [document[start : start + CHUNK] for start in range(0, len(document), CHUNK)]
+        return await self._service.read(lambda store: list(_chunks(store.export())))
 
     async def restore(self, document: bytes, reason: str, claims: Claims) -> answers.CommandResult:
         """Puts a backup in the place of everything.
@@ -144,10 +157,27 @@ class Commands:
             MalformedError: The document is not an export.
         """
         _require_force(claims, bounded("reason", reason), "import a backup")
-        changes = backup(document)
+        changes = await self._service.read(lambda _: backup(document))
         audit = Audit(self._service.clock.now(), claims.actor, "import", "everything", reason)
         await self._service.exclusively(lambda coordinator: coordinator.restore(changes, audit))
         return answers.CommandResult(self._service.coordinator.epoch, ("import everything",))
+
+
+def _chunks(document: Mapping[str, Any]) -> Iterator[bytes]:
+    """A document in pieces of a good size, put into bytes item by item, so that other threads have their turn."""
+    piece = bytearray()
+    for number, (name, value) in enumerate(document.items()):
+        piece += (b"," if number else b"{") + msgspec.json.encode(name) + b":"
+        if not isinstance(value, list):
+            piece += msgspec.json.encode(value)
+            continue
+        for count, item in enumerate(value):
+            piece += (b"," if count else b"[") + msgspec.json.encode(item)
+            if len(piece) >= CHUNK:
+                yield bytes(piece)
+                piece.clear()
+        piece += b"]" if value else b"[]"
+    yield bytes(piece + b"}")
 
 
 def _require_force(claims: Claims, reason: str, deed: str) -> None:

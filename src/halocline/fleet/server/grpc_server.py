@@ -179,20 +179,19 @@ class FleetServer:
         return grpc.method_handlers_generic_handler(service, found)
 
     async def _unary(self, call: Call[Any, Any], request: bytes, context: Context) -> bytes:
-        async def called() -> bytes:
-            return call.answer.encode(await self._called(call, request, context))
+        return await self._answered(call.name, context, lambda: self._called(call, request, context))
 
-        return await self._answered(call.name, context, called)
-
-    async def _called(self, call: Call[Any, Any], request: bytes, context: Context) -> Any:
+    async def _called(self, call: Call[Any, Any], request: bytes, context: Context) -> bytes:
         if call is calls.HANDSHAKE:
-            return await self._greeter.greet(call.request.decode(request), Caller(context.peer(), _names(context)))
+            caller = Caller(context.peer(), _names(context))
+            return call.answer.encode(await self._greeter.greet(call.request.decode(request), caller))
         claims = self._claims(call.name, context)
-        decoded = call.request.decode(request)
         if call is calls.LEAVE:
-            return await self.service.submit(Leave(claims.identity, claims.incarnation))
+            call.request.decode(request)
+            await self.service.submit(Leave(claims.identity, claims.incarnation))
+            return call.answer.encode(None)
         self._check_member(claims)
-        return await self._commands.answer(call, decoded, claims)
+        return await self._commands.answer(call, request, claims, _metadata(context, calls.KEY))
 
     async def _answered(self, name: str, context: Context, called: Callable[[], Awaitable[bytes]]) -> bytes:
         """Makes a call, and turns whatever goes wrong into a status."""
@@ -340,10 +339,7 @@ class FleetServer:
 
     def _claims(self, name: str, context: Context) -> Claims:
         """Who calls, if the token is good and gives the right that the call needs."""
-        token = ""
-        for key, value in context.invocation_metadata():
-            if key == "authorization" and isinstance(value, str):
-                token = value.removeprefix("Bearer ")
+        token = _metadata(context, "authorization").removeprefix("Bearer ")
         claims = self.service.authorised(self.service.tokens().check(token, self.service.clock.now()))
         claims.require(RIGHTS[name], _WORDS.get(RIGHTS[name], RIGHTS[name]))
         state = self.service.state()
@@ -365,6 +361,11 @@ _WORDS: Final = {
 async def _abort(context: Context, rejection: Rejection) -> None:
     status = rejection.status()
     await context.abort(status.code, status.details, status.trailing_metadata)
+
+
+def _metadata(context: Context, name: str) -> str:
+    """What the caller sent under that name beside its request."""
+    return next((value for key, value in context.invocation_metadata() if key == name and isinstance(value, str)), "")
 
 
 def _names(context: Context) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from halocline.errors import DeniedError, HaloclineError, UnavailableError
+from halocline.errors import DeniedError, HaloclineError, NotFoundError, UnavailableError
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
 from halocline.fleet.core.events import Cause, Heartbeat, Tick
@@ -262,6 +262,18 @@ class FleetService:
         store = self.store
         return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: question(store))
 
+    async def drop_key(self, key: str, actor: str, reason: str) -> None:
+        """Accepts no token any more that this key signed; every member shows its credential again.
+
+        Raises:
+            NotFoundError: There is no such key.
+        """
+        epoch, audit = self.state().epoch, Audit(self.clock.now(), actor, "drop-key", key, reason)
+        if not await self._in_store(lambda: self.store.drop_key(epoch, key, audit)):
+            raise NotFoundError(f"there is no key {key}", next_step="See them: halocline fleet keys")
+        await self._read_keys(anew=True)
+        self.sessions.end_all()
+
     async def exclusively(self, work: Callable[[Coordinator], _T]) -> _T:
         """Does something with the coordinator while everything else waits; sessions end if its epoch does."""
         async with self._turn:
@@ -409,17 +421,21 @@ class FleetService:
             try:
                 await self._read_keys()
                 holder = await self._in_store(self.coordinator.take_over)
+                if holder is None:
+                    # One that was dropped meanwhile must not be good for anything here.
+                    await self._read_keys(anew=True)
                 self._reached, self._trouble = steady_ms(), ""
             except UnavailableError as error:
+                self.coordinator.step_down()
                 self._trouble = error.message
                 _log.warning("cannot take over: %s", error.message)
                 return False
         self.active_address = holder.address if holder else self.coordinator.address
         return holder is None
 
-    async def _read_keys(self) -> None:
+    async def _read_keys(self, *, anew: bool = False) -> None:
         """Reads the keys for tokens, if that was long ago; the store makes a new one now and then."""
-        if self._tokens is not None and time.monotonic() - self._keys_read < _KEYS_S:
+        if not anew and self._tokens is not None and time.monotonic() - self._keys_read < _KEYS_S:
             return
         self._keys_read = time.monotonic()
         self._tokens = Tokens(await self._in_store(lambda: self.store.signing_keys(self.clock.now())))

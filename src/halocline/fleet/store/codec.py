@@ -16,7 +16,7 @@ import msgspec
 from halocline.errors import HaloclineError, MalformedError
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import Hold, LadderState
-from halocline.fleet.core.state import SINGLE, Fleet, FleetTerms, Member, MemberKey, RecordChange, TableLevel
+from halocline.fleet.core.state import SINGLE, Answered, Fleet, FleetTerms, Member, MemberKey, RecordChange, TableLevel
 
 KINDS: Final[dict[str, tuple[Any, Any]]] = {
     "terms": (tuple[()], FleetTerms),
@@ -27,6 +27,7 @@ KINDS: Final[dict[str, tuple[Any, Any]]] = {
     "floor": (tuple[()], int),
     "holds": (tuple[str, str], Hold),
     "tables": (tuple[str, str], TableLevel),
+    "answered": (str, Answered),
 }
 """What keys and values of each kind are; the kinds are the fields of a `Fleet` except the epoch."""
 

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 
 from halocline._version import __version__
 from halocline.errors import StaleEpochError, UnavailableError
-from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient
+from halocline.fleet.answers import AuditEntry, AuditQuery, SeenClient, SigningKey
 from halocline.fleet.audit_chain import chained
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
@@ -217,10 +217,35 @@ class FleetStore(ABC):
         with self._reading() as connection:
             return [AuditEntry(*row) for row in connection.execute(wanted)]
 
-    def seen(self) -> list[SeenClient]:
-        """The clients that made a handshake, latest first."""
+    def seen(
+        self, *, requires: str = "", since_ms: int = 0, offset: int = 0, limit: int | None = None
+    ) -> list[SeenClient]:
+        """The clients that made a handshake, latest first; those that required a feature, if one is named."""
+        table = schema.sightings
+        wanted = select(table).where(table.c.last_ms > since_ms)
+        if requires:
+            named = msgspec.json.encode(requires).decode()
+            wanted = wanted.where(table.c.requires.contains(named, autoescape=True))
+        order = (table.c.last_ms.desc(), *table.primary_key)
         with self._reading() as connection:
-            return list(self._seen(connection))
+            return list(_seen(connection, wanted.order_by(*order).offset(offset).limit(limit)))
+
+    def keys(self) -> list[SigningKey]:
+        """The keys for tokens, newest first, by their names only."""
+        table = schema.signing_keys.c
+        with self._reading() as connection:
+            rows = connection.execute(select(table.id, table.made_ms).order_by(table.made_ms.desc()))
+            return [SigningKey(*row) for row in rows]
+
+    def drop_key(self, epoch: int, key: str, audit: Audit) -> bool:
+        """Forgets a key, if it is there."""
+        table = schema.signing_keys
+        with self._transaction() as connection:
+            self._fence(connection, epoch)
+            dropped = connection.execute(delete(table).where(table.c.id == key)).rowcount > 0
+            if dropped:
+                self._chain(connection, epoch, (audit,))
+        return dropped
 
     def signing_keys(self, now_ms: int) -> dict[str, bytes]:
         """The keys for tokens, newest first; makes one if the newest is a day old, and forgets those of two days."""
@@ -242,7 +267,7 @@ class FleetStore(ABC):
             row = connection.execute(select(schema.coordinator)).one()
             fleet = self._fleet(connection, row.epoch)
             log = [AuditEntry(*row) for row in connection.execute(select(schema.audit).order_by(schema.audit.c.number))]
-            seen = list(self._seen(connection))
+            seen = list(_seen(connection, select(schema.sightings).order_by(schema.sightings.c.last_ms.desc())))
         changes = codec.taken_apart(fleet)
         return {
             "format": 1,
@@ -319,12 +344,6 @@ class FleetStore(ABC):
         floor = max([fleet.floor, *(row.incarnation for row in found[MOST_LIVES:])])
         return replace(fleet, incarnations=lives, floor=floor)
 
-    def _seen(self, connection: Connection) -> Iterator[SeenClient]:
-        for row in connection.execute(select(schema.sightings).order_by(schema.sightings.c.last_ms.desc())):
-            requires = tuple(msgspec.json.decode(row.requires, type=list[str]))
-            who = (row.identity, row.client, row.release, row.role, row.outcome)
-            yield SeenClient(*who, row.first_ms, row.last_ms, row.times, requires)
-
     def _put(self, connection: Connection, epoch: int, write: Write) -> None:
         gone: list[tuple[str, str, str]] = []
         kept: list[tuple[str, str, str]] = []
@@ -372,6 +391,13 @@ class FleetStore(ABC):
         if "times" in table.c:
             changed["times"] = table.c.times + new.times
         connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+
+
+def _seen(connection: Connection, wanted: Any) -> Iterator[SeenClient]:
+    for row in connection.execute(wanted):
+        requires = tuple(msgspec.json.decode(row.requires, type=list[str]))
+        who = (row.identity, row.client, row.release, row.role, row.outcome)
+        yield SeenClient(*who, row.first_ms, row.last_ms, row.times, requires)
 
 
 def _prune_audit(connection: Connection) -> None:

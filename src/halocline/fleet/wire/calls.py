@@ -31,6 +31,9 @@ SERVICES: Final = ("halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin")
 CHUNK: Final = 256 * 1024
 """Bytes of a backup that travel in one piece."""
 
+KEY: Final = "halocline-key"
+"""The metadata that carries the key of a command."""
+
 _Q = TypeVar("_Q")
 _A = TypeVar("_A")
 _V = TypeVar("_V")
@@ -61,6 +64,13 @@ class Call(Generic[_Q, _A]):
         return f"/{self.service}/{self.name}"
 
 
+class DropKey(NamedTuple):
+    """No token that this key signed is to be accepted any more."""
+
+    id: str
+    reason: str
+
+
 class Chunk(NamedTuple):
     """A piece of a backup; the reason comes with the first piece of an import."""
 
@@ -73,7 +83,8 @@ def _codec(kind: type[_M], decode: Callable[[_M], _V], encode: Callable[[_V], _M
 
     def encoded(value: _V) -> bytes:
         try:
-            data: bytes = message(value).SerializeToString()
+            # The same value gives the same bytes: a command that is sent again is told from another by them.
+            data: bytes = message(value).SerializeToString(deterministic=True)
         except (TypeError, ValueError) as error:
             raise InputError(f"{value} cannot be sent: {error}") from error
         return data
@@ -133,13 +144,13 @@ DESCRIBE: Final = Call(_ADMIN, "Describe", _empty(pb.DescribeRequest), _same(pb.
 MEMBERS: Final = Call(
     _ADMIN,
     "Members",
-    _single(pb.MembersRequest, "all", bool),
+    _codec(pb.MembersRequest, requests.members_query),
     _same(pb.MembersResponse, answers.FleetMembers),
 )
 WHO_BLOCKS: Final = Call(
     _ADMIN,
     "WhoBlocks",
-    _single(pb.WhoBlocksRequest, "feature", partial(messages.bounded, "feature", longest=128)),
+    _codec(pb.WhoBlocksRequest, requests.block_query),
     _AFFECTED,
 )
 WHO_BREAKS: Final = Call(
@@ -150,6 +161,8 @@ PLAN_DOWNGRADE: Final = Call(_ADMIN, "PlanDowngrade", _LEVEL, _PLAN)
 AUDIT: Final = Call(
     _ADMIN, "Audit", _codec(pb.AuditRequest, requests.audit_query), _same(pb.AuditResponse, answers.AuditEntries)
 )
+
+KEYS: Final = Call(_ADMIN, "Keys", _empty(pb.KeysRequest), _same(pb.KeysResponse, answers.SigningKeys))
 
 # Commands of operators.
 
@@ -170,6 +183,16 @@ DECLARE_LADDER: Final = Call(
     _RESULT,
 )
 SET_TERMS: Final = Call(_ADMIN, "SetTerms", _codec(pb.SetTermsRequest, requests.set_terms), _RESULT)
+
+DROP_KEY: Final = Call(
+    _ADMIN,
+    "DropKey",
+    _codec(
+        pb.DropKeyRequest,
+        lambda it: DropKey(messages.bounded("key", it.id, 40), messages.bounded("reason", it.reason)),
+    ),
+    _RESULT,
+)
 
 # Backup, in pieces.
 

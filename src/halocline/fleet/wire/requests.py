@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import InputError
-from halocline.fleet.answers import AuditQuery, BreakQuery
+from halocline.fleet.answers import AuditQuery, BlockQuery, BreakQuery, MembersQuery
 from halocline.fleet.core.events import Command, DeclareLadder, SetTerms
 from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Policy
@@ -50,13 +50,14 @@ def break_query(message: pb.WhoBreaksRequest) -> BreakQuery:
     """Which members would break."""
     if sum(map(bool, (message.remove, message.ladder, message.HasField("change")))) != 1:
         raise InputError("ask for one of these: a feature to be removed, a ladder and its level, a table's change")
+    page = (bounded("page", message.after), message.limit)
     if message.remove:
-        return BreakQuery(remove=bounded("feature", message.remove, 128))
+        return BreakQuery(*page, remove=bounded("feature", message.remove, 128))
     if message.ladder:
-        return BreakQuery(ladder=ladder_name(message.ladder), level=message.level)
+        return BreakQuery(*page, ladder=ladder_name(message.ladder), level=message.level)
     change = message.change
     before = _table_terms(change.before) if change.HasField("before") else None
-    return BreakQuery(change=ProtocolChange(table_url(change.table), before, _table_terms(change.after)))
+    return BreakQuery(*page, change=ProtocolChange(table_url(change.table), before, _table_terms(change.after)))
 
 
 def to_break_query(query: BreakQuery) -> pb.WhoBreaksRequest:
@@ -67,7 +68,24 @@ def to_break_query(query: BreakQuery) -> pb.WhoBreaksRequest:
         changed = pb.TableChange(table=query.change.table, after=_to_table_terms(after))
         if before is not None:
             changed.before.CopyFrom(_to_table_terms(before))
-    return pb.WhoBreaksRequest(remove=query.remove, ladder=query.ladder, level=query.level, change=changed)
+    return pb.WhoBreaksRequest(
+        remove=query.remove,
+        ladder=query.ladder,
+        level=query.level,
+        change=changed,
+        after=query.after,
+        limit=query.limit,
+    )
+
+
+def members_query(message: pb.MembersRequest) -> MembersQuery:
+    """Which members."""
+    return MembersQuery(bounded("page", message.after), message.limit, message.all)
+
+
+def block_query(message: pb.WhoBlocksRequest) -> BlockQuery:
+    """Which members keep a feature from being used."""
+    return BlockQuery(bounded("page", message.after), message.limit, bounded("feature", message.feature, 128))
 
 
 def _table_terms(message: pb.TableTerms) -> Terms:

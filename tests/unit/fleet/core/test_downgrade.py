@@ -131,7 +131,7 @@ def test_no_phase_is_skipped(command, needed):
     refused = refusal(run.do(command))
     assert (refused.condition, dict(refused.sides)) == (
         "DOWNGRADE_BLOCKED",
-        {"phase": "closing", "needed": needed, "awaited": "etl#1"},
+        {"phase": "closing", "needed": needed, "awaited": "etl"},
     )
 
 

@@ -5,11 +5,21 @@ from tests.support.fleet_runs import DELTA, HUDI, LEASE, MARGIN, Run, granted, k
 
 from halocline.errors import CONDITIONS, InternalError
 from halocline.fleet.core.draft import Draft
-from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Refusal, Renew
-from halocline.fleet.core.events import DeclareLadder, Event, Raise, SetTerms, TakeOver, Tick
+from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Refusal, Renew, Repeat
+from halocline.fleet.core.events import (
+    DeclareLadder,
+    Event,
+    Leave,
+    Once,
+    Raise,
+    SetPolicy,
+    SetTerms,
+    TakeOver,
+    Tick,
+)
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import Fleet, FleetTerms, LevelRange, MemberKey, applied
+from halocline.fleet.core.state import ANSWERED_MS, Fleet, FleetTerms, LevelRange, MemberKey, applied
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.model.invariants import check
 
@@ -199,3 +209,43 @@ def test_two_changes_of_one_record_in_a_step_are_one_change():
     state, effects = draft.finish()
     assert [change.value for change in effects[0].changes] == [2]
     assert state.fleet.incarnations == {"etl": 2}
+
+
+def once(key="k1", digest="d1", level=2):
+    return Once(key, digest, Raise("delta", level, "me"))
+
+
+def test_a_command_with_a_key_is_done_once_also_by_a_successor():
+    run = Run()
+    done = run.do(once())
+    assert isinstance(done[0], CommitRecords)
+    again = run.do(once())
+    assert again == [CommitRecords(1), Repeat(("raise delta=2 delta 1 to 2",))], "only who still leads may say so"
+    run.state, _ = step(loaded(run.state.fleet), Event(run.at, TakeOver()))
+    assert run.do(once())[1] == Repeat(("raise delta=2 delta 1 to 2",))
+    assert refusal(run.do(once(digest="d2", level=3))).condition == "ARGUMENT_INVALID"
+    assert run.level() == 2
+    run.do(once("k2", "d2", 3))
+    assert run.level() == 3
+
+
+def test_a_command_that_was_refused_may_succeed_under_the_same_key():
+    run = Run()
+    run.join("old", hi=1)
+    assert refusal(run.do(once())).condition == "LEVEL_BLOCKED"
+    run.do(Leave("old", 1))
+    run.do(once())
+    assert run.level() == 2
+
+
+def test_keys_of_commands_are_forgotten_after_a_day_or_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr("halocline.fleet.core.step.MOST_ANSWERED", 2)
+    run = Run()
+    for number in range(4):
+        run.at += 1
+        run.do(Once(f"k{number}", "d", SetPolicy("delta", Policy.AUTO if number % 2 else Policy.MANUAL, "me")))
+    run.do(Tick(sweep=True))
+    assert sorted(run.state.fleet.answered) == ["k2", "k3"]
+    run.at = 3 + ANSWERED_MS
+    run.do(Tick(sweep=True))
+    assert sorted(run.state.fleet.answered) == ["k3"]

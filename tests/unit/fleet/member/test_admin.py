@@ -5,16 +5,19 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.support.fleets import running
+from tests.support.fleets import declared, running, until
 
-from halocline.errors import ConflictError, InputError, UnavailableError
+from halocline.compat.terms import ProtocolChange, Terms
+from halocline.errors import ConflictError, DeniedError, InputError, NotFoundError, UnavailableError
 from halocline.fleet.answers import AuditQuery, CommandResult
 from halocline.fleet.core.effects import Refusal
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.state import FleetTerms, LevelRange, Report, TableUse
-from halocline.fleet.member.admin import operator_name
+from halocline.fleet.member.admin import AdminClient, operator_name
 from halocline.fleet.member.link import Link, LinkError
 from halocline.fleet.member.loop import MemberLoop
+from halocline.fleet.server.auth import Access, Grant, digest, rights
+from halocline.fleet.wire.endpoint import Endpoint
 from halocline.fleet.wire.status import FailedCall
 
 PAGE = Path(__file__).parents[4] / "docs" / "fleet.md"
@@ -26,15 +29,18 @@ def fleet():
         yield hosting, admin
 
 
-def failing(monkeypatch, failure, times=1):
-    """Lets so many calls fail before they are made; returns the calls that were tried."""
+def failing(monkeypatch, failure, times=1, *, done=False):
+    """Lets so many calls fail, before they are made or after they were `done`; returns the calls that were tried."""
     tried, call = [], Link.call
 
-    def broken(self, which, request, deadline=None):
+    def broken(self, which, request, deadline=None, key=""):
         tried.append(which.name)
-        if len(tried) <= times:
+        fails = len(tried) <= times
+        if done or not fails:
+            answer = call(self, which, request, deadline, key)
+        if fails:
             raise LinkError(failure)
-        return call(self, which, request, deadline)
+        return answer
 
     monkeypatch.setattr(Link, "call", broken)
     return tried
@@ -63,13 +69,37 @@ def test_a_question_is_asked_once_more_if_its_answer_got_lost(fleet, monkeypatch
     assert tried == ["Describe", "Describe"]
 
 
-def test_a_command_is_not_repeated_if_it_is_not_known_what_became_of_it(fleet, monkeypatch):
+@pytest.mark.parametrize("done", [False, True], ids=["lost on the way", "done, and the answer lost"])
+def test_a_command_is_done_once_however_often_it_is_sent(fleet, monkeypatch, done):
     _, admin = fleet
-    tried = failing(monkeypatch, LOST)
-    with pytest.raises(UnavailableError, match="no answer"):
-        admin.hold("hudi", "year end")
-    assert tried == ["PlaceHold"]
-    assert admin.describe().ladder("hudi").holds == ()
+    tried = failing(monkeypatch, LOST, done=done)
+    result = admin.hold("hudi", "year end", name="lost")
+    assert tried == ["PlaceHold", "PlaceHold"]
+    assert [each.partition(" until")[0] for each in result.decisions] == ["hold hudi=6 lost"]
+    assert [each.name for each in admin.describe().ladder("hudi").holds] == ["lost"]
+    admin.release("hudi", "lost")
+
+
+def test_a_command_whose_answer_stays_away_names_the_key_to_give_it_again_with(fleet, monkeypatch):
+    hosting, admin = fleet
+    with monkeypatch.context() as patched:
+        failing(patched, LOST, times=2, done=True)
+        with pytest.raises(UnavailableError, match="no answer") as caught:
+            admin.hold("hudi", "year end", name="again")
+    key = re.search(r"--key (\w+)", caught.value.next_step)[1]
+    with AdminClient(hosting.address, "operator", key=key) as later:
+        assert later.hold("hudi", "year end", name="again").decisions == ("hold hudi=6 again until released: year end",)
+        with pytest.raises(ConflictError, match="already"):
+            later.hold("hudi", "year end", name="again")
+    with AdminClient(hosting.address, "operator", key=key) as other, pytest.raises(InputError, match="another command"):
+        other.hold("hudi", "year end", name="different")
+    admin.release("hudi", "again")
+
+
+def test_a_command_that_was_never_sent_needs_no_key():
+    with AdminClient("grpc://127.0.0.1:1", deadline=0.5) as admin, pytest.raises(UnavailableError) as caught:
+        admin.raise_level("hudi", 8)
+    assert "halocline serve" in caught.value.next_step
 
 
 def test_a_command_is_given_again_with_a_fresh_token_if_the_old_one_has_expired(fleet, monkeypatch):
@@ -116,3 +146,68 @@ def test_a_ladder_that_is_not_there_is_a_key_error(fleet):
 
 def test_an_operator_has_a_name_that_can_be_one():
     assert Report(operator_name(), 0, "").identity == operator_name()
+
+
+def test_a_key_that_was_dropped_is_good_for_nothing_and_members_come_back(fleet):
+    hosting, admin = fleet
+    (key,) = admin.signing_keys()
+    report = Report("etl", 0, "hudi@1.1.0", supported={"hudi": LevelRange(6, 9)})
+    with MemberLoop(hosting.address, report) as member, AdminClient(hosting.address, "thief") as thief:
+        thief.describe()
+        stolen, life = thief._link._token, member.incarnation
+        admin.drop_key(key.id, "it was in a log")
+        assert [each.id for each in admin.signing_keys()] != [key.id], "another one was made"
+        with pytest.raises(DeniedError):
+            hosting.service.tokens().check(stolen, 0)
+        until(lambda: member.contact.status == "joined" and member.contact.error is None, "the member is back")
+        member.use("lake/orders", "hudi")
+        until(lambda: any(each.tables for each in admin.members().members), "and is heard")
+        assert member.incarnation == life, "in the same life"
+    (entry,) = admin.audit(AuditQuery(action="drop-key"))
+    assert (entry.subject, entry.detail) == (key.id, "it was in a log")
+    with pytest.raises(NotFoundError, match="no key"):
+        admin.drop_key(key.id, "again")
+
+
+def test_dropping_a_key_needs_the_right_to_force():
+    granted = {digest("s"): Grant("operators", rights(["raise"]))}
+    with running(access=Access(granted)) as (hosting, _):
+        endpoint = Endpoint.parse(hosting.address, secret="s")
+        with AdminClient(endpoint) as admin:
+            (key,) = admin.signing_keys()
+            with pytest.raises(DeniedError):
+                admin.drop_key(key.id, "why not")
+
+
+def test_long_answers_come_in_pages_that_miss_and_repeat_nothing(monkeypatch):
+    monkeypatch.setattr("halocline.fleet.answers.LARGEST_PAGE", 3)
+    names = [f"job-{number}" for number in range(10)]
+    with running() as (_, admin):
+        for name in names:
+            admin.observe(declared(name, "trino@396", "lake/orders"))
+        asked = []
+        monkeypatch.setattr(Link, "call", _counting(asked))
+        assert [each.identity for each in admin.members().members] == names
+        assert asked == ["Members"] * 4
+        assert [each.identity for each in admin.members(limit=4).members] == names[:4]
+        assert admin.members(limit=4).next == "job-3"
+        for answer in (
+            admin.who_breaks(ladder="delta", level=4),
+            admin.who_blocks("deletionVectors"),
+            admin.who_breaks(change=ProtocolChange("lake/orders", None, Terms.using("delta", ["deletionVectors"]))),
+        ):
+            assert [each.who for each in answer.affected] == names
+            assert (answer.checked, answer.next) == (10, "")
+        seen = admin.members(also_past=True)
+        assert len(seen.members) == 10
+        assert len(seen.sightings) == 1
+
+
+def _counting(asked):
+    call = Link.call
+
+    def counted(self, which, *rest, **options):
+        asked.append(which.name)
+        return call(self, which, *rest, **options)
+
+    return counted

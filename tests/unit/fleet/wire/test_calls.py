@@ -10,7 +10,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import InputError
 from halocline.fleet import answers
-from halocline.fleet.answers import AuditQuery, BreakQuery, FleetStatus, plain
+from halocline.fleet.answers import AuditQuery, BlockQuery, BreakQuery, FleetStatus, MembersQuery, plain
 from halocline.fleet.core.events import (
     CancelDowngrade,
     CleanDowngrade,
@@ -30,7 +30,7 @@ from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, TableLevel, TableUse
 from halocline.fleet.wire import calls
-from halocline.fleet.wire.calls import Chunk
+from halocline.fleet.wire.calls import Chunk, DropKey
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 
 RUNGS = (Rung(1), Rung(2, (LadderLevel("delta", 3),), True, frozenset({"lsm"}), ("hudi@1.0.0",), "what it brings"))
@@ -41,9 +41,9 @@ REQUESTS = [
     (calls.MOVE_TABLE, MoveTable("lake/orders", "delta", 4, "")),
     (calls.TABLE_USERS, "lake/orders"),
     (calls.DESCRIBE, None),
-    (calls.MEMBERS, True),
-    (calls.WHO_BLOCKS, "deletionVectors"),
-    (calls.WHO_BREAKS, BreakQuery(remove="member/session")),
+    (calls.MEMBERS, MembersQuery("etl#7", 9, True)),
+    (calls.WHO_BLOCKS, BlockQuery("etl#7", 9, "deletionVectors")),
+    (calls.WHO_BREAKS, BreakQuery("etl#7", 9, remove="member/session")),
     (calls.WHO_BREAKS, BreakQuery(ladder="hudi", level=8)),
     (calls.WHO_BREAKS, BreakQuery(change=ProtocolChange("lake/orders", None, TERMS))),
     (calls.WHO_BREAKS, BreakQuery(change=ProtocolChange("lake/orders", TERMS, TERMS))),
@@ -64,6 +64,8 @@ REQUESTS = [
     (calls.OBSERVE, Observe("bi", "x@1", Provenance.OBSERVED, "", 5, {"hudi": LevelRange(6, 8)}, USES, "writer")),
     (calls.REMOVE_MEMBER, RemoveMember("bi", "", "why", True)),
     (calls.SET_TERMS, SetTerms(FleetTerms(9, 1, 7, True), "", "why")),
+    (calls.KEYS, None),
+    (calls.DROP_KEY, DropKey("a1", "why")),
     (calls.EXPORT, None),
     (calls.IMPORT, Chunk(b"{}", "why")),
 ]
@@ -108,6 +110,7 @@ ANSWERS = {
     calls.WHO_BLOCKS: answers.AffectedMembers,
     calls.PLAN_RAISE: answers.LevelPlan,
     calls.AUDIT: answers.AuditEntries,
+    calls.KEYS: answers.SigningKeys,
     calls.RAISE: answers.CommandResult,
 }
 

@@ -6,6 +6,11 @@ The wire protocol of a fleet.
 `Fleet` is what members speak, `Admin` what people and tools speak. Both begin with a handshake, in which each side
 says what it provides and what it requires, and which ends with a short-lived token for everything after it.
 
+A command of `Admin` may come with a key of the caller's choice, as metadata `halocline-key`. Sent again with the same
+key it is not done again: the answer is what it led to the first time.
+
+Long answers come in pages: `next` of one is `after` of the next, and empty on the last.
+
 Fields are never renumbered or reused. A field that a peer must understand to work correctly is a feature of the
 wire (see the history `halocline-fleet`), and is required in the handshake; all others may be ignored.
 """
@@ -801,6 +806,8 @@ class LadderStatus(google.protobuf.message.Message):
     BLOCKERS_FIELD_NUMBER: builtins.int
     HOLDS_FIELD_NUMBER: builtins.int
     DOWNGRADE_FIELD_NUMBER: builtins.int
+    BLOCKING_FIELD_NUMBER: builtins.int
+    RUNGS_FIELD_NUMBER: builtins.int
     ladder: builtins.str
     level: builtins.int
     settled: builtins.int
@@ -810,6 +817,8 @@ class LadderStatus(google.protobuf.message.Message):
     next: builtins.int
     """0 if it stands at its top."""
     live: builtins.int
+    blocking: builtins.int
+    """How many there are; `blockers` has the first."""
     @property
     def levels(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
     @property
@@ -818,6 +827,8 @@ class LadderStatus(google.protobuf.message.Message):
     def holds(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Hold]: ...
     @property
     def downgrade(self) -> Global___Downgrade: ...
+    @property
+    def rungs(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Rung]: ...
     def __init__(
         self,
         *,
@@ -833,9 +844,11 @@ class LadderStatus(google.protobuf.message.Message):
         blockers: collections.abc.Iterable[Global___Blocker] | None = ...,
         holds: collections.abc.Iterable[Global___Hold] | None = ...,
         downgrade: Global___Downgrade | None = ...,
+        blocking: builtins.int = ...,
+        rungs: collections.abc.Iterable[Global___Rung] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["downgrade", b"downgrade"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["blockers", b"blockers", "downgrade", b"downgrade", "holds", b"holds", "ladder", b"ladder", "level", b"level", "levels", b"levels", "limit", b"limit", "live", b"live", "next", b"next", "policy", b"policy", "revision", b"revision", "settled", b"settled"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["blockers", b"blockers", "blocking", b"blocking", "downgrade", b"downgrade", "holds", b"holds", "ladder", b"ladder", "level", b"level", "levels", b"levels", "limit", b"limit", "live", b"live", "next", b"next", "policy", b"policy", "revision", b"revision", "rungs", b"rungs", "settled", b"settled"]) -> None: ...
 
 Global___LadderStatus: typing_extensions.TypeAlias = LadderStatus
 
@@ -1018,14 +1031,20 @@ class MembersRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     ALL_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    LIMIT_FIELD_NUMBER: builtins.int
     all: builtins.bool
     """Also those that were here once, and those that were refused."""
+    after: builtins.str
+    limit: builtins.int
     def __init__(
         self,
         *,
         all: builtins.bool = ...,
+        after: builtins.str = ...,
+        limit: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["all", b"all"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "all", b"all", "limit", b"limit"]) -> None: ...
 
 Global___MembersRequest: typing_extensions.TypeAlias = MembersRequest
 
@@ -1077,6 +1096,8 @@ class MembersResponse(google.protobuf.message.Message):
 
     MEMBERS_FIELD_NUMBER: builtins.int
     SIGHTINGS_FIELD_NUMBER: builtins.int
+    NEXT_FIELD_NUMBER: builtins.int
+    next: builtins.str
     @property
     def members(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Member]: ...
     @property
@@ -1086,8 +1107,9 @@ class MembersResponse(google.protobuf.message.Message):
         *,
         members: collections.abc.Iterable[Global___Member] | None = ...,
         sightings: collections.abc.Iterable[Global___Sighting] | None = ...,
+        next: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["members", b"members", "sightings", b"sightings"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["members", b"members", "next", b"next", "sightings", b"sightings"]) -> None: ...
 
 Global___MembersResponse: typing_extensions.TypeAlias = MembersResponse
 
@@ -1096,13 +1118,19 @@ class WhoBlocksRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     FEATURE_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    LIMIT_FIELD_NUMBER: builtins.int
     feature: builtins.str
+    after: builtins.str
+    limit: builtins.int
     def __init__(
         self,
         *,
         feature: builtins.str = ...,
+        after: builtins.str = ...,
+        limit: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["feature", b"feature"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "feature", b"feature", "limit", b"limit"]) -> None: ...
 
 Global___WhoBlocksRequest: typing_extensions.TypeAlias = WhoBlocksRequest
 
@@ -1114,11 +1142,15 @@ class WhoBreaksRequest(google.protobuf.message.Message):
     LADDER_FIELD_NUMBER: builtins.int
     LEVEL_FIELD_NUMBER: builtins.int
     CHANGE_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    LIMIT_FIELD_NUMBER: builtins.int
     remove: builtins.str
     """Either the feature that the services would stop providing …"""
     ladder: builtins.str
     """… or the level that a ladder would rise to …"""
     level: builtins.int
+    after: builtins.str
+    limit: builtins.int
     @property
     def change(self) -> Global___TableChange:
         """… or what a table would ask of those who use it."""
@@ -1130,9 +1162,11 @@ class WhoBreaksRequest(google.protobuf.message.Message):
         ladder: builtins.str = ...,
         level: builtins.int = ...,
         change: Global___TableChange | None = ...,
+        after: builtins.str = ...,
+        limit: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["change", b"change"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["change", b"change", "ladder", b"ladder", "level", b"level", "remove", b"remove"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "change", b"change", "ladder", b"ladder", "level", b"level", "limit", b"limit", "remove", b"remove"]) -> None: ...
 
 Global___WhoBreaksRequest: typing_extensions.TypeAlias = WhoBreaksRequest
 
@@ -1227,7 +1261,9 @@ class AffectedResponse(google.protobuf.message.Message):
 
     AFFECTED_FIELD_NUMBER: builtins.int
     CHECKED_FIELD_NUMBER: builtins.int
+    NEXT_FIELD_NUMBER: builtins.int
     checked: builtins.int
+    next: builtins.str
     @property
     def affected(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Affected]: ...
     def __init__(
@@ -1235,8 +1271,9 @@ class AffectedResponse(google.protobuf.message.Message):
         *,
         affected: collections.abc.Iterable[Global___Affected] | None = ...,
         checked: builtins.int = ...,
+        next: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["affected", b"affected", "checked", b"checked"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["affected", b"affected", "checked", b"checked", "next", b"next"]) -> None: ...
 
 Global___AffectedResponse: typing_extensions.TypeAlias = AffectedResponse
 
@@ -1270,15 +1307,23 @@ class Plan(google.protobuf.message.Message):
     FREE_FIELD_NUMBER: builtins.int
     TABLES_FIELD_NUMBER: builtins.int
     WAITING_FIELD_NUMBER: builtins.int
+    BLOCKING_FIELD_NUMBER: builtins.int
+    ASKED_FIELD_NUMBER: builtins.int
     ladder: builtins.str
     level: builtins.int
     target: builtins.int
     free: builtins.bool
     """Only of a downgrade."""
+    blocking: builtins.int
+    asked: builtins.int
     @property
-    def blockers(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Blocker]: ...
+    def blockers(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Blocker]:
+        """The first of them; `blocking` counts all."""
+
     @property
-    def checked(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    def checked(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """The first of them; `asked` counts all."""
+
     @property
     def tables(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___TableLevel]: ...
     @property
@@ -1294,10 +1339,60 @@ class Plan(google.protobuf.message.Message):
         free: builtins.bool = ...,
         tables: collections.abc.Iterable[Global___TableLevel] | None = ...,
         waiting: collections.abc.Iterable[builtins.str] | None = ...,
+        blocking: builtins.int = ...,
+        asked: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["blockers", b"blockers", "checked", b"checked", "free", b"free", "ladder", b"ladder", "level", b"level", "tables", b"tables", "target", b"target", "waiting", b"waiting"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["asked", b"asked", "blockers", b"blockers", "blocking", b"blocking", "checked", b"checked", "free", b"free", "ladder", b"ladder", "level", b"level", "tables", b"tables", "target", b"target", "waiting", b"waiting"]) -> None: ...
 
 Global___Plan: typing_extensions.TypeAlias = Plan
+
+@typing.final
+class KeysRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+Global___KeysRequest: typing_extensions.TypeAlias = KeysRequest
+
+@typing.final
+class SigningKey(google.protobuf.message.Message):
+    """A key that tokens are signed with; never the key itself."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ID_FIELD_NUMBER: builtins.int
+    MADE_MS_FIELD_NUMBER: builtins.int
+    id: builtins.str
+    made_ms: builtins.int
+    def __init__(
+        self,
+        *,
+        id: builtins.str = ...,
+        made_ms: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["id", b"id", "made_ms", b"made_ms"]) -> None: ...
+
+Global___SigningKey: typing_extensions.TypeAlias = SigningKey
+
+@typing.final
+class KeysResponse(google.protobuf.message.Message):
+    """The first one signs, all are accepted."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: builtins.int
+    @property
+    def keys(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___SigningKey]: ...
+    def __init__(
+        self,
+        *,
+        keys: collections.abc.Iterable[Global___SigningKey] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["keys", b"keys"]) -> None: ...
+
+Global___KeysResponse: typing_extensions.TypeAlias = KeysResponse
 
 @typing.final
 class RaiseRequest(google.protobuf.message.Message):
@@ -1567,6 +1662,24 @@ class RemoveMemberRequest(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["force", b"force", "identity", b"identity", "reason", b"reason"]) -> None: ...
 
 Global___RemoveMemberRequest: typing_extensions.TypeAlias = RemoveMemberRequest
+
+@typing.final
+class DropKeyRequest(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ID_FIELD_NUMBER: builtins.int
+    REASON_FIELD_NUMBER: builtins.int
+    id: builtins.str
+    reason: builtins.str
+    def __init__(
+        self,
+        *,
+        id: builtins.str = ...,
+        reason: builtins.str = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["id", b"id", "reason", b"reason"]) -> None: ...
+
+Global___DropKeyRequest: typing_extensions.TypeAlias = DropKeyRequest
 
 @typing.final
 class SetTermsRequest(google.protobuf.message.Message):
