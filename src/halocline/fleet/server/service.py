@@ -44,7 +44,7 @@ _TICK_S: Final = 0.5
 _GATHER_S: Final = 0.02
 _RETRY_S: Final = 1.0
 _SWEEP_S: Final = 5.0
-_KEYS_S: Final = 600.0
+_KEYS_S: Final = 60.0
 _SILENT_MS: Final = 15_000
 
 _T = TypeVar("_T")
@@ -419,14 +419,12 @@ class FleetService:
     async def _try_to_take_over(self) -> bool:
         async with self._turn:
             try:
-                await self._read_keys()
+                former = await self._in_store(self.store.holder)
+                # Before we lead: a key that was dropped meanwhile must not be good for anything here.
+                await self._read_keys(anew=former.left_ms == 0)
                 holder = await self._in_store(self.coordinator.take_over)
-                if holder is None:
-                    # One that was dropped meanwhile must not be good for anything here.
-                    await self._read_keys(anew=True)
                 self._reached, self._trouble = steady_ms(), ""
             except UnavailableError as error:
-                self.coordinator.step_down()
                 self._trouble = error.message
                 _log.warning("cannot take over: %s", error.message)
                 return False
