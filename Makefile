@@ -16,7 +16,7 @@ HUDI   := .venvs/hudi-jvm
 # How long `make fuzz` looks.
 MINUTES ?= 5
 
-.PHONY: help demo test test-connect test-oldest unit fuzz check format bench compat interop interop-jvm clean java
+.PHONY: help demo test test-connect test-oldest unit fuzz check format bench compat compat-jvm interop interop-jvm clean java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench: java $(VENV)/.ready ## Measure every promise against a peer in the same r
 
 compat: $(VENV)/.ready ## Try real old releases of other clients and compare with the predictions
 	@$(BIN)/python -m tests.compat
+
+compat-jvm: java $(HUDI)/.ready ## Try Apache Hudi's own bundles and hudi-rs on Hudi tables of every kind
+	@HALOCLINE_HUDI_JVM=$(CURDIR)/$(HUDI) $(BIN)/python -m tests.compat --jvm
 
 interop: java $(VENV)/.ready ## Exchange tables with other implementations, both ways
 	@$(BIN)/python -m pytest tests/conformance tests/interop

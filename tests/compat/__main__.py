@@ -1,7 +1,10 @@
 """`python -m tests.compat`: predicted against observed, for every release, table and operation.
 
-Options: `--only deltalake@1.6.6` (may be repeated, also a product), `--write-docs` (writes docs/compat.md),
-`--disagreements` (prints only those), `--save FILE` (all outcomes as JSON).
+Without options, releases from PyPI; with `--jvm`, those that read Hudi tables: hudi-rs, and Apache Hudi's own bundles.
+
+Options: `--only deltalake@1.6.6` (may be repeated, also a product), `--table TEXT` (tables whose name has it),
+`--write-docs` (writes docs/compat.md, and with `--jvm` docs/compat-hudi.md), `--disagreements` (prints only those),
+`--save FILE` (all outcomes as JSON).
 """
 
 from __future__ import annotations
@@ -10,47 +13,95 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
-from .environments import ROOT, clients, prepare
+from tests.interop_jvm.releases import RELEASES, Engine, NoEngineError, environment
+
+from .environments import ROOT, Client, clients, prepare
+from .hudi_kinds import HudiCase, kinds
+from .hudi_measure import Bundle, Rust, measure_hudi
+from .hudi_tables import plain_cases
 from .measure import Outcome, measure
-from .report import page, summary
+from .report import hudi_page, page, summary
 
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.compat", description=__doc__.splitlines()[0])
     options.add_argument("--only", action="append", default=[], help="a product or product@version; may be repeated")
+    options.add_argument("--jvm", action="store_true", help="try the releases that read Hudi tables, also on the JVM")
+    options.add_argument(
+        "--table", action="append", default=[], help="Hudi tables whose name has this; may be repeated"
+    )
     options.add_argument("--disagreements", action="store_true", help="print only where they differ")
     options.add_argument("--write-docs", action="store_true", help="write the result into docs/compat.md")
     options.add_argument("--save", type=Path, help="write all outcomes as JSON")
     asked = options.parse_args()
     outcomes: list[Outcome] = []
     missing: dict[str, str] = {}
-    for client in clients():
-        if asked.only and not {client.product, client.release} & set(asked.only):
-            continue
-        if problem := prepare(client):
-            missing[client.release] = problem
-            print(f"{client.release}: cannot be installed here: {problem}", flush=True)
+    for release, tried in _trials(asked.jvm, tuple(asked.table)):
+        if asked.only and not {release.partition("@")[0], release} & set(asked.only):
             continue
         started = time.monotonic()
-        found = list(measure(client))
+        try:
+            found = list(tried())
+        except NotHereError as problem:
+            missing[release] = str(problem)
+            print(f"{release}: cannot be had here: {problem}", flush=True)
+            continue
         outcomes += found
         for each in found:
             if not each.agrees or not asked.disagreements:
                 mark = " " if each.agrees else "!"
                 note = f"  {each.note}" if each.note and not each.agrees else ""
                 told = f"predicted {each.predicted:<8} observed {each.observed:<8}"
-                print(f"{mark} {each.release:<18} {each.operation:<13} {each.case:<44} {told}{note}"[:240])
+                print(f"{mark} {each.release:<18} {each.operation:<16} {each.case:<44} {told}{note}"[:260])
         agreed = sum(each.agrees for each in found)
-        print(f"= {client.release}: {agreed} of {len(found)} agree, {time.monotonic() - started:.0f} s", flush=True)
+        print(f"= {release}: {agreed} of {len(found)} agree, {time.monotonic() - started:.0f} s", flush=True)
     print(summary(outcomes, missing))
     if asked.save:
         asked.save.write_text(json.dumps([vars(each) for each in outcomes], indent=1))
     if asked.write_docs:
-        (ROOT / "docs").mkdir(exist_ok=True)
-        (ROOT / "docs" / "compat.md").write_text(page(outcomes, missing))
+        name, made = ("compat-hudi.md", hudi_page) if asked.jvm else ("compat.md", page)
+        (ROOT / "docs" / name).write_text(made(outcomes, missing))
+    if asked.jvm and missing and all(each.agrees for each in outcomes):
+        return 0  # bundles that cannot be fetched are told, and no failure
     return 0 if outcomes and all(each.agrees for each in outcomes) and not missing else 1
+
+
+class NotHereError(Exception):
+    """A release that cannot be had here, and why."""
+
+
+def _trials(jvm: bool, wanted: tuple[str, ...]) -> Iterator[tuple[str, Callable[[], Iterable[Outcome]]]]:
+    """Every release, and what tries it."""
+    for client in clients():
+        if jvm and client.product != "hudi-rs":
+            continue
+        yield client.release, lambda client=client: _on_pypi(client, wanted)
+    for release in RELEASES if jvm else ():
+        yield f"hudi@{release}", lambda release=release: _bundle(release, wanted)
+
+
+def _on_pypi(client: Client, wanted: tuple[str, ...]) -> Iterable[Outcome]:
+    if problem := prepare(client):
+        raise NotHereError(problem)
+    return measure_hudi(Rust(client), _cases(wanted)) if client.product == "hudi-rs" else measure(client)
+
+
+def _bundle(release: str, wanted: tuple[str, ...]) -> Iterable[Outcome]:
+    try:
+        engine = Engine(environment(), release)
+    except NoEngineError as error:
+        raise NotHereError(str(error)) from error
+    return measure_hudi(Bundle(engine), _cases(wanted))
+
+
+@cache
+def _cases(wanted: tuple[str, ...]) -> list[HudiCase]:
+    found = [*plain_cases(), *kinds()]
+    return [each for each in found if not wanted or any(text in each.name for text in wanted)]
 
 
 if __name__ == "__main__":

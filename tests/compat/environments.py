@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".venvs"
 _HERE = Path(__file__).resolve().parent
-_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,22 @@ def prepare(client: Client) -> str:
 
 @dataclass
 class Worker:
-    """A process inside a client's environment that does one job after the other, and is replaced when it dies."""
+    """A process that does one job after the other, a line of JSON each, and is replaced when it dies.
 
-    client: Client
+    Args:
+        command: What starts it.
+        timeout_s: How long a job may take.
+    """
+
+    command: Sequence[str]
+    timeout_s: float = 60
     _process: subprocess.Popen[str] | None = None
     _answers: queue.Queue[str] = field(default_factory=queue.Queue)
+
+    @staticmethod
+    def of(client: Client) -> Worker:
+        """The probe of a client, inside its environment."""
+        return Worker([str(client.python), str(_HERE / client.probe)])
 
     def do(self, job: dict[str, Any]) -> dict[str, Any]:
         """The probe's answer; a crash and silence are answers too."""
@@ -125,10 +136,10 @@ class Worker:
         try:
             process.stdin.write(json.dumps(job, default=str) + "\n")
             process.stdin.flush()
-            line = self._answers.get(timeout=_TIMEOUT_S)
+            line = self._answers.get(timeout=self.timeout_s)
         except queue.Empty:
             self.stop()
-            return {"outcome": "silent", "note": f"no answer within {_TIMEOUT_S} s"}
+            return {"outcome": "silent", "note": f"no answer within {self.timeout_s:.0f} s"}
         except BrokenPipeError:
             line = ""
         if not line:
@@ -146,11 +157,10 @@ class Worker:
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
-            command = [str(self.client.python), str(_HERE / self.client.probe)]
             # Nothing of the environment we run in may reach the one we look at.
-            environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+            environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPARK"))}
             self._process = subprocess.Popen(
-                command,
+                self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .delta_tables import PLAIN_TABLE, Case
+from .delta_tables import PLAIN_TABLE, ROWS
+from .hudi_kinds import HudiCase
 
 _INSTANT, _COMPLETION = "20240101000000000", "20240101000001000"
 _FILE_ID = "4a5c2a90-6a0a-4a0c-9b1e-0c9c3f1d2e3f-0"
@@ -17,9 +19,12 @@ _FILE = f"{_FILE_ID}_0-1-0_{_INSTANT}.parquet"
 VERSIONS = (5, 6, 7, 8, 9, 10)
 
 
-def hudi_cases() -> list[Case]:
+def plain_cases() -> list[HudiCase]:
     """One table for each table version."""
-    return [Case(f"table version {version}", f"hudi({version})", _builder(version)) for version in VERSIONS]
+    rows = [tuple(map(str, row)) for row in ROWS]
+    return [
+        HudiCase(f"table version {version}", _builder(version), rows, columns=("id", "value")) for version in VERSIONS
+    ]
 
 
 def _builder(version: int) -> Any:
@@ -42,7 +47,7 @@ def build(folder: Path, version: int) -> None:
         # The first releases of hudi-rs have no defaults for these.
         "hoodie.table.partition.fields": "",
         "hoodie.table.precombine.field": "id",
-        "hoodie.table.checksum": 0,
+        "hoodie.table.checksum": zlib.crc32(b".t"),
         "hoodie.populate.meta.fields": "true",
         "hoodie.datasource.write.drop.partition.columns": "false",
         "hoodie.datasource.write.hive_style_partitioning": "false",

@@ -21,10 +21,9 @@ from halocline.compat.verdict import can
 from .cases import delta_cases
 from .delta_tables import Case
 from .environments import Client, Worker
-from .hudi_tables import hudi_cases
 
 _GATES = Path(__file__).resolve().parent / "gates"
-OPERATIONS = {"deltalake": ("read.query", "read.arrow", "write.append", "write.arrow"), "hudi-rs": ("read",)}
+OPERATIONS = {"deltalake": ("read.query", "read.arrow", "write.append", "write.arrow")}
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,10 @@ class Outcome:
 
 
 def measure(client: Client) -> Iterator[Outcome]:
-    """Tries a release on every table of its format, operation by operation."""
-    cases = hudi_cases() if client.product == "hudi-rs" else delta_cases()
-    worker = Worker(client)
+    """Tries a release on every Delta table, operation by operation."""
+    worker = Worker.of(client)
     try:
-        for case in cases:
+        for case in delta_cases():
             for operation in OPERATIONS[client.product]:
                 observed, note = _observe(worker, case, operation)
                 if observed is None:

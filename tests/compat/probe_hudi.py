@@ -8,20 +8,38 @@ import warnings
 warnings.filterwarnings("ignore")
 
 
-def read(path, columns):
+def batches(table, job):
+    import hudi
+
+    if job["operation"] == "read":
+        return table.read() if hasattr(table, "read") else table.read_snapshot()
+    if hasattr(hudi, "HudiReadOptions"):
+        options = hudi.HudiReadOptions().with_query_type(hudi.HudiQueryType.Incremental)
+        options = options.with_start_timestamp(job["begin"])
+        return table.read(options.with_end_timestamp(job["end"]) if job["end"] else options)
+    if hasattr(table, "read_incremental_records"):
+        return table.read_incremental_records(job["begin"], job["end"])
+    return None
+
+
+def do(job):
+    """Rows as text, because releases differ in the types that they show."""
     import hudi
     import pyarrow as pa
 
     if hasattr(hudi, "HudiTableBuilder"):
-        table = hudi.HudiTableBuilder.from_base_uri(path).build()
+        table = hudi.HudiTableBuilder.from_base_uri(job["path"]).build()
     else:
-        table = hudi.HudiTable(path)
-    batches = table.read() if hasattr(table, "read") else table.read_snapshot()
-    found = pa.Table.from_batches(batches) if batches else None
+        table = hudi.HudiTable(job["path"])
+    found = batches(table, job)
     if found is None:
+        return {"outcome": "absent"}
+    if not found:
         return {"outcome": "done", "rows": []}
-    values = [found[name].to_pylist() for name in columns]
-    return {"outcome": "done", "rows": sorted((list(row) for row in zip(*values, strict=True)), key=repr)}
+    # Batches of one table may differ in what can be null.
+    whole = pa.concat_tables([pa.table(each).select(job["columns"]) for each in found], promote_options="permissive")
+    values = [column.to_pylist() for column in whole.columns]
+    return {"outcome": "done", "rows": sorted([str(value) for value in row] for row in zip(*values, strict=True))}
 
 
 if __name__ == "__main__":
@@ -29,9 +47,8 @@ if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        job = json.loads(line)
         try:
-            answer = read(job["path"], job["columns"])
+            answer = do(json.loads(line))
         except BaseException as error:  # a panic in Rust is no Exception
             answer = {"outcome": "error", "note": f"{type(error).__name__}: {error}"[:300]}
         answers.write(json.dumps(answer) + "\n")

@@ -1,4 +1,4 @@
-"""The result as one line and as the page docs/compat.md."""
+"""The result as one line, and as the pages docs/compat.md and docs/compat-hudi.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import fill
 
 from halocline.compat.answer import Answer
+from halocline.compat.verdict import can
 
+from .hudi_measure import OPERATIONS as HUDI_OPERATIONS
 from .measure import OPERATIONS, Outcome
 
 # The columns of the tables; everything else that was measured is between two of these and told in words.
@@ -15,6 +17,7 @@ _SHOWN = {
         *("0.6.3", "0.16.4", "0.19.2", "0.25.5", "1.0.2", "1.2.1"),
         *("1.3.3", "1.4.2", "1.5.1", "1.6.0", "1.6.3", "1.6.6"),
     ),
+    "hudi": ("0.15.0", "1.0.2", "1.1.1", "1.2.0"),
     "hudi-rs": ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0"),
 }
 _TITLES = {
@@ -22,12 +25,15 @@ _TITLES = {
     "read.arrow": "Reading through Arrow (`to_pyarrow_table`, `to_pandas`)",
     "write.append": "Appending with the writer in Rust (from 0.14)",
     "write.arrow": "Appending with the Arrow writer (up to 0.25)",
-    "read": "Reading",
+    "read": "Reading all rows",
+    "read.incremental": "Reading what writes of a range brought",
+    "read.changes": "Reading the log of changes",
+    "write": "Changing a row",
 }
 _WIDTH = 116
 _METHOD = """What Halocline says about a release is compared with what that release does. `make compat` installs real
-    old releases into throw-away environments, writes one small table per number and feature by hand (no Delta or Hudi
-    client takes part in that), and lets every release read and append to every table. Rows are compared, appended
+    old releases into throw-away environments, writes one small table per number and feature by hand (no Delta client
+    takes part in that), and lets every release read and append to every table. Rows are compared, appended
     files and commits are looked at from outside, and rows that break a table's rule are offered as well, so silently
     wrong outcomes show."""
 _SECOND_AND_THIRD = """Refusing is by far the most common outcome, hence the second line: a score means something only
@@ -40,6 +46,15 @@ _LAST_TWO = """The shipped knowledge was corrected by this measurement, so its o
     of 2,400 were right at first sight; the other six had one cause and are corrected)."""
 _HOW_TO_READ = """Tables with the same outcome in every release are one group; what is in a group is listed below.
     A dash is a refusal. The last column names each release, shown or not, at which the outcome becomes another."""
+_HUDI_METHOD = """`make compat-jvm` lets real releases read and change Hudi tables, and compares what they do with what
+    Halocline says about them: hudi-rs from PyPI in an environment per release, and Apache Hudi's own Spark bundles on
+    PySpark 3.5. The tables named `ours` are written by Halocline, also with the properties that other writers leave;
+    the others were written by the release that their name tells (`v6_` by 0.15.0, `v8_` by 1.0.2, `v9_` by 1.2.0,
+    `v6by120_` and `v8by120_` by 1.2.0 at an older table version), and must return what their writer returned. A table
+    says itself what it asks for, as it does to `halocline check`. A row that a release changed is looked at from
+    outside. Every release is asked for the same range of time in its own words: 1.0.2 counts the begin of a range
+    in, from table version 8 on, and no other release does."""
+_SCORE_HEAD = "| predicted by | right | | silently wrong ones foreseen |\n|---|---|---|---|\n"
 _SIGNS = {Answer.OK: "ok", Answer.REFUSED: "–", Answer.WRONG: "**WRONG**", Answer.UNKNOWN: "?"}
 
 
@@ -83,29 +98,67 @@ def page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _scores(outcomes: Sequence[Outcome]) -> list[str]:
-    def line(title: str, chosen: Iterable[Outcome], says: Callable[[Outcome], Answer | None]) -> str:
-        told = [each for each in chosen if says(each) is not None]
-        if not told:
-            return f"| {title} | nothing measured | | |"
-        wrong = [each for each in told if each.observed is Answer.WRONG]
-        foreseen = sum(says(each) is each.observed for each in wrong)
-        right = sum(says(each) is each.observed for each in told)
-        return f"| {title} | {right:,} of {len(told):,} | {right / len(told):.1%} | {foreseen} of {len(wrong)} |"
+def hudi_page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
+    """The page about Hudi tables."""
+    releases = list(dict.fromkeys(each.release for each in outcomes))
+    told = [
+        _score_line("**shipped knowledge**", outcomes, lambda each: each.predicted),
+        _score_line("always answering ok", outcomes, lambda each: Answer.OK),
+        _score_line("the table version alone", outcomes, _by_version),
+    ]
+    parts = [
+        "# Predicted against observed, Hudi tables",
+        "<!-- Written by `python -m tests.compat --jvm --write-docs`. Do not edit. -->",
+        _filled(_HUDI_METHOD),
+        f"{len(releases)} releases, {len({each.case for each in outcomes})} tables, {len(outcomes):,} outcomes.",
+        _SCORE_HEAD + "\n".join(told),
+    ]
+    if missing:
+        names = ", ".join(f"{name} ({why})" for name, why in missing.items())
+        parts.append(_filled(f"Not to be had here: {names}."))
+    parts += _disagreements(outcomes)
+    parts += _wrong(outcomes)
+    for product, operations in HUDI_OPERATIONS.items():
+        parts += [f"## {product}", _filled(_HOW_TO_READ)]
+        for operation in operations:
+            chosen = [
+                each for each in outcomes if each.operation == operation and each.release.startswith(f"{product}@")
+            ]
+            if chosen:
+                parts += _table(chosen, operation, _SHOWN[product])
+    return "\n\n".join(parts) + "\n"
 
+
+def _by_version(outcome: Outcome) -> Answer:
+    """What the table version says if nothing else is known of the table."""
+    return can(outcome.release, outcome.protocol, outcome.operation).answer
+
+
+def _scores(outcomes: Sequence[Outcome]) -> list[str]:
     rows = [
-        line("**shipped knowledge**", outcomes, lambda each: each.predicted),
-        line("always answering refused", outcomes, lambda each: Answer.REFUSED),
-        line("deltalake's own gates, from source", outcomes, lambda each: each.by_source),
-        line("shipped, releases it was not made from", [o for o in outcomes if o.unseen], lambda each: each.predicted),
-        line(
+        _score_line("**shipped knowledge**", outcomes, lambda each: each.predicted),
+        _score_line("always answering refused", outcomes, lambda each: Answer.REFUSED),
+        _score_line("deltalake's own gates, from source", outcomes, lambda each: each.by_source),
+        _score_line(
+            "shipped, releases it was not made from", [o for o in outcomes if o.unseen], lambda each: each.predicted
+        ),
+        _score_line(
             "shipped, tables that mix features",
             [each for each in outcomes if each.case.startswith("mixed")],
             lambda each: each.predicted,
         ),
     ]
-    head = "| predicted by | right | | silently wrong ones foreseen |\n|---|---|---|---|\n"
-    return [head + "\n".join(rows)]
+    return [_SCORE_HEAD + "\n".join(rows)]
+
+
+def _score_line(title: str, chosen: Iterable[Outcome], says: Callable[[Outcome], Answer | None]) -> str:
+    told = [each for each in chosen if says(each) is not None]
+    if not told:
+        return f"| {title} | nothing measured | | |"
+    wrong = [each for each in told if each.observed is Answer.WRONG]
+    foreseen = sum(says(each) is each.observed for each in wrong)
+    right = sum(says(each) is each.observed for each in told)
+    return f"| {title} | {right:,} of {len(told):,} | {right / len(told):.1%} | {foreseen} of {len(wrong)} |"
 
 
 def _disagreements(outcomes: Sequence[Outcome]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Apache Hudi in a process of its own: reads a command per line, answers with a line. Runs on PySpark 3.5.
+"""Apache Hudi in a process of its own: a job per line in, an answer per line out. Runs on PySpark 3.5.
 
 It imports nothing of the project, because it runs in an environment that does not have it.
 """
@@ -7,8 +7,6 @@ import json
 import os
 import sys
 import time
-
-MARK = "ANSWER "
 
 
 def start(jar):
@@ -41,40 +39,63 @@ def start(jar):
     return spark
 
 
-def read(spark, command):
+def frame(spark, job):
+    return spark.read.format("hudi").options(**job.get("options", {})).load(job["path"])
+
+
+def shown(rows):
+    return sorted([str(value) for value in row] for row in rows)
+
+
+def read(spark, job):
     """The rows of some columns, as text."""
-    found = spark.read.format("hudi").options(**command.get("options", {})).load(command["path"])
-    return sorted([[str(value) for value in row] for row in found.select(*command["columns"]).collect()])
+    return {"rows": shown(frame(spark, job).select(*job["columns"]).collect())}
 
 
-def upsert(spark, command):
+def opened(spark, job):
+    """Makes a DataFrame and keeps it; `collected` reads it later."""
+    HELD[job["name"]] = frame(spark, job).select(*job["columns"])
+    if job.get("planned"):
+        HELD[job["name"]]._jdf.queryExecution().executedPlan()
+    return {}
+
+
+def collected(spark, job):
+    return {"rows": shown(HELD.pop(job["name"]).collect())}
+
+
+def upsert(spark, job):
     """Writes rows again that the table has, with another value in some columns; operation `delete` deletes them."""
     from pyspark.sql.functions import lit
 
-    source = spark.read.format("hudi").load(command["path"]).filter(command["where"])
+    source = spark.read.format("hudi").load(job["path"]).filter(job["where"])
     source = source.drop(*[name for name in source.columns if name.startswith("_hoodie_")])
-    for name, value in command.get("set", {}).items():
+    for name, value in job.get("set", {}).items():
         source = source.withColumn(name, lit(value).cast(source.schema[name].dataType))
     rows = spark.createDataFrame(source.collect(), source.schema).coalesce(1)
-    rows.write.format("hudi").options(**command["options"]).mode("append").save(command["path"])
-    return len(command.get("set", {}))
+    rows.write.format("hudi").options(**job["options"]).mode("append").save(job["path"])
+    return {}
 
 
-COMMANDS = {"read": read, "upsert": upsert}
+HELD = {}
+JOBS = {"read": read, "opened": opened, "collected": collected, "upsert": upsert}
 
 
 def main():
+    # Libraries print to standard output as they please; the answers go where it once led.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     spark = start(sys.argv[1])
-    print(MARK + json.dumps({"answer": "ready"}), flush=True)
     for line in sys.stdin:
-        command = json.loads(line)
+        job = json.loads(line)
         try:
             spark.catalog.clearCache()
-            said = {"answer": COMMANDS[command["do"]](spark, command)}
+            answer = {"outcome": "done", **JOBS[job["operation"]](spark, job)}
         except Exception as error:
             causes = [text.strip()[:300] for text in str(error).split("\n") if "Exception" in text or "Caused" in text]
-            said = {"error": " || ".join(dict.fromkeys(causes))[:2000] or str(error)[:2000]}
-        print(MARK + json.dumps(said), flush=True)
+            answer = {"outcome": "error", "note": " || ".join(dict.fromkeys(causes))[:2000] or str(error)[:2000]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

@@ -138,8 +138,7 @@ def _index_clients(given: Sequence[str], operation: str | None) -> list[Client]:
 
 def _hudi_proposal(store: Store, table: str, change: Sequence[str]) -> FeatureProposal:
     from halocline.formats.delta.features.support import FeatureProposal
-    from halocline.formats.hudi.properties import properties
-    from halocline.formats.hudi.terms import table_terms
+    from halocline.formats.hudi.terms import terms_of
     from halocline.formats.hudi.timeline.timeline import active_writes
 
     if change:
@@ -149,7 +148,7 @@ def _hudi_proposal(store: Store, table: str, change: Sequence[str]) -> FeaturePr
             next_step=f"halocline move {table} --to VERSION --dry-run",
         )
     writes = active_writes(store)
-    return FeatureProposal(int(writes[-1].time) if writes else 0, table_terms(properties(store), store.root))
+    return FeatureProposal(int(writes[-1].time) if writes else 0, terms_of(store))
 
 
 def _hudi_clients(proposal: FeatureProposal, given: Sequence[str], operation: str | None) -> list[Client]:

@@ -10,6 +10,7 @@ An *activation* is one condition over `TableMetadata`, written as one inline tab
     { annotation = "delta.invariants" }                        any field carries that metadata key
     { column_type = "timestamp_ntz" }                          any column, or part of one, has that type
     { partitioned = true }                                     the table has partition columns
+    { pending = "compaction" }                                 such an action is planned and not carried out
     { always = true }                                          supporting it is using it
     { property = "hoodie.table.ordering.fields", also = [ { … } ] }      and others hold with it
 
@@ -42,6 +43,7 @@ class Activation(
     prefix: str = ""
     annotation: str = ""
     column_type: str = ""
+    pending: str = ""
     partitioned: bool = False
     always: bool = False
     is_: frozenset[str] = _NOTHING
@@ -56,6 +58,7 @@ class Activation(
             self.prefix,
             self.annotation,
             self.column_type,
+            self.pending,
             self.partitioned,
             self.always,
         )
@@ -77,7 +80,8 @@ class Activation(
         if self.prefix:
             return any(key.startswith(self.prefix) for key in metadata.configuration)
         in_schema = self.annotation in metadata.field_annotations or self.column_type in metadata.column_types
-        return self.always or in_schema or (self.partitioned and bool(metadata.partition_columns))
+        told = in_schema or self.pending in metadata.pending
+        return self.always or told or (self.partitioned and bool(metadata.partition_columns))
 
     def refuses(self, configuration: Mapping[str, str]) -> bool:
         """Whether the condition's property has a value that no writer may set."""
@@ -101,4 +105,6 @@ class Activation(
             return f"a column with {self.annotation}"
         if self.column_type:
             return f"a {self.column_type} column"
+        if self.pending:
+            return f"a pending {self.pending}"
         return "partition columns" if self.partitioned else "supporting it"

@@ -1,10 +1,10 @@
 """What a table's metadata says, as far as features depend on it.
 
 A feature is *supported* when the protocol names or implies it and *enabled* when the metadata also switches it on: a
-property is set, a column carries an annotation, or a column has a certain type. `TableMetadata` holds the facts for
-those three kinds of question and never interprets a value. Which types and annotations a schema has is worked out by
-`halocline.schema`, at every nesting level; statistics, defaults and everything else that metadata can hold is left to
-the formats.
+property is set, a column carries an annotation or has a certain type, or an action is pending. `TableMetadata` holds
+the facts for those kinds of question and never interprets a value. Which types and annotations a schema has is worked
+out by `halocline.schema`, at every nesting level; statistics, defaults and everything else that metadata can hold is
+left to the formats.
 
 Properties are compared by their exact stored key.
 """
@@ -27,12 +27,14 @@ class TableMetadata:
         partition_columns: Names of the partition columns, in order.
         column_types: The names of all types in the schema that hold no other types, without their parameters.
         field_annotations: The keys of all field metadata in the schema.
+        pending: The actions that were planned and have not been carried out, where the format has such.
     """
 
     configuration: Mapping[str, str] = field(default_factory=dict)
     partition_columns: tuple[str, ...] = ()
     column_types: frozenset[str] = frozenset()
     field_annotations: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "configuration", MappingProxyType(dict(self.configuration)))
@@ -51,6 +53,7 @@ class TableMetadata:
             self.partition_columns,
             self.column_types,
             self.field_annotations,
+            self.pending,
         )
 
     def with_configuration(self, configuration: Mapping[str, str]) -> TableMetadata:

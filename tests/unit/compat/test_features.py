@@ -261,7 +261,7 @@ def test_a_mode_may_take_several_conditions():
         "hoodie.table.precombine.field": "ts",
         "hoodie.compaction.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
     }
-    mode = feature("hudi", "mergeOnRead").modes["latestWrite"]
+    mode = feature("hudi", "mergeOnRead").modes["overwriteWithLatest"]
     assert mode.holds(TableMetadata(pairs))
     assert not mode.holds(TableMetadata(pairs | {"hoodie.table.keygenerator.type": "SIMPLE"})), "made by 1.x"
     assert not mode.holds(TableMetadata(pairs | {"hoodie.table.precombine.field": ""}))

@@ -197,7 +197,7 @@ class HudiTableConfig:
         version = table_version(pairs, table)
         _refuse_unreadable(pairs, table)
         layout = _layout(pairs, version, table)
-        timeline = f".hoodie/{pairs.get(TIMELINE_PATH) or 'timeline'}" if layout > 1 else ".hoodie"
+        timeline = timeline_folder(pairs, table)
         older = pairs.get(HISTORY_PATH) or "history" if layout > 1 else pairs.get(ARCHIVE_FOLDER) or "archived"
         generator = _key_generator(pairs, table)
         partitions = _partition_fields(pairs, generator)
@@ -237,6 +237,18 @@ class HudiTableConfig:
     def created_by_1x(self) -> bool:
         """Whether a release from 1.0 on made the table, even at an older version: only those write some of its keys."""
         return self.version >= FIRST_OF_LAYOUT_2 or not {KEY_GENERATOR_TYPE, MERGE_STRATEGY}.isdisjoint(self.pairs)
+
+
+def timeline_folder(pairs: Mapping[str, str], table: str) -> str:
+    """Where the active timeline lies, by the table version alone.
+
+    Example:
+        >>> timeline_folder({"hoodie.table.version": "6"}, "t")
+        '.hoodie'
+    """
+    if table_version(pairs, table) < FIRST_OF_LAYOUT_2:
+        return ".hoodie"
+    return f".hoodie/{pairs.get(TIMELINE_PATH) or 'timeline'}"
 
 
 def _layout(pairs: Mapping[str, str], version: int, table: str) -> int:

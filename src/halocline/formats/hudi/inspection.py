@@ -14,7 +14,7 @@ from halocline.errors import HaloclineError
 from halocline.formats.hudi.configuration import PARTITION_FIELDS
 from halocline.formats.hudi.properties import TYPE, properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.hudi.terms import table_terms
+from halocline.formats.hudi.terms import terms_of
 from halocline.formats.hudi.timeline.instant import HudiInstant
 from halocline.formats.hudi.timeline.timeline import active_writes
 from halocline.schema.arrow import struct_of_arrow
@@ -86,7 +86,7 @@ def inspect_hudi(store: Store, as_of: str | None = None) -> HudiInspection:
         NotFoundError: There is no table, or its files of that instant are gone.
     """
     pairs = properties(store)
-    terms = table_terms(pairs, store.root)
+    terms = terms_of(store)
     files, size, uncounted, schema = None, None, None, None
     pending: tuple[str, ...] = ()
     try:

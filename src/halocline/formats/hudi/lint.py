@@ -17,13 +17,13 @@ from halocline.errors import ConflictError
 from halocline.formats.hudi import configuration as keys
 from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
 from halocline.formats.hudi.properties import CHECKSUM, FILES, FOLDER, checksum, encode, read_properties
-from halocline.formats.hudi.terms import table_terms
+from halocline.formats.hudi.terms import terms_of
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.storage.base import Store
 
 HURTS: Final[Mapping[str, str]] = {
     "NEW_ORDERING_KEY": "releases before 1.1 do not know the key, and let late rows win without a word",
-    "LATEST_WRITE": "releases from 1.0 on, and hudi-rs, keep the largest ordering value instead of the latest write",
+    "OLD_PAYLOAD_CLASS": "of rows in log files, releases from 1.0 on keep the one written last",
     "COMPLEX_ONE_KEY": "releases spell such keys in two ways, so an update of one becomes a second row of another",
     "CHECKSUM_MISSING": "a half-written file cannot be told from a whole one",
     "METADATA_TABLE_MISSING": "clients that list files with it find none, or fail",
@@ -94,7 +94,7 @@ def lint_hudi(store: Store) -> HudiLint:
     """
     pairs = read_properties(store).pairs
     config = HudiTableConfig.parse(pairs, store.root)
-    return HudiLint(table_terms(pairs, store.root), tuple(_findings(store, config)))
+    return HudiLint(terms_of(store), tuple(_findings(store, config)))
 
 
 def repair_hudi(store: Store) -> tuple[str, ...]:
@@ -125,14 +125,14 @@ def repair_hudi(store: Store) -> tuple[str, ...]:
 
 def _findings(store: Store, config: HudiTableConfig) -> Iterator[HudiFinding]:
     pairs = config.pairs
-    modes = table_terms(pairs, store.root).in_use or frozenset()
+    modes = terms_of(store).in_use or frozenset()
     if "mergeOnRead:newOrderingKey" in modes and config.version <= 8 and len(config.ordering_fields) == 1:
         what = f"{keys.ORDERING_FIELDS} at table version {config.version}, without {keys.PRECOMBINE_FIELD}"
         yield HudiFinding("NEW_ORDERING_KEY", what, {keys.PRECOMBINE_FIELD: config.ordering_fields[0]})
-    if "mergeOnRead:latestWrite" in modes:
+    if not modes.isdisjoint({"mergeOnRead:overwriteWithLatest", "mergeOnRead:overwriteNonDefaults"}):
         what = f"{config.payload_class} with an ordering field, made by a release before 1.0"
         hand = "let one kind of release read it, or read it here with halocline.hudi.mergeRules"
-        yield HudiFinding("LATEST_WRITE", what, by_hand=hand)
+        yield HudiFinding("OLD_PAYLOAD_CLASS", what, by_hand=hand)
     if config.key_generator is KeyGeneratorType.COMPLEX and len(config.record_keys) == 1:
         what = f"a complex key generator with the one key {config.record_keys[0]}"
         yield HudiFinding("COMPLEX_ONE_KEY", what, by_hand="write with one kind of release; look at stored keys first")

@@ -30,7 +30,7 @@ from halocline.formats.hudi.table_schema import TableSchema, table_schema
 from halocline.formats.hudi.terms import table_terms
 from halocline.formats.hudi.timeline.instant import CLEAN, checked_time, instant_text, order
 from halocline.formats.hudi.timeline.metadata import CleanMetadata
-from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.timeline.timeline import HudiTimeline, pending_actions
 from halocline.formats.log.gate import check_access, own_release
 from halocline.storage.base import Store
 
@@ -98,6 +98,9 @@ class HudiSnapshot:
         check_access(actor, terms, operation, store.root)
         config = HudiTableConfig.parse(pairs, store.root)
         timeline = HudiTimeline.load(store, config)
+        if pending := pending_actions(timeline.instants):
+            terms = table_terms(pairs, store.root, pending)
+            check_access(actor, terms, operation, store.root)
         moment = None
         if as_of is not None:
             moment = instant_text(as_of, config) if isinstance(as_of, datetime) else checked_time(as_of)

@@ -8,9 +8,8 @@ from halocline.compat.terms import Terms
 from halocline.formats.base import TableFormat
 from halocline.formats.hudi.detail import detail_of
 from halocline.formats.hudi.history import HudiHistoryEntry, history
-from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.hudi.terms import table_terms
+from halocline.formats.hudi.terms import terms_of
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.json_edge import to_json
 from halocline.table.hudi import move, read, services, write
@@ -44,7 +43,7 @@ class HudiTable(Table, format=TableFormat.HUDI):
     @property
     def terms(self) -> Terms:
         """See `Table.terms`."""
-        return table_terms(properties(self.store), self.url)
+        return terms_of(self.store)
 
     def snapshot(
         self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None

@@ -46,7 +46,7 @@ def test_the_ordering_key_of_a_later_version_is_put_right_for_older_readers():
 def test_what_cannot_be_repaired_says_what_to_do():
     made = table(6, merge_mode=MergeMode.COMMIT_TIME_ORDERING)
     (finding,) = lint_hudi(made.store).findings
-    assert (finding.code, finding.safe) == ("LATEST_WRITE", False)
+    assert (finding.code, finding.safe) == ("OLD_PAYLOAD_CLASS", False)
     assert "halocline.hudi.mergeRules" in finding.by_hand
     changed(made, **{"hoodie.table.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator"})
     assert "COMPLEX_ONE_KEY" in codes(made)

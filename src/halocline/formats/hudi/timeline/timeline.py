@@ -95,8 +95,7 @@ class HudiTimeline:
     @cached_property
     def pending(self) -> frozenset[str]:
         """The times of instants that have not taken effect."""
-        done = {each.time for each in self.instants if each.is_completed and each.action != SAVEPOINT}
-        return frozenset(each.time for each in self.instants if not each.is_completed) - done
+        return frozenset(each.time for each in _pending(self.instants))
 
     @cached_property
     def pending_compactions(self) -> frozenset[str]:
@@ -203,6 +202,22 @@ class HudiTimeline:
             return {}
         entries = read_lsm(self.store, self.config.history_folder, bodies=False)
         return {each.time: each.completion for each in entries}
+
+
+def pending_actions(instants: Iterable[HudiInstant]) -> frozenset[str]:
+    """What instants that have not taken effect are to do: `compaction`, `commit`, ...
+
+    Example:
+        >>> pending_actions([parse_name("20250101000000001.compaction.requested")])
+        frozenset({'compaction'})
+    """
+    return frozenset(each.action for each in _pending(instants))
+
+
+def _pending(instants: Iterable[HudiInstant]) -> list[HudiInstant]:
+    found = list(instants)
+    done = {each.time for each in found if each.is_completed and each.action != SAVEPOINT}
+    return [each for each in found if not each.is_completed and each.time not in done]
 
 
 def active_writes(store: Store) -> tuple[HudiInstant, ...]:

@@ -1,0 +1,109 @@
+"""Releases of Apache Hudi on Spark: where their bundles come from, and a process for each."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from halocline.formats.hudi.properties import properties
+from halocline.storage import open_store
+from tests.compat.environments import Worker
+
+RELEASES = ("0.15.0", "1.0.2", "1.1.1", "1.2.0")
+KNOW = {6: RELEASES, 8: RELEASES[1:], 9: RELEASES[2:]}
+"""The releases that read and write tables of a version."""
+
+FOLDER = "HALOCLINE_HUDI_JVM"
+"""Where the environment of PySpark 3.5 and the bundles lie."""
+
+_MAVEN = "https://repo1.maven.org/maven2/org/apache/hudi"
+_ARTIFACT = "hudi-spark3.5-bundle_2.12"
+_TIMEOUT_S = 900
+
+
+class NoEngineError(Exception):
+    """A release that cannot be had here, and why."""
+
+
+class Engine:
+    """A release of Apache Hudi on Spark, in a process that starts with its first job."""
+
+    def __init__(self, folder: Path, release: str) -> None:
+        self.release = release
+        script = Path(__file__).with_name("engine.py")
+        self._worker = Worker([str(folder / "bin" / "python"), str(script), str(bundle(folder, release))], _TIMEOUT_S)
+
+    def do(self, operation: str, **job: Any) -> dict[str, Any]:
+        """The answer, which may be an error."""
+        return self._worker.do({"operation": operation, **job})
+
+    def ask(self, operation: str, **job: Any) -> Any:
+        """Has it do something; its error is ours."""
+        answer = self.do(operation, **job)
+        assert answer["outcome"] == "done", f"Hudi {self.release}: {answer['note']}"
+        return answer.get("rows")
+
+    def close(self) -> None:
+        self._worker.stop()
+
+
+def environment() -> Path:
+    """Where the bundles lie.
+
+    Raises:
+        NoEngineError: No place was named.
+    """
+    given = os.environ.get(FOLDER)
+    if not given:
+        raise NoEngineError(f"{FOLDER} names no environment with PySpark 3.5; run make interop-jvm or make compat-jvm")
+    return Path(given)
+
+
+def bundle(folder: Path, release: str) -> Path:
+    """The jar of a release, fetched from Maven Central if it is not there yet.
+
+    Raises:
+        NoEngineError: It cannot be fetched.
+    """
+    jar = folder / f"{_ARTIFACT}-{release}.jar"
+    if not jar.exists():
+        try:
+            urllib.request.urlretrieve(f"{_MAVEN}/{_ARTIFACT}/{release}/{jar.name}", f"{jar}.part")
+        except OSError as error:
+            raise NoEngineError(f"{jar.name} cannot be fetched from Maven Central: {error}") from error
+        os.rename(f"{jar}.part", jar)
+    return jar
+
+
+def writing_options(table: Path, release: str, *, metadata: bool = False) -> dict[str, str]:
+    """Options to write with that agree with what the table is."""
+    pairs = properties(open_store(table))
+    old = release.startswith("0.")
+    options = {
+        "hoodie.table.name": pairs["hoodie.table.name"],
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.datasource.write.table.type": pairs["hoodie.table.type"],
+        "hoodie.datasource.write.recordkey.field": pairs["hoodie.table.recordkey.fields"],
+        "hoodie.datasource.write.partitionpath.field": pairs["hoodie.table.partition.fields"],
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.hive_style_partitioning": pairs.get(
+            "hoodie.datasource.write.hive_style_partitioning", "false"
+        ),
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen."
+        + ("SimpleKeyGenerator" if pairs["hoodie.table.partition.fields"] else "NonpartitionedKeyGenerator"),
+        "hoodie.metadata.enable": str(metadata and not old).lower(),
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.write.markers.type": "DIRECT",
+        "hoodie.compact.inline": "false",
+        "hoodie.upsert.shuffle.parallelism": "1",
+    }
+    if old:
+        if "hoodie.compaction.payload.class" in pairs:
+            options["hoodie.datasource.write.payload.class"] = pairs["hoodie.compaction.payload.class"]
+        return options
+    return options | {
+        "hoodie.write.table.version": pairs["hoodie.table.version"],
+        "hoodie.write.auto.upgrade": "false",
+    }
