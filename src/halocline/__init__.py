@@ -40,6 +40,17 @@ if TYPE_CHECKING:
     from halocline.formats.delta.features.drop_plan import DropPlan as DropPlan
     from halocline.formats.delta.maintain.vacuum import Vacuumed as Vacuumed
     from halocline.formats.delta.snapshot.history import HistoryEntry as HistoryEntry
+    from halocline.formats.index.aggregate.request import Avg as Avg
+    from halocline.formats.index.aggregate.request import Count as Count
+    from halocline.formats.index.aggregate.request import DateBuckets as DateBuckets
+    from halocline.formats.index.aggregate.request import HistogramBuckets as HistogramBuckets
+    from halocline.formats.index.aggregate.request import Max as Max
+    from halocline.formats.index.aggregate.request import Min as Min
+    from halocline.formats.index.aggregate.request import RangeBuckets as RangeBuckets
+    from halocline.formats.index.aggregate.request import Sum as Sum
+    from halocline.formats.index.aggregate.request import TermBuckets as TermBuckets
+    from halocline.formats.index.explain import SearchExplanation as SearchExplanation
+    from halocline.formats.index.history import IndexVersion as IndexVersion
     from halocline.lake.lake import Lake as Lake
     from halocline.lake.survey import LakeSurvey as LakeSurvey
     from halocline.source.data_source import register as register
@@ -102,6 +113,12 @@ _HOMES: Final[dict[str, str]] = {
     "HistoryEntry": "halocline.formats.delta.snapshot.history",
     "Lake": "halocline.lake.lake",
     "LakeSurvey": "halocline.lake.survey",
+    **dict.fromkeys(("Avg", "Count", "Max", "Min", "Sum"), "halocline.formats.index.aggregate.request"),
+    **dict.fromkeys(
+        ("DateBuckets", "HistogramBuckets", "RangeBuckets", "TermBuckets"), "halocline.formats.index.aggregate.request"
+    ),
+    "SearchExplanation": "halocline.formats.index.explain",
+    "IndexVersion": "halocline.formats.index.history",
     "register": "halocline.source.data_source",
     **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
     **dict.fromkeys(("DeltaLakeTable", "HudiTable", "IndexTable", "Table"), "halocline.table"),

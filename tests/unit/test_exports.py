@@ -30,10 +30,12 @@ def test_every_error_is_exported():
 
 def test_what_the_verbs_of_a_table_return_is_exported():
     plain = {"DataFrame", "None", "SparkSession", "Store", "Snapshot", "TableHeader", "Any", "Moment", "Self"}
-    plain |= {"bool", "dict", "float", "int", "list", "str", "type", "Opening", "Sequence"}
+    plain |= {"bool", "dict", "float", "int", "list", "str", "type", "Opening", "Sequence", "IndexSnapshot"}
     lacking = set()
-    for name in dir(halocline.DeltaLakeTable):
-        value = inspect.getattr_static(halocline.DeltaLakeTable, name)
+    for table, name in (
+        (kind, name) for kind in (halocline.DeltaLakeTable, halocline.IndexTable) for name in dir(kind)
+    ):
+        value = inspect.getattr_static(table, name)
         value = getattr(value, "fget", None) or getattr(value, "__func__", value)
         if not name.startswith("_") and inspect.isfunction(inspect.unwrap(value)):
             returned = str(inspect.unwrap(value).__annotations__.get("return", ""))

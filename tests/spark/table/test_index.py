@@ -108,6 +108,51 @@ def test_a_condition_of_spark_narrows_a_search_and_columns_are_those_asked_for(l
     assert ids(found) == chosen(known, lambda row: row["level"] == "WARN" and row["id"] % 10 == 2)
 
 
+def test_scores_order_rows_and_snippets_mark_what_was_found(logs, known):
+    best = logs.search("request 17 OR host-3", columns=["id"], score=True, snippets=["message"], limit=4).collect()
+    assert best[0]["id"] == 17
+    assert best[0]["message_snippet"] == "**request** **17** timed out on **host**-**3**"
+    scores = [row["_score"] for row in best]
+    assert scores == sorted(scores, reverse=True)
+    everything = logs.search("request 17 OR host-3", columns=["id"], score=True).collect()
+    assert [tuple(row)[:1] + tuple(row)[-1:] for row in everything][:4] == [(row["id"], row["_score"]) for row in best]
+    assert len(everything) == len(known)
+    even = logs.search("request 17", columns=["id"], score=True, where="id % 2 = 0", limit=3)
+    assert even.columns == ["id", "_score"]
+    assert [row["id"] % 2 for row in even.collect()] == [0, 0, 0]
+    with pytest.raises(InputError, match="nothing to score"):
+        logs.search("level:INFO", score=True)
+    with pytest.raises(InputError, match="snippets"):
+        logs.search("level:INFO", snippets=["id"])
+
+
+def test_aggregates_are_exact_with_and_without_a_query_or_a_condition(logs, known):
+    metrics = {"n": hc.Count(), "total": hc.Sum("price"), "last": hc.Max("at")}
+    found = {row["level"]: row for row in logs.aggregate(metrics, by="level", query="timed").collect()}
+    for level in ("INFO", "WARN", "ERROR"):
+        chosen_rows = [row for row in known if row["level"] == level]
+        assert found[level]["n"] == len(chosen_rows)
+        assert found[level]["total"] == sum(row["price"] for row in chosen_rows)
+        assert found[level]["last"] == max(row["at"] for row in chosen_rows)
+    by_day = logs.aggregate({"n": hc.Count()}, by="day").collect()
+    assert sum(row["n"] for row in by_day) == 330
+    some = logs.aggregate(
+        {"n": hc.Count("id")}, by={"k": hc.HistogramBuckets("id", 100)}, query="timed", where="id % 2 = 0"
+    )
+    assert {row["k"]: row["n"] for row in some.collect()} == {0: 50, 100: 50, 200: 50, 1000: 15}
+    with pytest.raises(InputError, match="Count"):
+        logs.aggregate({"n": "count"})
+
+
+def test_an_explanation_says_who_answers_and_which_splits_are_left_aside(logs):
+    told = logs.explain_search("timed AND day:2024-01-03 AND level:[A TO F]", where="id < 5")
+    assert [(each.by, bool(each.because)) for each in told.parts[-2:]] == [("log", True), ("rows", True)]
+    assert told.left_by_condition > 0
+    assert told.left_by_query > 0
+    assert told.asked == told.splits - told.left_by_condition - told.left_by_query
+    assert "ranges" in str(told)
+
+
 def test_a_limit_cuts_and_nothing_else_does(logs):
     assert logs.search("timed", limit=7, columns=["id"]).count() == 7
     assert logs.search("timed", columns=["id"]).count() == 330

@@ -1,9 +1,12 @@
-"""Searches of an index table in Spark's tasks.
+"""Searches and aggregates of an index table in Spark's tasks.
 
 The driver reads the query, leaves aside the splits that cannot have a row of it, and sends the others to tasks, several
 to each. A task asks the index of a split for row numbers and fetches those rows, a batch at a time, so it holds the
 numbers of one split and one batch of rows. What an index cannot answer is answered from the rows; a split whose index
 is damaged or of a later kind is searched with one that is built anew, unless that is refused.
+
+Scores take two rounds: the first, a job of its own, adds up the statistics of all splits, and the second scores rows by
+them. Rows then come with hidden columns, by which those with the same score are put in order.
 
 Unpacked indexes are kept in a folder of the machine that runs the tasks, for the next search
 (`halocline.index.cacheFolder`, `halocline.index.cacheBytes`).
@@ -14,16 +17,21 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
+from halocline.formats.index.aggregate.partial import Partial, merged, partial_of
+from halocline.formats.index.aggregate.request import Aggregation
+from halocline.formats.index.aggregate.run import aggregate_split
 from halocline.formats.index.log.actions import SplitAdd
-from halocline.formats.index.rows import split_rows
+from halocline.formats.index.query.evaluate import SplitHits
+from halocline.formats.index.relevance.best import best_in_split, scored_rows
+from halocline.formats.index.relevance.snippets import Highlighter
+from halocline.formats.index.relevance.statistics import WordStatistics, split_statistics
 from halocline.formats.index.search import Search, count_split, search_split
 from halocline.formats.index.split.cache import IndexCache
 from halocline.schema.arrow import arrow_schema
@@ -35,46 +43,24 @@ from halocline.storage.base import Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+SCORE: Final = "_score"
+"""The column of scores."""
+
+SPLIT: Final = "__halocline_split"
+NUMBER: Final = "__halocline_number"
+"""The hidden columns that say which row of which split a scored row is."""
+
 _BATCH_ROWS: Final = 16_384
 _TASK_BYTES: Final = 64 * 1024 * 1024
 _OPENING: Final = 2 * 1024 * 1024
 """What opening an index costs, in bytes that could be read meanwhile."""
 
-_COUNT: Final = Struct([Field("found", Primitive("long"))])
-
-
-@dataclass(frozen=True)
-class SplitSearch:
-    """What a task needs to know to search splits.
-
-    Attributes:
-        search: What is looked for.
-        schema: The columns to give.
-        cache: Where unpacked indexes are kept on the machine of the task; nowhere if not given.
-        rebuild: Whether a split with an index that cannot be used answers by one that is built anew.
-        most: How many rows of one split are wanted at most; all if not given.
-    """
-
-    search: Search
-    schema: Struct
-    cache: CachePlace | None = None
-    rebuild: bool = True
-    most: int | None = None
-
-    def rows(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
-        """The rows that one split has, a batch at a time."""
-        cache = None if self.cache is None else self.cache.opened()
-        found = search_split(store, split, self.search, rebuild=self.rebuild, cache=cache)
-        numbers = found.rows if self.most is None else found.rows[: self.most]
-        for start in range(0, len(numbers), _BATCH_ROWS):
-            part: np.ndarray = numbers[start : start + _BATCH_ROWS]
-            yield from split_rows(store, split, self.schema.fields, part).to_batches()
-
-    def count(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
-        """How many rows one split has."""
-        cache = None if self.cache is None else self.cache.opened()
-        found = count_split(store, split, self.search, rebuild=self.rebuild, cache=cache)
-        yield pa.RecordBatch.from_pydict({"found": [found]}, arrow_schema(_COUNT.fields))
+_TOLD: Final = Struct([Field("told", Primitive("binary"))])
+_RANKED: Final = (
+    Field(SCORE, Primitive("double")),
+    Field(SPLIT, Primitive("string")),
+    Field(NUMBER, Primitive("long")),
+)
 
 
 @dataclass(frozen=True)
@@ -104,16 +90,139 @@ class CachePlace:
         return None
 
 
-def found_rows(spark: SparkSession, store: Store, search: SplitSearch, splits: Sequence[SplitAdd]) -> DataFrame:
+@dataclass(frozen=True)
+class SplitSearch:
+    """What a task needs to know to search splits.
+
+    Attributes:
+        search: What is looked for.
+        columns: The columns of the table to give.
+        place: Where unpacked indexes are kept on the machine of the task; nowhere if not given.
+        rebuild: Whether a split with an index that cannot be used answers by one that is built anew.
+        most: How many rows of one split are wanted at most; all if not given.
+        statistics: Those of the whole table, where rows are to be scored.
+        snippets: The columns of which snippets are made, and how the columns of these are called.
+    """
+
+    search: Search
+    columns: tuple[Field, ...] = ()
+    place: CachePlace | None = None
+    rebuild: bool = True
+    most: int | None = None
+    statistics: WordStatistics | None = None
+    snippets: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> Struct:
+        """The columns of what is found."""
+        made = [Field(name, Primitive("string")) for name in self.snippets.values()]
+        return Struct([*self.columns, *made, *(() if self.statistics is None else _RANKED)])
+
+    def rows(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
+        """The rows that one split has, a batch at a time."""
+        schema = arrow_schema(self.schema.fields)
+        hits = self._hits(store, split)
+        found = len(hits.rows) if self.most is None else min(self.most, len(hits.rows))
+        for start in range(0, found, _BATCH_ROWS):
+            end = min(start + _BATCH_ROWS, found)
+            scores = None if hits.scores is None else hits.scores[start:end]
+            part = replace(hits, rows=hits.rows[start:end], scores=scores)
+            table = scored_rows(store, split, self.columns, part)
+            arrays = [*table.columns, *(self._snippets(table, column) for column in self.snippets)]
+            if scores is not None:
+                count = len(part.rows)
+                arrays += [pa.array(scores), pa.repeat(pa.scalar(split.path), count), pa.array(part.rows, pa.int64())]
+            yield from pa.Table.from_arrays(arrays, schema=schema).to_batches()
+
+    def _hits(self, store: Store, split: SplitAdd) -> SplitHits:
+        if self.statistics is None:
+            return search_split(store, split, self.search, rebuild=self.rebuild, cache=self._cache())
+        told, most = self.statistics, self.most
+        return best_in_split(store, split, self.search, told, most, rebuild=self.rebuild, cache=self._cache())
+
+    def count(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
+        """How many rows one split has."""
+        yield _told(count_split(store, split, self.search, rebuild=self.rebuild, cache=self._cache()))
+
+    def words(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
+        """The statistics of one split."""
+        told = split_statistics(store, split, self.search, rebuild=self.rebuild, cache=self._cache())
+        yield _told((told.rows, dict(told.lengths), [[*key, count] for key, count in told.having.items()]))
+
+    def _cache(self) -> IndexCache | None:
+        return None if self.place is None else self.place.opened()
+
+    def _snippets(self, table: pa.Table, column: str) -> pa.Array:
+        marker = Highlighter(self.search, column)
+        texts = table.column(column).to_pylist()
+        return pa.array([None if each is None else marker.snippet(each).marked() for each in texts], pa.string())
+
+
+@dataclass(frozen=True)
+class SplitAggregation:
+    """What a task needs to know to aggregate splits, or rows."""
+
+    asked: Aggregation
+    search: Search | None = None
+    place: CachePlace | None = None
+    rebuild: bool = True
+
+    def partial(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
+        """What one split adds."""
+        cache = None if self.place is None else self.place.opened()
+        found = aggregate_split(store, split, self.asked, self.search, rebuild=self.rebuild, cache=cache)
+        yield pa.RecordBatch.from_pydict({"told": [_packed(found.partial)]}, arrow_schema(_TOLD.fields))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the rows of one task add."""
+        names = [each.name for each in self.asked.columns]
+        parts = (partial_of(self.asked, pa.Table.from_batches([batch]).select(names)) for batch in batches)
+        packed = _packed(merged(self.asked, parts))
+        yield pa.RecordBatch.from_pydict({"told": [packed]}, arrow_schema(_TOLD.fields))
+
+
+def found_rows(spark: SparkSession, store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> DataFrame:
     """The rows that splits have of a search."""
-    return part_frame(spark, PartReader(store, search.rows, search.schema), list(map(_slim, splits)), split_tasks)
+    return part_frame(spark, PartReader(store, asked.rows, asked.schema), list(map(_slim, splits)), split_tasks)
 
 
-def found_count(spark: SparkSession, store: Store, search: SplitSearch, splits: Sequence[SplitAdd]) -> int:
+def found_count(spark: SparkSession, store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> int:
     """How many rows splits have of a search."""
-    counting = replace(search, schema=_COUNT)
-    frame = part_frame(spark, PartReader(store, counting.count, _COUNT), list(map(_slim, splits)), split_tasks)
-    return sum(int(row[0]) for row in frame.collect())
+    return sum(msgspec.json.decode(each, type=int) for each in _answers(spark, store, asked.count, splits))
+
+
+def found_statistics(
+    spark: SparkSession, store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]
+) -> WordStatistics:
+    """The statistics of splits together."""
+    told = (msgspec.json.decode(each) for each in _answers(spark, store, asked.words, splits))
+    return WordStatistics.added(
+        WordStatistics(rows, lengths, {(column, word): count for column, word, count in having})
+        for rows, lengths, having in told
+    )
+
+
+def found_partials(
+    spark: SparkSession, store: Store, asked: SplitAggregation, splits: Sequence[SplitAdd]
+) -> list[Partial]:
+    """What splits add to an aggregate."""
+    return [_unpacked(each) for each in _answers(spark, store, asked.partial, splits)]
+
+
+def row_partials(df: DataFrame, asked: SplitAggregation) -> list[Partial]:
+    """What rows add to an aggregate."""
+    return [_unpacked(bytes(row[0])) for row in df.mapInArrow(asked, "told binary").collect()]
+
+
+def _answers(
+    spark: SparkSession,
+    store: Store,
+    ask: Callable[[Store, SplitAdd], Iterator[pa.RecordBatch]],
+    splits: Sequence[SplitAdd],
+) -> list[bytes]:
+    """What every split answers."""
+    frame = part_frame(spark, PartReader(store, ask, _TOLD), list(map(_slim, splits)), split_tasks)
+    return [bytes(row[0]) for row in frame.collect()]
 
 
 def split_tasks(splits: Sequence[SplitAdd]) -> list[list[SplitAdd]]:
@@ -138,3 +247,18 @@ def split_tasks(splits: Sequence[SplitAdd]) -> list[list[SplitAdd]]:
 def _slim(split: SplitAdd) -> SplitAdd:
     """A split without what only pruning needs."""
     return msgspec.structs.replace(split, min_values=None, max_values=None, stats=None, doc_mapping_json=None)
+
+
+def _told(value: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"told": [msgspec.json.encode(value)]}, arrow_schema(_TOLD.fields))
+
+
+def _packed(partial: Partial) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, partial.schema) as writer:
+        writer.write_table(partial)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _unpacked(data: bytes) -> Partial:
+    return pa.ipc.open_stream(data).read_all()

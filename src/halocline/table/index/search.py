@@ -7,24 +7,39 @@ Splits are left aside by partition values, bounds and terms before a task opens 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
 
 from halocline.errors import InputError
+from halocline.formats.index.explain import SearchExplanation, explained
 from halocline.formats.index.log.actions import SplitAdd
-from halocline.formats.index.search import Search, splits_to_search
+from halocline.formats.index.relevance.best import check_scored
+from halocline.formats.index.search import Search, check_own, splits_to_search
 from halocline.formats.index.snapshot import IndexSnapshot
-from halocline.schema.types import Struct
+from halocline.schema.types import Primitive
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import in_our_words
 from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of
 from halocline.spark.scan.split_frames import kept_splits
-from halocline.spark.scan.split_search import CachePlace, SplitSearch, found_count, found_rows
+from halocline.spark.scan.split_search import (
+    NUMBER,
+    SCORE,
+    SPLIT,
+    CachePlace,
+    SplitSearch,
+    found_count,
+    found_rows,
+    found_statistics,
+)
+from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import Moment
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+_SNIPPET: Final = "_snippet"
 
 
 def search(
@@ -34,6 +49,8 @@ def search(
     columns: Sequence[str] | None = None,
     where: str | Column | None = None,
     limit: int | None = None,
+    score: bool = False,
+    snippets: Sequence[str] | None = None,
     within: Sequence[str] | None = None,
     version: int | None = None,
     timestamp: Moment | None = None,
@@ -47,6 +64,9 @@ def search(
         columns: The columns wanted; all if not given.
         where: A condition that rows must meet as well. As SQL text it also leaves splits out.
         limit: How many rows at most; all if not given.
+        score: Whether rows come with their relevance, in the column `_score`, the best first. That takes a job at once,
+            which adds up the statistics of all splits; see `halocline.formats.index.relevance`.
+        snippets: Columns of text of which the part that was found is shown, with marks, in a column `NAME_snippet`.
         within: The columns for words that name none; all if not given.
         version: The version; the newest if not given.
         timestamp: A time; the version that held then.
@@ -65,15 +85,24 @@ def search(
     if limit is not None and limit < 0:
         raise InputError(f"there are no {limit} rows", sides={"limit": str(limit), "possible": "0 or more"})
     snapshot = table.snapshot(version=version, timestamp=timestamp)
-    wanted = columns_asked_for(snapshot.schema, columns)
-    needed = columns_spoken_of(snapshot.schema, wanted, where)
-    schema = Struct([field for field in snapshot.schema.fields if field.name in set(needed)])
-    asked = _asked(table, snapshot, query, within, schema, damaged, limit if where is None else None)
+    schema = snapshot.schema
+    wanted = columns_asked_for(schema, columns)
+    shown = {name: f"{name}{_SNIPPET}" for name in _texts(snapshot, snippets or ())}
+    needed = {*columns_spoken_of(schema, wanted, where), *shown}
+    fields = tuple(field for field in schema.fields if field.name in needed)
+    asked = replace(_asked(table, snapshot, query, within, damaged), columns=fields, snippets=shown)
+    if where is None:
+        asked = replace(asked, most=limit)
     splits = _splits(table, snapshot, asked.search, where)
+    if score:
+        asked = _scored(table, snapshot, asked, splits)
     df = found_rows(table.spark, table.store, asked, splits)
     df = df if where is None else df.where(where)
-    df = df if df.columns == wanted else df.select(*map(quoted, wanted))
-    return df if limit is None else df.limit(limit)
+    if score:
+        df = df.orderBy(F.desc(SCORE), SPLIT, NUMBER)
+    df = df if limit is None else df.limit(limit)
+    names = [*wanted, *shown.values(), *([SCORE] if score else [])]
+    return df if df.columns == names else df.select(*map(quoted, names))
 
 
 def count(
@@ -96,13 +125,41 @@ def count(
     """
     with in_our_words():
         if where is not None:
-            spoken = search(
+            found = search(
                 table, query, where=where, within=within, version=version, timestamp=timestamp, damaged=damaged
             )
-            return int(spoken.count())
+            return int(found.count())
         snapshot = table.snapshot(version=version, timestamp=timestamp)
-        asked = _asked(table, snapshot, query, within, Struct([]), damaged, None)
+        asked = _asked(table, snapshot, query, within, damaged)
         return found_count(table.spark, table.store, asked, _splits(table, snapshot, asked.search, None))
+
+
+def explain_search(
+    table: IndexOpened,
+    query: str,
+    *,
+    where: str | Column | None = None,
+    within: Sequence[str] | None = None,
+    version: int | None = None,
+    timestamp: Moment | None = None,
+) -> SearchExplanation:
+    """How a search would be answered: by the index, the log or the rows, and which splits are left aside.
+
+    Nothing is searched, and no split is opened.
+
+    Example:
+        >>> print(Table.for_path("lake/logs").explain_search("timeout AND day:2026-11-01"))  # doctest: +SKIP
+    """
+    snapshot = table.snapshot(version=version, timestamp=timestamp)
+    bound = Search.of(snapshot, query, within)
+    if where is None:
+        return explained(snapshot, bound, None, "")
+    if not isinstance(where, str):
+        told = "Spark filters the rows that were found; a column leaves no splits aside, text would"
+        return explained(snapshot, bound, None, told)
+    zone = "UTC" if table.session is None else session_zone(table.spark)
+    kept = frozenset(each.path for each in kept_splits(snapshot, snapshot.files.values(), where, zone))
+    return explained(snapshot, bound, kept, "Spark filters the rows that were found")
 
 
 def _asked(
@@ -110,22 +167,38 @@ def _asked(
     snapshot: IndexSnapshot,
     query: str,
     within: Sequence[str] | None,
-    schema: Struct,
     damaged: Literal["rebuild", "refuse"],
-    most: int | None,
 ) -> SplitSearch:
-    return SplitSearch(
-        Search.of(snapshot, query, within),
-        schema,
-        CachePlace.of(table.settings),
-        rebuild=damaged == "rebuild",
-        most=most,
-    )
+    bound, place = Search.of(snapshot, query, within), CachePlace.of(table.settings)
+    return SplitSearch(bound, place=place, rebuild=damaged == "rebuild")
+
+
+def _scored(table: IndexOpened, snapshot: IndexSnapshot, asked: SplitSearch, splits: Sequence[SplitAdd]) -> SplitSearch:
+    """The same with the statistics of the whole table; every split has to tell them."""
+    check_scored(asked.search)
+    every = list(snapshot.files.values()) if splits else []
+    check_own(every)
+    with in_our_words():
+        return replace(asked, statistics=found_statistics(table.spark, table.store, asked, every))
 
 
 def _splits(table: IndexOpened, snapshot: IndexSnapshot, search: Search, where: str | Column | None) -> list[SplitAdd]:
     """The splits that may have a row."""
-    kept = kept_splits(
-        snapshot, snapshot.files.values(), where if isinstance(where, str) else None, session_zone(table.spark)
-    )
+    condition = where if isinstance(where, str) else None
+    kept = kept_splits(snapshot, snapshot.files.values(), condition, session_zone(table.spark))
     return splits_to_search(search, kept)
+
+
+def _texts(snapshot: IndexSnapshot, names: Sequence[str]) -> list[str]:
+    """Columns of text, as the table spells them."""
+    found = []
+    for name in names:
+        (spelt,), field = snapshot.schema.find([name])
+        if field.type != Primitive("string"):
+            raise InputError(
+                f"there are no snippets of column {spelt}",
+                sides={"column": str(field.type), "possible": "columns of text"},
+                next_step="Leave it out.",
+            )
+        found.append(spelt)
+    return found

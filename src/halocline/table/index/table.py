@@ -14,6 +14,7 @@ from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.schema.json_edge import to_json
 from halocline.table.index import read, write
 from halocline.table.index import search as searching
+from halocline.table.index.aggregate import aggregate
 from halocline.table.index.create import create
 from halocline.table.index.delete import delete_rows
 from halocline.table.index.opened import IndexOpened
@@ -77,3 +78,5 @@ class IndexTable(Table, format=TableFormat.INDEX):
 
     search = verb(searching.search)
     count = verb(searching.count)
+    explain_search = verb(searching.explain_search)
+    aggregate = verb(aggregate)
