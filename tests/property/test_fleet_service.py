@@ -376,7 +376,7 @@ class Fleets(RuleBasedStateMachine):
             return
         _, server = self.services[coordinator]
         try:
-            self.run(server._commands.answer(call, call.request.decode(call.request.encode(command)), OPERATOR))
+            self.run(server._commands.answer(call, call.request.encode(command), OPERATOR))
         except (RejectedError, HaloclineError) as error:
             note(f"refused: {error}")
 

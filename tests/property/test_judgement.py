@@ -24,7 +24,7 @@ from halocline.compat.knowledge import Knowledge
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import IncompatibleError, InputError
-from halocline.fleet.answers import BreakQuery
+from halocline.fleet.answers import BlockQuery, BreakQuery
 from halocline.fleet.core.events import DeclareLadder, Event, Observe, TakeOver
 from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.ladders import shipped, supported_by
@@ -145,7 +145,7 @@ def by_gatekeeper(fleet, act) -> set[str]:
 
 def by_who_breaks(fleet, before, after) -> set[str]:
     sent = WHO_BREAKS.request.encode(BreakQuery(change=ProtocolChange(fleet.table, before, after)))
-    answer = questions.who_breaks_by_change(fleet.fleet_state, WHO_BREAKS.request.decode(sent).change, 0)
+    answer = questions.who_breaks_by_change(fleet.fleet_state, WHO_BREAKS.request.decode(sent), 0)
     assert answer.checked == len(fleet.clients)
     return {each.who for each in answer.affected}
 
@@ -232,7 +232,7 @@ def test_all_ways_to_ask_about_a_new_table_give_the_same_answer(table, mode, nam
 def test_who_blocks_a_feature_is_who_breaks_by_a_table_that_uses_it(asked, named):
     fleet = Members("file:///lake/orders", named)
     after = Terms.using("delta", [asked])
-    blocking = {each.who for each in questions.who_blocks(fleet.fleet_state, asked, 0).affected}
+    blocking = {each.who for each in questions.who_blocks(fleet.fleet_state, BlockQuery(feature=asked), 0).affected}
     assert blocking == by_who_breaks(fleet, None, after) == names(breaks(None, after, fleet.clients))
 
 
