@@ -113,18 +113,20 @@ class OpenedSplit:
             MissingExtraError: The library is not installed.
         """
         check_searchable(self.layout, self.path)
-        folder = self._index_folder()
+        folder = self.index_folder()
         with guarded(self.path):
             opened = library().Index.open(folder)
             register(opened, (each.analyzer for each in self.layout.fields if each.analyzer))
         return opened  # type: ignore[no-any-return]
 
-    def _index_folder(self) -> str:
+    def index_folder(self) -> str:
+        """Where the index lies unpacked, as long as the split is open."""
         if self._cache is not None:
             known = f"{self.store.root}\n{self.path}\n{self.layout.blobs}"
             return self._cache.unpacked(blake2b(known.encode(), digest_size=16).hexdigest(), self._unpack)
-        self._folder = tempfile.mkdtemp(prefix="halocline-split-", dir=self._scratch)
-        self._unpack(self._folder)
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="halocline-split-", dir=self._scratch)
+            self._unpack(self._folder)
         return self._folder
 
     def _unpack(self, folder: str) -> None:
