@@ -236,9 +236,8 @@ class FleetGatekeeper(Gatekeeper):
             if current is None or current.level != level:
                 continue
             try:
-                known = self.member.call(calls.TABLE_USERS, table).levels
-                if not any((each.ladder, each.level) == (ladder, level) for each in known):
-                    self.member.call(calls.MOVE_TABLE, MoveTable(table, ladder, level, self.member.identity))
+                # The fleet writes nothing if it knows.
+                self.member.call(calls.MOVE_TABLE, MoveTable(table, ladder, level, self.member.identity))
             except HaloclineError as error:
                 # The fleet has not got there yet, or is not reached: a change of level, or time, brings another try.
                 _log.info("%s stays where the fleet knows it: %s", table, error.message)

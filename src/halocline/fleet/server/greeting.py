@@ -146,7 +146,7 @@ class Greeter:
                 self._saw(sighting, effect.refusal)
                 self._service.metrics.refusals.labels("join", effect.refusal.condition).inc()
                 if effect.refusal.condition == "INCOMPATIBLE_VERSION":
-                    self._service.metrics.denied.labels(effect.refusal.subject).inc()
+                    self._service.metrics.denied(effect.refusal.subject)
                 raise RejectedError(Rejection(effect.refusal))
         raise self._service.elsewhere()
 

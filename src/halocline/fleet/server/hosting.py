@@ -11,6 +11,7 @@ import ipaddress
 import logging
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -145,11 +146,17 @@ class Hosting:
             await self._http.start()
             self.http_port = self._http.port
 
-        if isinstance(config.access, Path):
-            self._watching = asyncio.ensure_future(self._watch(config.access))
+        access_file = [config.access] if isinstance(config.access, Path) else []
+        if watched := [*access_file, *((config.tls.certificate, config.tls.key) if config.tls else ())]:
+            self._watching = asyncio.ensure_future(self._watch(watched))
 
     def reload(self) -> None:
-        """Reads the access file again; if it cannot be read, what it said before stays."""
+        """Reads access and certificates again; if they cannot be read, what was said before stays."""
+        if self._http is not None:
+            try:
+                self._http.reload()
+            except (OSError, ssl.SSLError) as error:
+                _log.error("the former certificate stays in use: %s", error)
         if isinstance(self.config.access, Path):
             try:
                 self.service.change_access(Access.load(self.config.access))
@@ -157,12 +164,12 @@ class Hosting:
             except InputError as error:
                 _log.error("access stays as it was: %s", error)
 
-    async def _watch(self, path: Path) -> None:
-        """Reads the access file again when it has changed."""
-        before = _stamp(path)
+    async def _watch(self, files: Sequence[Path]) -> None:
+        """Reads files again when one has changed."""
+        before = [_stamp(each) for each in files]
         while True:
             await asyncio.sleep(_WATCH_S)
-            if (now := _stamp(path)) != before:
+            if (now := [_stamp(each) for each in files]) != before:
                 before = now
                 self.reload()
 

@@ -112,7 +112,8 @@ async def body_of(request: Request) -> bytes:
 async def _metrics(request: Request) -> Response:
     if request.app.state.guarded:
         await require(request, Right.OBSERVE)
-    return Response(service_of(request).metrics.text(), headers={"content-type": CONTENT_TYPE})
+    service = service_of(request)
+    return Response(await service.read(lambda _: service.metrics.text()), headers={"content-type": CONTENT_TYPE})
 
 
 async def _health(request: Request) -> Response:
@@ -203,6 +204,17 @@ class HttpServer:
                 next_step="Choose another address with --http, or none with --http off.",
             ) from error
         return listening
+
+    def reload(self) -> None:
+        """Shows the certificate as it is on disk now to whoever connects from now on.
+
+        An authority of clients is added, not taken away: what its certificates may do is for the access file to say.
+        """
+        config = self._server.config
+        if config.ssl is not None:
+            config.ssl.load_cert_chain(str(config.ssl_certfile), config.ssl_keyfile)
+            if config.ssl_ca_certs:
+                config.ssl.load_verify_locations(config.ssl_ca_certs)
 
     async def stop(self) -> None:
         """Ends all calls."""

@@ -19,7 +19,6 @@ feeds. Events are bounded in size, in datasets and in the length of names.
 
 from __future__ import annotations
 
-import asyncio
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -150,8 +149,8 @@ async def _post(request: Request) -> Response:
     actor = await require(request, Right.JOIN)
     service = service_of(request)
     body, fleet, now = await body_of(request), service.state().fleet, service.clock.wall()
-    # In a thread of its own: whatever an event makes us do, heartbeats go on.
-    reading = await asyncio.to_thread(lambda: understood(parse(body), now, _known_ladders(fleet)))
+    # In another thread: whatever an event makes us do, heartbeats go on.
+    reading = await service.read(lambda _: understood(parse(body), now, _known_ladders(fleet)))
     if reading.trace is not None:
         for effect in await service.submit(reading.trace.event(actor)):
             if isinstance(effect, Refuse) and effect.incarnation is None:

@@ -1,7 +1,8 @@
 """What a coordinator tells Prometheus.
 
 State (levels, members, holds) is read when it is scraped, so it cannot drift from the truth; only events are counted.
-Labels that callers choose, such as releases, are bounded: beyond so many different values they are called `other`.
+No label comes from a caller: products are those that the knowledge of this release has, ladders and levels those that
+were declared, and whatever else a caller says is called `other`. Which versions run is asked of the fleet itself.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from halocline.compat.knowledge import Knowledge
 from halocline.fleet.core.level import effective_policy
 from halocline.fleet.core.state import State, known_release
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from halocline.fleet.server.service import FleetService
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_MOST_VALUES: Final = 200
+_OTHER: Final = "other"
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -32,7 +34,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.handshakes = self._counter("handshakes", "Handshakes by how they ended.", "outcome")
         self.refusals = self._counter("refusals", "What was refused, and why.", "action", "condition")
-        self.denied = self._counter("gate_denied", "Members refused because of a level.", "gate")
+        self._service = service
+        self._denied = self._counter("gate_denied", "Members refused because of a level.", "gate")
         self.beats = self._counter("heartbeats", "Heartbeats answered.")
         self.calls = self._counter("calls", "Calls by how they ended.", "method", "code")
         self.writes = Histogram(
@@ -41,17 +44,21 @@ class Metrics:
         self._incompatible = self._counter(
             "incompatible_sightings", "Callers that did not fit, by what they run.", "client"
         )
-        self._clients: set[str] = set()
         self.registry.register(_State(service))
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"halocline_{name}", text, labels, registry=self.registry)
 
     def incompatible(self, client: str) -> None:
-        """Counts a caller that does not fit."""
-        if len(self._clients) < _MOST_VALUES:
-            self._clients.add(client)
-        self._incompatible.labels(client if client in self._clients else "other").inc()
+        """Counts a caller that does not fit, by its product."""
+        self._incompatible.labels(_product(client)).inc()
+
+    def denied(self, subject: str) -> None:
+        """Counts a member that was refused because of `ladder=level`, or of something else."""
+        state, (ladder, _, level) = self._service.coordinator.state, subject.partition("=")
+        known = state.fleet.ladders.get(ladder) if state else None
+        declared = known is not None and level in map(str, known.levels)
+        self._denied.labels(subject if declared else _OTHER).inc()
 
     def text(self) -> bytes:
         """Everything, in Prometheus' own format."""
@@ -81,6 +88,11 @@ class _State(Collector):
         return ()
 
 
+def _product(release: str) -> str:
+    known = known_release(release)
+    return known.product if known and known.product in Knowledge.load().products else _OTHER
+
+
 def _levels(state: State, now: int) -> Iterator[Metric]:
     info = InfoMetricFamily("halocline_fleet_level", "Where the fleet stands.", labels=["ladder"])
     level = GaugeMetricFamily("halocline_feature_finalized_level", "The level of a ladder.", labels=["feature"])
@@ -97,7 +109,7 @@ def _levels(state: State, now: int) -> Iterator[Metric]:
 
 
 def _members(state: State, now: int) -> Iterator[Metric]:
-    count = GaugeMetricFamily("halocline_members", "Live members.", labels=["client", "version", "provenance"])
+    count = GaugeMetricFamily("halocline_members", "Live members.", labels=["client", "provenance"])
     lowest = GaugeMetricFamily(
         "halocline_feature_supported_min_level",
         "The lowest level that all of a product's members support.",
@@ -108,19 +120,18 @@ def _members(state: State, now: int) -> Iterator[Metric]:
         "The highest level that all of a product's members support.",
         labels=["client", "feature"],
     )
-    tally: Tally[tuple[str, str, str]] = Tally()
+    tally: Tally[tuple[str, str]] = Tally()
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for member in state.fleet.live(now):
-        release = known_release(member.report.release)
-        product, version = (release.product, str(release.version)) if release else ("unknown", "unknown")
-        key = (product, version, str(member.provenance))
-        tally[key if len(tally) < _MOST_VALUES or key in tally else ("other", "other", "other")] += 1
+        product = _product(member.report.release)
+        tally[product, str(member.provenance)] += 1
         for ladder, each in member.report.supported.items():
-            lo, hi = spans.get((product, ladder), (each.lo, each.hi))
-            spans[product, ladder] = (max(lo, each.lo), min(hi, each.hi))
+            if ladder in state.fleet.ladders:
+                lo, hi = spans.get((product, ladder), (each.lo, each.hi))
+                spans[product, ladder] = (max(lo, each.lo), min(hi, each.hi))
     for labels, number in sorted(tally.items()):
         count.add_metric(list(labels), number)
-    for (product, ladder), (lo, hi) in sorted(spans.items())[:_MOST_VALUES]:
+    for (product, ladder), (lo, hi) in sorted(spans.items()):
         lowest.add_metric([product, ladder], lo)
         highest.add_metric([product, ladder], hi)
     yield from (count, lowest, highest)

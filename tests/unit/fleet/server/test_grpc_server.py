@@ -597,12 +597,25 @@ def test_a_certificate_that_was_replaced_is_shown_to_whoever_connects_next(pki, 
         (tmp_path / f"{name}.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
     install(*certificate("fleet.example", first))
     tls = Tls(tmp_path / "server.pem", tmp_path / "server.key")
-    with embedded(in_memory(access=ACCESS, tls=tls)) as hosting:
+    with embedded(in_memory(access=ACCESS, tls=tls, http="0.0.0.0:0")) as hosting:
+
+        def healthy(authority):
+            trusted = ssl.create_default_context(cafile=tmp_path / f"{authority}.pem")
+            try:
+                place = f"https://127.0.0.1:{hosting.http_port}/health"
+                return urllib.request.urlopen(place, context=trusted, timeout=30).status == 200
+            except urllib.error.URLError:
+                return False
+
         assert connect(hosting, tmp_path, authority="first", secret=SECRETS["raise"]).token
+        assert healthy("first")
         install(*certificate("fleet.example", second))
         assert connect(hosting, tmp_path, authority="second", secret=SECRETS["raise"]).token
+        until(lambda: healthy("second"), "HTTP shows the new one as well")
         (tmp_path / "server.pem").write_text("broken")
         assert connect(hosting, tmp_path, authority="second", secret=SECRETS["raise"]).token
+        hosting.loop.call_soon_threadsafe(hosting.reload)
+        assert healthy("second")
 
 
 def test_http_for_other_machines_speaks_tls_with_the_same_certificate(pki):
