@@ -11,6 +11,7 @@ from hypothesis.errors import NoSuchExample
 from tests.support.rollouts import Harm, delta_table, has_a_way, hudi_table, releases, replay
 
 from halocline.compat.release import Release
+from halocline.plan.apply.backwards import way_back
 from halocline.plan.core.plan import Impasse, Plan
 from halocline.plan.core.planner import plan
 from halocline.plan.core.rollout import Rollout, RolloutMember, RolloutTable, TableAccess
@@ -158,3 +159,22 @@ def test_a_planner_that_skips_a_check_harms_somebody(fault):
         find(rising_rollouts() if fault in ABOUT_RISING else ROLLOUTS, harms, settings=SEARCH)
     except NoSuchExample:
         pytest.fail(f"a planner that {fault} harms nobody: the check is not needed, or the search too narrow")
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROLLOUTS)
+def test_nobody_is_harmed_in_any_order_that_the_way_back_allows(rollout):
+    found = plan(rollout)
+    if not isinstance(found, Plan) or found.already or found.mended or any(each.rising for each in found.stages):
+        return
+    back = way_back(found.stages, lambda table, before, after: True)
+    ends = {each.member: each.after for each in found.upgrades}
+    tables = {each.table: each.after for each in found.moves}
+    there = replace(
+        rollout,
+        members=tuple(replace(each, release=ends.get(each.name) or each.release) for each in rollout.members),
+        tables=tuple(
+            RolloutTable(each.name, tables.get(each.name, each.terms), raised=each.raised) for each in rollout.tables
+        ),
+    )
+    replay(there, Plan(back.stages))

@@ -43,6 +43,7 @@ class Entry:
 
 
 COMMANDS: Final[dict[str, Entry]] = {
+    "apply": Entry("Apply exactly the plan in a file, from wherever it stands.", "apply", on_rows=True),
     "check": Entry("Show which clients can use a table, now and after a change.", "check"),
     "features": Entry("Show the table formats, the features of one, or one feature in full.", "features"),
     "inspect": Entry("Show what a table is, what it requires, and who writes it.", "inspect"),
@@ -53,9 +54,13 @@ COMMANDS: Final[dict[str, Entry]] = {
     "plan": Entry(
         "Plan a rollout: waves of members and moves of tables in which nobody is broken at any moment.", "plan"
     ),
+    "rollback": Entry("Walk a plan back to the last point it can, in the opposite order.", "rollback", on_rows=True),
     "search": Entry("Show the rows of an index table that a query finds, and how many there are.", "search"),
     "serve": Entry("Run a fleet's coordinator until it is stopped.", "serve", "serve"),
     "survey": Entry("Show every table of a lake, who uses it, and what stands in the way of a target.", "survey"),
+    "status": Entry(
+        "Show where a rollout stands: its stages, what it waits for and since when, and who applies it.", "status"
+    ),
     "who": Entry("Show who uses a table.", "who"),
     "fleet": Entry("Who is there, at which level, and what is in the way.", "fleet", "app"),
     "history": Entry(

@@ -31,6 +31,7 @@ class SavedPlan:
         lake: Where the lake was found.
         places: Where each table lies.
         uses: What each member does to which tables.
+        known_from: How each member is known.
         members_file: The file that tells of members; empty if there is none.
         fleet: The fleet that tells of members; empty if there is none.
     """
@@ -39,6 +40,7 @@ class SavedPlan:
     lake: str
     places: Mapping[str, str]
     uses: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    known_from: Mapping[str, str] = field(default_factory=dict)
     members_file: str = ""
     fleet: str = ""
 
@@ -57,7 +59,10 @@ class SavedPlan:
             "membersFile": self.members_file,
             "stages": [_of_stage(each) for each in plan.stages],
             "tables": {name: {"place": self.places.get(name, ""), "was": was} for name, was in plan.tables},
-            "members": {name: {"release": was, "uses": self.uses.get(name, {})} for name, was in plan.members},
+            "members": {
+                name: {"release": was, "uses": self.uses.get(name, {}), "knownFrom": self.known_from.get(name, "given")}
+                for name, was in plan.members
+            },
             "accepted": list(plan.accepted),
             "already": [_of_trouble(each) for each in plan.already],
             "mended": [_of_trouble(each) for each in plan.mended],
@@ -85,6 +90,7 @@ class SavedPlan:
                 raw["lake"],
                 {name: each["place"] for name, each in raw["tables"].items()},
                 {name: each["uses"] for name, each in raw["members"].items()},
+                {name: each["knownFrom"] for name, each in raw["members"].items()},
                 raw["membersFile"],
                 raw["fleet"],
             )

@@ -49,7 +49,8 @@ class Gathered:
     def saved(self, plan: Plan) -> SavedPlan:
         """A plan for this rollout, to be kept."""
         uses = {each.name: {use.table: list(use.operations) for use in each.uses} for each in self.rollout.members}
-        return SavedPlan(plan, self.lake, self.places, uses, self.members_file, self.fleet)
+        known = {each.name: each.known_from for each in self.rollout.members}
+        return SavedPlan(plan, self.lake, self.places, uses, known, self.members_file, self.fleet)
 
 
 def gather(

@@ -1,0 +1,72 @@
+"""`halocline rollback`: walk a plan back to the last point it can."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from halocline.cli.plan import CHANGES, FleetOption
+from halocline.cli.rollout import (
+    ConfirmOption,
+    MembersOption,
+    PlanArgument,
+    PolicyOption,
+    PollOption,
+    VerifyOption,
+    WaitOption,
+    walk,
+)
+from halocline.errors import NotFoundError
+
+
+def show(
+    file: PlanArgument,
+    members: MembersOption = "",
+    fleet: FleetOption = "",
+    verify: VerifyOption = "sample",
+    policy: PolicyOption = "",
+    confirm: ConfirmOption = None,
+    wait: WaitOption = True,
+    poll: PollOption = 2.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell the way back, and change nothing.")] = False,
+) -> int:
+    """Walk a plan back to the last point it can, in the opposite order.
+
+    The way back is a plan of its own, kept in FILE.back; stopped, it goes on from there when it is called again.
+    """
+    from halocline.fleet.member.admin import operator_name
+    from halocline.plan.apply.backwards import note_taken_back, saved_way_back
+    from halocline.plan.apply.fleetwatch import FleetWatch
+    from halocline.plan.apply.status import status_of
+    from halocline.plan.explanation import explain
+    from halocline.plan.file import SavedPlan
+    from halocline.plan.rendering import to_text
+
+    saved = SavedPlan.read(file)
+    kept = f"{file}.back"
+    try:
+        back = SavedPlan.read(kept)
+    except NotFoundError:
+        back = None
+    if back is None or status_of(back).state == "finished":
+        watch = FleetWatch(saved, members or saved.members_file, fleet or saved.fleet)
+        back, way = saved_way_back(saved, watch)
+        sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}")) + "\n")
+        if way.why:
+            sys.stdout.write(f"It ends after stage {way.to_stage - 1}: {way.why}.\n")
+        if dry_run:
+            return CHANGES
+        back.save(kept)
+        note_taken_back(saved, back, operator_name())
+    return walk(
+        back,
+        members=members,
+        fleet=fleet,
+        verify=verify,
+        policy=policy,
+        confirm=confirm,
+        wait=wait,
+        poll=poll,
+    )

@@ -1,0 +1,152 @@
+"""What `halocline apply` and `halocline rollback` share: their options, and the bars that show how it goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from halocline.cli.output import FINE
+from halocline.cli.plan import CHANGES
+from halocline.errors import InputError, MissingExtraError, nearest
+
+if TYPE_CHECKING:
+    from halocline.plan.apply.engine import Pause
+    from halocline.plan.core.plan import Stage
+    from halocline.plan.file import SavedPlan
+
+PlanArgument = Annotated[str, typer.Argument(help="The file that halocline plan --out has made.")]
+MembersOption = Annotated[str, typer.Option("--members", help="A members.toml that tells what members run.")]
+VerifyOption = Annotated[
+    str, typer.Option("--verify", help="How much of the rows is compared around a move: sample, full or none.")
+]
+PolicyOption = Annotated[str, typer.Option("--policy", help="A policy.toml: soaking, windows, tables at once.")]
+ConfirmOption = Annotated[
+    list[str] | None, typer.Option("--confirm", help="A member that was given its release and does not report it.")
+]
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait for members and gates, or say for whom and stop.")
+]
+PollOption = Annotated[float, typer.Option("--poll", help="How often members are looked at, in seconds.")]
+
+
+def walk(
+    saved: SavedPlan,
+    *,
+    members: str,
+    fleet: str,
+    verify: str,
+    policy: str,
+    confirm: list[str] | None,
+    wait: bool,
+    poll: float,
+) -> int:
+    """Applies a plan and shows how it goes."""
+    try:
+        from halocline.fleet.member.admin import operator_name
+        from halocline.plan.apply.engine import ApplyOptions, apply_plan
+        from halocline.plan.apply.fleetwatch import FleetWatch
+        from halocline.plan.apply.verify import Verify
+        from halocline.plan.policy import RolloutPolicy
+    except ImportError as error:
+        raise MissingExtraError("the fleet's client", "fleet") from error
+
+    if verify not in list(Verify):
+        sides = {"given": verify, "nearest": nearest(verify, Verify) or "none", "known": ", ".join(Verify)}
+        raise InputError(f"rows cannot be verified by {verify!r}", sides=sides)
+    options = ApplyOptions(
+        Verify(verify),
+        RolloutPolicy.read(policy) if policy else RolloutPolicy(),
+        frozenset(confirm or ()),
+        wait,
+        poll,
+    )
+    watch = FleetWatch(saved, members or saved.members_file, fleet or saved.fleet)
+    with ProgressBars(saved) as bars:
+        spark = _session(saved) if Verify(verify) is not Verify.NONE and any(saved.plan.moves) else None
+        pause = apply_plan(saved, watch, bars, by=operator_name(), spark=spark, options=options)
+    if pause is None:
+        sys.stdout.write(f"Plan {saved.plan.id} is done: {len(saved.plan.stages)} stages.\n")
+        return FINE
+    sys.stdout.write(f"Plan {saved.plan.id} waits: {told(pause)}\n")
+    return CHANGES
+
+
+class ProgressBars:
+    """One bar per stage; piped, one line for each thing that happens."""
+
+    def __init__(self, saved: SavedPlan) -> None:
+        self._total = len(saved.plan.stages)
+        self._console = Console(soft_wrap=True, highlight=False)
+        self._live = self._console.is_terminal
+        shown = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}"),
+        )
+        self._progress = Progress(*shown, console=self._console, disable=not self._live)
+        self._bars: dict[int, TaskID] = {}
+        self._waiting = ""
+
+    def __enter__(self) -> ProgressBars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def stage(self, number: int, stage: Stage, done: int) -> None:
+        """A stage begins."""
+        count = len(stage.moves) or len(stage.upgrades)
+        title = f"Stage {number} of {self._total}: {'tables' if stage.moves else 'members'}"
+        self._bars[number] = self._progress.add_task(title, total=count, completed=done, detail="")
+        self._line(f"{title}, {done} of {count} done")
+
+    def step(self, number: int, subject: str, detail: str = "") -> None:
+        """One more is done."""
+        self._progress.update(self._bars[number], advance=1, detail=subject)
+        self._line(f"  {subject}: {detail}")
+
+    def waiting(self, pause: Pause) -> None:
+        """Nothing can be done now; told once for each thing that is waited for."""
+        text = told(pause)
+        self._progress.update(self._bars[pause.stage], detail=text)
+        if text != self._waiting:
+            self._waiting = text
+            self._line(f"  {text}")
+
+    def note(self, text: str) -> None:
+        """Something to know."""
+        self._console.print(f"  {text}", markup=False)
+
+    def _line(self, text: str) -> None:
+        if not self._live:
+            self._console.print(text, markup=False)
+
+
+def told(pause: Pause) -> str:
+    """A pause in words: what for, for whom, and since when."""
+    names = ", ".join(pause.subjects[:5]) + (f" and {len(pause.subjects) - 5} more" if len(pause.subjects) > 5 else "")
+    since = datetime.fromtimestamp(pause.since_ms / 1000, UTC)
+    return f"{pause.why}{f': {names}' if names else ''} (since {since:%H:%M:%S} UTC)"
+
+
+def _session(saved: SavedPlan) -> Any:
+    """A session of this machine, or the one that is configured; its jobs carry the plan's id."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(f"halocline plan {saved.plan.id}")
+    if "SPARK_REMOTE" not in os.environ and "MASTER" not in os.environ:
+        builder = builder.master(os.environ.get("HALOCLINE_SPARK_MASTER", "local[*]"))
+    quiet = {"spark.ui.showConsoleProgress": "false", "spark.sql.catalogImplementation": "in-memory"}
+    for key, value in quiet.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

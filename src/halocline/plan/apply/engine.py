@@ -1,0 +1,451 @@
+"""Walking the stages of a plan, from wherever the journal says that it stands.
+
+A wave is done when every member of it was seen with its new release. A table moves when its gate is open: nobody who is
+known to use it now would break, and the fleet, if there is one, stands at the level that the move needs; levels that
+nobody is in the way of are raised on the way. What is not possible yet is *waited* for, and whoever looks is told for
+whom, and since when.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from halocline.compat.breaks import Client, breaks
+from halocline.compat.terms import ProtocolChange
+from halocline.errors import ConflictError, HaloclineError, IncompatibleError, NotYetError
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.member.gatekeeper import level_of
+from halocline.fleet.wire.endpoint import Endpoint
+from halocline.plan.action import TableAction
+from halocline.plan.apply.fleetwatch import FleetWatch, Sighting, moved_since
+from halocline.plan.apply.journal import (
+    BEGUN,
+    CONFIRMED,
+    FINISHED,
+    MOVED,
+    MOVING,
+    STAGE_DONE,
+    TAKEN_BACK,
+    UPGRADED,
+    VERIFIED,
+    WAITING,
+    Journal,
+)
+from halocline.plan.apply.lease import RolloutLease
+from halocline.plan.apply.moving import carry_out
+from halocline.plan.apply.verify import Checkup, Verify, check_same, checkup, cost
+from halocline.plan.core.plan import MemberUpgrade, PlannedMove, Stage
+from halocline.plan.file import SavedPlan
+from halocline.plan.policy import RolloutPolicy
+from halocline.plan.tables import terms_now
+from halocline.spark.session.session import tagged
+from halocline.storage import open_store
+from halocline.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_AT_ONCE: Final = 16
+
+
+class Reporter(Protocol):
+    """Who is told how it goes."""
+
+    def stage(self, number: int, stage: Stage, done: int) -> None:
+        """A stage begins, of which so much was done before."""
+
+    def step(self, number: int, subject: str, detail: str = "") -> None:
+        """One more member or table is done."""
+
+    def waiting(self, pause: Pause) -> None:
+        """Nothing more can be done now."""
+
+    def note(self, text: str) -> None:
+        """Something to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What a rollout waits for.
+
+    Attributes:
+        stage: In which stage.
+        subjects: For whom, or for which tables.
+        why: Why, as a clause.
+        since_ms: Since when.
+        until_ms: Until when, if that is known; 0 if not.
+    """
+
+    stage: int
+    subjects: tuple[str, ...]
+    why: str
+    since_ms: int
+    until_ms: int = 0
+
+
+@dataclass(frozen=True)
+class ApplyOptions:
+    """How a plan is applied.
+
+    Attributes:
+        verify: How much of the rows is compared.
+        policy: What the team holds every rollout to.
+        confirmed: Members that an operator vouches for.
+        wait: Whether to wait; else the first pause ends it.
+        poll_s: How often members are looked at.
+        table_options: Settings, and options of the store, for every table.
+    """
+
+    verify: Verify = Verify.SAMPLE
+    policy: RolloutPolicy = field(default_factory=RolloutPolicy)
+    confirmed: frozenset[str] = frozenset()
+    wait: bool = True
+    poll_s: float = 2.0
+    table_options: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Paused(Exception):
+    def __init__(self, subjects: Iterable[str], why: str, until_ms: int = 0) -> None:
+        super().__init__(why)
+        self.subjects, self.why, self.until_ms = tuple(subjects), why, until_ms
+
+
+def apply_plan(
+    saved: SavedPlan,
+    watch: FleetWatch,
+    reporter: Reporter,
+    *,
+    by: str,
+    spark: SparkSession | None = None,
+    options: ApplyOptions | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Pause | None:
+    """Applies exactly this plan, from where it stands.
+
+    Args:
+        saved: The plan, and where to apply it.
+        watch: Where members are looked for.
+        reporter: Who is told how it goes.
+        by: Who applies it.
+        spark: The session for rows; needed to verify, and for moves that write rows.
+        options: How.
+        sleep: What waits.
+
+    Returns:
+        What it waits for, if it does not wait itself; None if everything is done.
+
+    Raises:
+        ConflictError: Tables or members have moved since the plan was made, or somebody else applies one.
+    """
+    chosen = options or ApplyOptions()
+    chosen.policy.check(saved.plan)
+    journal = Journal.open(saved.lake, saved.plan.id, by)
+    with RolloutLease(journal.store, by, saved.plan.id) as lease:
+        journal.catch_up()
+        check_not_taken_back(journal)
+        return _Walk(saved, watch, reporter, journal, lease, spark, chosen, sleep).run()
+
+
+def check_not_taken_back(journal: Journal) -> None:
+    """Refuses a plan that somebody is taking back, or has taken back."""
+    taken = journal.last(TAKEN_BACK, 0)
+    if taken is not None:
+        raise ConflictError(
+            f"plan {journal.plan} was taken back by {taken.by}",
+            condition="PLAN_STALE",
+            sides={"plan": journal.plan, "taken back by": f"plan {taken.subject}"},
+            next_step="Plan again: halocline plan LAKE --out FILE",
+        )
+
+
+@dataclass
+class _Walk:
+    saved: SavedPlan
+    watch: FleetWatch
+    reporter: Reporter
+    journal: Journal
+    lease: RolloutLease
+    spark: SparkSession | None
+    options: ApplyOptions
+    sleep: Callable[[float], None]
+    _sighting: Sighting | None = None
+    _to_confirm: set[str] = field(default_factory=set)
+
+    @property
+    def tag(self) -> str:
+        """What the Spark jobs of this rollout are marked with."""
+        return f"halocline-plan-{self.saved.plan.id}"
+
+    def run(self) -> Pause | None:
+        if not self.journal.has(BEGUN):
+            self._check_not_moved()
+            self.journal.keep(self.saved.encode())
+            self.journal.write(BEGUN, detail=f"{len(self.saved.plan.stages)} stages")
+        self._to_confirm = set(self.options.confirmed)
+        self._confirmed_so_far()
+        for number, stage in enumerate(self.saved.plan.stages, 1):
+            if self.journal.has(STAGE_DONE, number):
+                continue
+            done = len(self.journal.subjects(MOVED if stage.moves else UPGRADED, number))
+            self.reporter.stage(number, stage, done)
+            pause = self._until_done(number, stage)
+            if pause is not None:
+                return pause
+            self.journal.write(STAGE_DONE, number)
+        if not self.journal.has(FINISHED):
+            self.journal.write(FINISHED)
+        return None
+
+    def _confirmed_so_far(self) -> None:
+        """What an operator vouched for counts from the wave on in which it was taken at its word."""
+        for number, stage in enumerate(self.saved.plan.stages, 1):
+            done = self.journal.subjects(CONFIRMED, number)
+            self.watch.confirmed |= {each.member: each.after for each in stage.upgrades if each.member in done}
+        self._sighting = None
+
+    def _until_done(self, number: int, stage: Stage) -> Pause | None:
+        while True:
+            self.lease.renew()
+            try:
+                self._check_window()
+                self._check_soaked(number)
+                if stage.moves:
+                    self._move_tables(number, stage.moves)
+                else:
+                    self._see_members(number, stage.upgrades)
+                return None
+            except _Paused as paused:
+                pause = self._noted(number, paused)
+                self.reporter.waiting(pause)
+                if not self.options.wait:
+                    return pause
+                self.sleep(self.options.poll_s)
+                self._sighting = None
+
+    def _noted(self, number: int, paused: _Paused) -> Pause:
+        """A pause, with the time since when it is the same one."""
+        told = f"{paused.why}: {', '.join(paused.subjects)}" if paused.subjects else paused.why
+        last = self.journal.last(WAITING, number)
+        if last is None or last.detail != told:
+            self.journal.write(WAITING, number, detail=told)
+            last = self.journal.last(WAITING, number)
+        since = last.at_ms if last else 0
+        return Pause(number, paused.subjects, paused.why, since, paused.until_ms)
+
+    # ------------------------------------------------------------------ before anything is done
+
+    def _check_not_moved(self) -> None:
+        """Refuses a plan for other tables or members than there are."""
+        was = dict(self.saved.plan.tables)
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="halocline-apply") as pool:
+            now = dict(zip(was, pool.map(self._fingerprint, was), strict=True))
+        tables = {name: now[name] for name in was if now[name] != was[name]}
+        members = moved_since(self.saved, self._seen(), dict(self.saved.plan.members))
+        if tables or members:
+            sides = {f"table {name}": f"was {was[name]}, is {found}" for name, found in list(tables.items())[:5]}
+            releases = dict(self.saved.plan.members)
+            sides |= {
+                f"member {name}": f"was {releases[name]}, is {found}" for name, found in list(members.items())[:5]
+            }
+            raise ConflictError(
+                f"{len(tables)} tables and {len(members)} members have moved since the plan was made",
+                condition="PLAN_STALE",
+                sides=sides,
+                next_step="Plan again: halocline plan LAKE --out FILE",
+            )
+
+    def _fingerprint(self, name: str) -> str:
+        try:
+            return terms_now(open_store(self.saved.places[name], dict(self.options.table_options)))[1]
+        except HaloclineError as error:
+            return error.message
+
+    def _check_window(self) -> None:
+        window = self.options.policy.quiet(datetime.now(UTC))
+        if window is not None:
+            raise _Paused((), f"{window.reason}, until {window.until:%Y-%m-%d %H:%M} UTC", _ms(window.until))
+
+    def _check_soaked(self, number: int) -> None:
+        """A wave runs for a while before the next stage begins."""
+        done = self.journal.last(STAGE_DONE, number - 1)
+        if done is None or not self.saved.plan.stages[number - 2].upgrades:
+            return
+        until = done.at_ms + int(self.options.policy.soak_s * 1000)
+        if until > time.time_ns() // 1_000_000:
+            moment = datetime.fromtimestamp(until / 1000, UTC)
+            raise _Paused((), f"stage {number - 1} soaks until {moment:%Y-%m-%d %H:%M:%S} UTC", until)
+
+    # ------------------------------------------------------------------ members
+
+    def _seen(self) -> Sighting:
+        if self._sighting is None:
+            self._sighting = self.watch.look()
+        return self._sighting
+
+    def _see_members(self, number: int, upgrades: Sequence[MemberUpgrade]) -> None:
+        done = self.journal.subjects(UPGRADED, number)
+        missing: list[str] = []
+        for each in upgrades:
+            if each.member in done:
+                continue
+            if each.member in self._to_confirm:
+                # A word counts for one wave: the next release of the same member is another matter.
+                self._to_confirm.discard(each.member)
+                self.watch.confirmed[each.member] = each.after
+                self.journal.write(CONFIRMED, number, each.member, str(each.after or "stopped"))
+            if self.journal.has(CONFIRMED, number, each.member) or self._arrived(each):
+                self.journal.write(UPGRADED, number, each.member, str(each.after or "stopped"))
+                self.reporter.step(number, each.member, str(each.after or "stopped"))
+            else:
+                missing.append(each.member)
+        self._sighting = None
+        if missing:
+            mute = [name for name in missing if not self.watch.speaks(name)]
+            hint = f" ({len(mute)} of them never will: --confirm {mute[0]})" if mute else ""
+            raise _Paused(missing, f"waits for {len(missing)} of {len(upgrades)} members to report their release{hint}")
+
+    def _arrived(self, upgrade: MemberUpgrade) -> bool:
+        now = self._seen().release_of(upgrade.member)
+        if upgrade.after is None:
+            return now is None
+        if now is None or upgrade.before == upgrade.after:
+            return False  # a switch that was thrown does not show: an operator says so
+        if now not in (upgrade.before, upgrade.after) and upgrade.before is not None:
+            raise ConflictError(
+                f"{upgrade.member} runs {now}, which the plan does not have it run",
+                condition="PLAN_STALE",
+                sides={"plan": f"{upgrade.before}, then {upgrade.after}", "member": str(now)},
+                next_step="Plan again from where things are: halocline plan LAKE --out FILE",
+            )
+        return now == upgrade.after
+
+    # ------------------------------------------------------------------ tables
+
+    def _move_tables(self, number: int, moves: Sequence[PlannedMove]) -> None:
+        self._check_members_stay(number)
+        verified = self.journal.subjects(VERIFIED, number)
+        left = [each for each in moves if each.table not in verified]
+        at_once = self.options.policy.tables_at_once or len(left)
+        paused: list[tuple[str, _Paused]] = []
+        for start in range(0, len(left), max(at_once, 1)):
+            for each in left[start : start + at_once]:
+                self.lease.renew()
+                try:
+                    self._move_table(number, each)
+                except _Paused as pause:
+                    paused.append((each.table, pause))
+            self._check_window()
+        if paused:
+            names = [name for name, _ in paused]
+            raise _Paused(names, paused[0][1].why, min(pause.until_ms for _, pause in paused))
+
+    def _check_members_stay(self, number: int) -> None:
+        """No member may be back where it was before its wave."""
+        expected: dict[str, MemberUpgrade] = {}
+        for stage in self.saved.plan.stages[: number - 1]:
+            expected |= {each.member: each for each in stage.upgrades}
+        back = [
+            f"{name} ({now})"
+            for name, each in expected.items()
+            if (now := self._seen().release_of(name)) is not None and now != each.after
+        ]
+        if back:
+            raise _Paused(back, "waits for members that are back at another release")
+
+    def _move_table(self, number: int, move: PlannedMove) -> None:
+        place = self.saved.places[move.table]
+        action = TableAction.parse(move.action)
+        now, _ = terms_now(open_store(place, dict(self.options.table_options)))
+        begun = self.journal.has(MOVING, number, move.table)
+        if not action.is_done(now):
+            self._check_gate(move)
+        if not begun:
+            before = self._checkup(place)
+            self.journal.write(MOVING, number, move.table, "" if before is None else _encoded(before))
+        if not action.is_done(now) or begun:
+            self._carry_out(action, move)
+        if not self.journal.has(MOVED, number, move.table):
+            self.journal.write(MOVED, number, move.table, move.action)
+        told = self._verified(number, move)
+        self.journal.write(VERIFIED, number, move.table, told)
+        self.reporter.step(number, move.table, told)
+
+    def _check_gate(self, move: PlannedMove) -> None:
+        """Nobody who is known to use the table now would break."""
+        clients = [
+            Client(each.release, use.operations, each.known_from, name=each.name, provides=each.provides)
+            for each in self._seen().members
+            for use in each.uses
+            if use.table == move.table
+        ]
+        broken = [
+            each
+            for each in breaks(move.before, move.after, clients)
+            if not (each.verdict.unknown and each.client.name in self.saved.plan.accepted)
+        ]
+        if broken:
+            who = [f"{each.client.name} ({each.client.release}, {each.verdict.answer})" for each in broken]
+            raise _Paused((move.table,), f"the gate is closed, {', '.join(who[:5])} would break")
+
+    def _carry_out(self, action: TableAction, move: PlannedMove) -> None:
+        options = dict(self.options.table_options)
+        if self.watch.fleet:
+            options["halocline.fleet"] = self.watch.fleet
+        try:
+            if self.spark is None:
+                carry_out(action, self.saved.places[move.table], None, options)
+            else:
+                with tagged(self.spark, self.tag):
+                    carry_out(action, self.saved.places[move.table], self.spark, options)
+        except NotYetError as error:
+            raise _Paused((move.table,), error.message, error.until_ms) from None
+        except IncompatibleError as error:
+            if error.condition == "GATE_CLOSED" and self.watch.fleet:
+                self._raise_level(move)
+            raise _Paused((move.table,), f"the gate is closed, {error.message}") from None
+
+    def _raise_level(self, move: PlannedMove) -> None:
+        """Raises the fleet to the level that a move needs, if nothing is in the way of that."""
+        ladder = move.after.protocol.format
+        needed = level_of(ladder, ProtocolChange(move.table, move.before, move.after).gained)
+        with AdminClient(Endpoint.from_environment(self.watch.fleet)) as admin:
+            status = admin.describe().ladder(ladder)
+            try:
+                for level in status.levels:
+                    if status.level < level <= needed:
+                        admin.raise_level(ladder, level, reason=f"plan {self.saved.plan.id}")
+                        self.reporter.note(f"the fleet is at level {level} of {ladder} now")
+            except HaloclineError as error:
+                raise _Paused((move.table,), f"the gate is closed, {error.message}") from None
+
+    # ------------------------------------------------------------------ rows
+
+    def _checkup(self, place: str) -> Checkup | None:
+        if self.options.verify is Verify.NONE or self.spark is None:
+            return None
+        table = Table.for_path(place, self.spark, options=self.options.table_options)
+        self.reporter.note(f"verification of {place} {cost(table, self.options.verify)}")
+        return checkup(table, self.options.verify, tag=self.tag)
+
+    def _verified(self, number: int, move: PlannedMove) -> str:
+        begun = self.journal.last_of(MOVING, number, move.table)
+        if begun is None or not begun.detail or self.spark is None:
+            return "rows not compared"
+        before = msgspec.json.decode(begun.detail, type=Checkup)
+        table = Table.for_path(self.saved.places[move.table], self.spark, options=self.options.table_options)
+        return check_same(table, before, self.options.verify, tag=self.tag)
+
+
+def _encoded(checkup: Checkup) -> str:
+    return msgspec.json.encode(checkup).decode()
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,145 @@
+"""The journal of a rollout: entries one after the other, each an object of its own that is never changed.
+
+The number of an entry is its name, and the store takes each name once, so two processes that write at the same time
+are noticed. Reading all entries gives what has been done.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from halocline.errors import AlreadyExistsError, ConflictError
+from halocline.storage import open_store
+from halocline.storage.base import Store
+
+FOLDER: Final = "_halocline/rollouts"
+PLAN_FILE: Final = "plan.json"
+
+BEGUN, UPGRADED, MOVING, MOVED, VERIFIED, WAITING = "begun", "upgraded", "moving", "moved", "verified", "waiting"
+STAGE_DONE, FINISHED, CONFIRMED, TAKEN_BACK = "stage done", "finished", "confirmed", "taken back"
+
+
+class JournalEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """One thing that happened.
+
+    Attributes:
+        kind: What.
+        stage: In which stage, from 1; 0 for the rollout as a whole.
+        subject: To whom, or to what.
+        detail: What to know about it.
+        by: Who did it.
+        at_ms: When.
+    """
+
+    kind: str
+    stage: int = 0
+    subject: str = ""
+    detail: str = ""
+    by: str = ""
+    at_ms: int = 0
+
+
+@dataclass
+class Journal:
+    """The journal of one plan, in the lake that the plan is about.
+
+    Attributes:
+        store: Where the lake lies.
+        plan: The plan's id.
+        by: Who writes.
+    """
+
+    store: Store
+    plan: str
+    by: str = ""
+    entries: list[JournalEntry] = field(default_factory=list)
+    _by_subject: dict[tuple[str, int], dict[str, JournalEntry]] = field(default_factory=dict, repr=False)
+
+    @staticmethod
+    def open(place: str, plan: str, by: str = "") -> Journal:
+        """The journal of a plan, with everything that was written so far.
+
+        Example:
+            >>> journal = Journal.open("memory://journal-example", "3f2a", "ana@laptop")
+            >>> journal.write(BEGUN)
+            >>> [each.kind for each in Journal.open("memory://journal-example", "3f2a").entries]
+            ['begun']
+        """
+        journal = Journal(open_store(folder_of(place)), plan, by)
+        journal.catch_up()
+        return journal
+
+    def catch_up(self) -> None:
+        """Reads what others have written since."""
+        while True:
+            path = self._path(len(self.entries))
+            if not self.store.exists(path):
+                return
+            self._take(msgspec.json.decode(self.store.get(path), type=JournalEntry))
+
+    def write(self, kind: str, stage: int = 0, subject: str = "", detail: str = "") -> None:
+        """Adds an entry.
+
+        Raises:
+            ConflictError: Somebody else writes to the same journal.
+        """
+        entry = JournalEntry(kind, stage, subject, detail, self.by, time.time_ns() // 1_000_000)
+        try:
+            self.store.put_if_absent(self._path(len(self.entries)), msgspec.json.encode(entry))
+        except AlreadyExistsError:
+            self.catch_up()
+            other = self.entries[-1].by if self.entries else "somebody"
+            raise ConflictError(
+                f"{other} applies plan {self.plan} as well",
+                sides={"you are": self.by, "wrote meanwhile": other},
+                next_step="See what is being done: halocline status",
+            ) from None
+        self._take(entry)
+
+    def keep(self, plan: bytes) -> None:
+        """Keeps the plan itself next to its journal, for those who look at the lake."""
+        self.store.put(f"{FOLDER}/{self.plan}/{PLAN_FILE}", plan)
+
+    def has(self, kind: str, stage: int = 0, subject: str = "") -> bool:
+        """Whether there is such an entry."""
+        return subject in self._by_subject.get((kind, stage), {})
+
+    def subjects(self, kind: str, stage: int) -> set[str]:
+        """Those that an entry of a kind tells of, in a stage."""
+        return set(self._by_subject.get((kind, stage), {}))
+
+    def last(self, kind: str, stage: int) -> JournalEntry | None:
+        """The newest entry of a kind, in a stage."""
+        found = self._by_subject.get((kind, stage), {})
+        return max(found.values(), key=lambda each: each.at_ms, default=None)
+
+    def last_of(self, kind: str, stage: int, subject: str) -> JournalEntry | None:
+        """The newest entry of a kind about one subject, in a stage."""
+        return self._by_subject.get((kind, stage), {}).get(subject)
+
+    def _take(self, entry: JournalEntry) -> None:
+        self.entries.append(entry)
+        self._by_subject.setdefault((entry.kind, entry.stage), {})[entry.subject] = entry
+
+    def _path(self, number: int) -> str:
+        return f"{FOLDER}/{self.plan}/{number:06d}.json"
+
+
+def folder_of(place: str) -> str:
+    """The folder of a lake: its own, or that of its file."""
+    return (place.rpartition("/")[0] or ".") if place.endswith(".toml") else place
+
+
+def rollouts(place: str) -> list[str]:
+    """The ids of the plans that were applied to a lake, the one that was begun last at the end."""
+    found = [each for each in open_store(folder_of(place)).list(FOLDER) if each.path.endswith(f"/{PLAN_FILE}")]
+    return [each.path.split("/")[-2] for each in sorted(found, key=lambda each: (each.modified_ms, each.path))]
+
+
+def kept_plan(place: str, plan: str) -> bytes:
+    """The plan itself, as it was applied."""
+    return open_store(folder_of(place)).get(f"{FOLDER}/{plan}/{PLAN_FILE}")

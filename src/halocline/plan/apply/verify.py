@@ -1,0 +1,120 @@
+"""Verification: whether a table holds the same rows after a move as before.
+
+A *checkup* counts the rows, counts the keys where a table has any, and adds up a hash of every row, so that the order
+of rows does not matter. `full` hashes all columns; `sample` hashes the keys and a few more, which reads a part of the
+bytes and still finds rows that are missing, doubled or given another key. A Hudi table is checked at one instant on
+both sides, so writers may go on. A Delta table is checked before the move and after it; if others committed in between,
+the versions around each commit of the move are compared instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from halocline.errors import ConflictError
+from halocline.spark.session.session import tagged
+from halocline.table import DeltaLakeTable, HudiTable, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FEW: Final = 4
+_OWN: Final = frozenset({"UPGRADE PROTOCOL", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "DROP FEATURE", "REORG"})
+
+
+class Verify(StrEnum):
+    """How much of the rows is looked at."""
+
+    SAMPLE = "sample"
+    FULL = "full"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What a table holds at a version.
+
+    Attributes:
+        version: The version, or instant.
+        rows: How many rows.
+        keys: How many different keys; the number of rows where a table has none.
+        content: The sum of the hashes of all rows.
+    """
+
+    version: int
+    rows: int
+    keys: int
+    content: str
+
+    def same_rows(self, other: Checkup) -> bool:
+        """Whether both hold the same."""
+        return (self.rows, self.keys, self.content) == (other.rows, other.keys, other.content)
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows, {self.keys:,} keys, content {self.content}"
+
+
+def cost(table: Table, how: Verify) -> str:
+    """What a verification reads, for people, before it is done."""
+    if how is Verify.NONE:
+        return "nothing is verified"
+    size = int(table.detail().get("sizeInBytes") or 0)
+    part = "all columns" if how is Verify.FULL else f"the keys and up to {_FEW} columns"
+    return f"reads {part} of {size:,} bytes, before and after"
+
+
+def checkup(table: Table, how: Verify, *, version: int | None = None, tag: str = "halocline") -> Checkup:
+    """Counts and hashes the rows of a table. A Spark job."""
+    at = table.version if version is None else version
+    keys = tuple(table.detail().get("recordKeys") or ()) if isinstance(table, HudiTable) else ()
+    with tagged(table.spark, tag):
+        return _measured(table.to_df(version=at), at, keys, how)
+
+
+def check_same(table: Table, before: Checkup, how: Verify, *, tag: str = "halocline") -> str:
+    """Compares a table with what it was before a move, and says what was compared.
+
+    Raises:
+        ConflictError: The rows are not the same.
+    """
+    if isinstance(table, HudiTable):
+        return _compared(table, before, checkup(table, how, version=before.version, tag=tag))
+    if isinstance(table, DeltaLakeTable):
+        since = [each for each in table.history() if each.version > before.version]
+        own = [each.version for each in since if each.operation in _OWN]
+        if len(own) == len(since):
+            return _compared(table, before, checkup(table, how, tag=tag))
+        told = [
+            _compared(table, checkup(table, how, version=at - 1, tag=tag), checkup(table, how, version=at, tag=tag))
+            for at in sorted(own)
+        ]
+        return f"others wrote meanwhile; around its own commits: {'; '.join(told) or 'none'}"
+    return "index tables are not verified"
+
+
+def _compared(table: Table, before: Checkup, after: Checkup) -> str:
+    if not before.same_rows(after):
+        raise ConflictError(
+            f"{table.url} does not hold the same rows after its move",
+            condition="MOVE_UNVERIFIED",
+            sides={f"version {before.version}": str(before), f"version {after.version}": str(after)},
+            next_step="Go back: halocline rollback FILE",
+        )
+    return str(after)
+
+
+def _measured(rows: DataFrame, version: int, keys: tuple[str, ...], how: Verify) -> Checkup:
+    from pyspark.sql import functions as F
+
+    names = [each for each in rows.columns if not each.startswith("_hoodie_")]
+    if how is Verify.SAMPLE:
+        names = list(dict.fromkeys([*(each for each in keys if each in names), *names]))[: len(keys) + _FEW]
+    quoted = [f"`{each.replace('`', '``')}`" for each in names]
+    hashed = F.xxhash64(F.to_json(F.struct(*quoted))).cast("decimal(38,0)")
+    own = [f"`{each.replace('`', '``')}`" for each in keys if each in rows.columns]
+    counted = F.count_distinct(*own) if own else F.count(F.lit(1))
+    row = rows.select(F.count(F.lit(1)), counted, F.coalesce(F.sum(hashed), F.lit(0))).first()
+    assert row is not None  # an aggregate without groups is one row
+    return Checkup(version, int(row[0]), int(row[1]), str(row[2]))

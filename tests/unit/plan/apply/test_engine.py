@@ -1,0 +1,149 @@
+"""Applying plans to tables on disk, without rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.support.applied import Heard, LakeOnDisk
+from tests.support.fleets import make_table
+
+from halocline.errors import ConflictError
+from halocline.plan.apply.lease import RolloutLease
+from halocline.plan.apply.status import status_of
+from halocline.plan.policy import QuietWindow, RolloutPolicy
+from halocline.storage import open_store
+from halocline.table import Table
+
+VECTORS = {"enable": ("deletionVectors",)}
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return LakeOnDisk(tmp_path).delta("orders", "items").run(report="trino@426")
+
+
+def uses_vectors(lake: LakeOnDisk, name: str) -> bool:
+    return "deletionVectors" in Table.for_path(lake.path / name).terms.features_in_use
+
+
+def test_tables_wait_until_members_have_reported_their_release(lake):
+    saved, heard = lake.planned(**VECTORS), Heard()
+    pause = lake.applied(saved, heard)
+    assert pause is not None
+    assert (pause.stage, pause.subjects) == (1, ("report",))
+    assert "waits for 1 of 1 members" in pause.why
+    assert not uses_vectors(lake, "orders")
+    lake.run(report="trino@427")
+    assert lake.applied(saved, heard) is None
+    assert uses_vectors(lake, "orders")
+    assert uses_vectors(lake, "items")
+    assert heard.steps == ["report", "items", "orders"]
+    assert status_of(saved).state == "finished"
+
+
+def test_the_same_pause_keeps_the_time_since_when_it_is_waited(lake):
+    saved = lake.planned(**VECTORS)
+    assert lake.applied(saved).since_ms == lake.applied(saved).since_ms > 0
+
+
+def test_a_plan_is_refused_when_a_table_has_moved_since(lake):
+    saved = lake.planned(**VECTORS)
+    Table.for_path(lake.path / "items").set_properties({"delta.enableChangeDataFeed": "true"})
+    with pytest.raises(ConflictError, match="1 tables and 0 members have moved") as refused:
+        lake.applied(saved)
+    assert refused.value.condition == "PLAN_STALE"
+    assert "changeDataFeed" in refused.value.sides["table items"]
+
+
+def test_rows_that_come_in_do_not_make_a_plan_stale(lake):
+    saved = lake.planned(**VECTORS)
+    Table.for_path(lake.path / "items").set_comment("rows and words are not what a table requires")
+    assert lake.applied(saved).stage == 1
+
+
+def test_a_plan_is_refused_when_a_member_has_moved_since(lake):
+    saved = lake.planned(**VECTORS)
+    lake.run(report="trino@430")
+    with pytest.raises(ConflictError, match="0 tables and 1 members have moved"):
+        lake.applied(saved)
+
+
+def test_a_member_that_runs_what_the_plan_does_not_know_stops_it(lake):
+    saved = lake.planned(**VECTORS)
+    lake.applied(saved)
+    lake.run(report="trino@412")
+    with pytest.raises(ConflictError, match=r"report runs trino@412"):
+        lake.applied(saved)
+
+
+def test_a_member_that_goes_back_keeps_tables_from_moving(lake):
+    saved = lake.planned(**VECTORS)
+    lake.applied(saved)
+    lake.run(report="trino@427")
+    window = QuietWindow("lunch", datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1))
+    assert "lunch" in lake.applied(saved, policy=RolloutPolicy(windows=(window,))).why
+    assert lake.applied(saved, policy=RolloutPolicy(soak_s=600.0)).why.startswith("stage 1 soaks until")
+    lake.run(report="trino@426")
+    pause = lake.applied(saved)
+    assert (pause.stage, pause.subjects) == (2, ("report (trino@426)",))
+    assert not uses_vectors(lake, "orders")
+
+
+def test_a_member_that_comes_in_later_closes_the_gate_of_its_tables(lake):
+    saved = lake.planned(**VECTORS)
+    lake.applied(saved)
+    lake.run(report="trino@427", newcomer="delta-rs@0.10.0")
+    pause = lake.applied(saved)
+    assert pause.subjects == ("items", "orders")
+    assert "the gate is closed, newcomer (delta-rs@0.10.0, unknown) would break" in pause.why
+    assert not uses_vectors(lake, "orders")
+
+
+def test_a_member_that_never_reports_is_confirmed_for_one_wave(tmp_path):
+    lake = LakeOnDisk(tmp_path).delta("orders")
+    make_table(tmp_path / "lake" / "old", "delta-rs:py-0.25.5")
+    lake.run()
+    saved = lake.planned(**VECTORS)
+    name = next(iter(saved.plan.upgrades)).member
+    pause = lake.applied(saved)
+    assert f"--confirm {name}" in pause.why
+    assert lake.applied(saved, confirmed=frozenset({name})) is None
+    assert uses_vectors(lake, "old")
+
+
+def test_hudi_tables_move_up_and_down_once_their_writer_is_kept_from_moving_them_up(tmp_path):
+    lake = LakeOnDisk(tmp_path).hudi("trips").run(load="hudi@1.0.2")
+    assert lake.applied(lake.planned(table_version=8)) is None
+    assert Table.for_path(lake.path / "trips").protocol.reader == 8
+    down = lake.planned(table_version=6)
+    assert "--confirm load" not in lake.applied(down).why, "it does report, but a switch does not show"
+    assert lake.applied(down, confirmed=frozenset({"load"})) is None
+    assert Table.for_path(lake.path / "trips").protocol.reader == 6
+
+
+def test_few_tables_move_at_once_where_a_policy_says_so(tmp_path):
+    lake = LakeOnDisk(tmp_path).delta(*(f"t{at}" for at in range(5))).run()
+    heard = Heard()
+    assert lake.applied(lake.planned(**VECTORS), heard, policy=RolloutPolicy(tables_at_once=2)) is None
+    assert len(heard.steps) == 5
+
+
+def test_two_people_at_once_one_is_refused_by_name(lake):
+    saved = lake.planned(**VECTORS)
+    with RolloutLease(open_store(lake.path), "ben@desk", "another"), pytest.raises(ConflictError) as refused:
+        lake.applied(saved, by="ana@laptop")
+    assert refused.value.condition == "ROLLOUT_RUNNING"
+    assert "ben@desk is applying plan another to this lake" in refused.value.message
+    assert lake.applied(saved) is not None, "the lease is given back"
+
+
+def test_nothing_is_done_twice(lake):
+    saved = lake.planned(**VECTORS)
+    lake.applied(saved)
+    lake.run(report="trino@427")
+    lake.applied(saved)
+    version = Table.for_path(lake.path / "orders").version
+    heard = Heard()
+    assert lake.applied(saved, heard) is None
+    assert (heard.stages, Table.for_path(lake.path / "orders").version) == ([], version)
