@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -15,12 +16,9 @@ from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption,
 from halocline.compat.answer import Answer
 from halocline.compat.breaks import READING, WRITING, Client, Forecast, Outlook, forecast, newest_known, next_step
 from halocline.compat.release import Release
-from halocline.compat.verdict import Verdict, can
+from halocline.compat.reports import FeatureProposal, Writers
+from halocline.compat.verdict import Verdict
 from halocline.errors import InputError
-
-if TYPE_CHECKING:
-    from halocline.formats.delta.features.support import FeatureProposal
-    from halocline.storage.base import Store
 
 _STYLES = {Answer.OK: "green", Answer.UNKNOWN: "yellow", Answer.REFUSED: "red", Answer.WRONG: "bold white on red"}
 
@@ -45,9 +43,7 @@ def show(
 ) -> int:
     """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
     # Imported here: every command loads this module, and most open no table.
-    from halocline.formats.base import TableFormat, detect_format, formats_at
-    from halocline.formats.delta.features.support import propose
-    from halocline.formats.delta.log.header import read_sound_header
+    from halocline.formats.base import detect_format, inspector_of
     from halocline.storage import open_store
 
     if truncate_history is not None and not drop:
@@ -57,20 +53,11 @@ def show(
             next_step="Name the feature: --drop deletionVectors",
         )
     store = open_store(table)
-    formats = formats_at(store)
-    if formats == (TableFormat.INDEX,):
-        proposal = _index_proposal(store, table, enable or (), drop or ())
-        clients = _index_clients(client or (), operation)
-    elif formats == (TableFormat.HUDI,):
-        proposal = _hudi_proposal(store, table, [*(enable or ()), *(drop or ())])
-        clients = _hudi_clients(proposal, client or (), operation)
-    else:
-        if not formats:
-            detect_format(store)  # says what was looked for, of every format
-        proposal = propose(
-            read_sound_header(store), enable=enable or (), drop=drop or (), truncate_history=truncate_history
-        )
-        clients = _clients(store, table, client or (), operation)
+    inspector = inspector_of(detect_format(store))
+    proposal = inspector.propose(store, enable=enable or (), drop=drop or (), truncate_history=truncate_history)
+    asked_of = (operation,) if operation else None
+    clients = [Client(Release.parse(each), asked_of or READING) for each in client or ()]
+    clients = clients or _observed(inspector.writers(store), proposal.now.protocol.format, table, asked_of)
     found = forecast(clients, proposal.now, *proposal.ways.values())
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
     cannot = [each.now for each in found.outlooks if not each.now.ok]
@@ -91,78 +78,19 @@ def show(
     return INCOMPATIBLE if (any(broken.values()) if proposal.ways else cannot) else FINE
 
 
-def _clients(store: Store, table: str, given: Sequence[str], operation: str | None) -> list[Client]:
-    asked = (operation,) if operation else None
-    if given:
-        return [Client(Release.parse(each), asked or READING) for each in given]
-    from halocline.formats.delta.snapshot.inspection import writers
-
-    seen = writers(store).clients
-    if not seen:
+def _observed(writers: Writers, format: str, table: str, operations: tuple[str, ...] | None) -> list[Client]:
+    """Those who wrote the table; where one of them had to be inferred, also the newest of every product."""
+    found = [replace(each.client, operations=operations or WRITING) for each in writers.named]
+    inferred = [each.client for each in writers.observed if each.inferred]
+    others = [*inferred, *newest_known(format)] if inferred else []
+    found += [replace(each, operations=operations or READING) for each in others]
+    if not found:
         raise InputError(
             f"no commit of {table} names who wrote it, so there is no client to check",
             sides={"log": "names no writer", "needed": "at least one client"},
             next_step=f"halocline check {table} --client deltalake@1.6.6",
         )
-    return [Client(each.release, asked or WRITING, each.known_from, each.last_ms) for each in seen]
-
-
-def _index_proposal(store: Store, table: str, enable: Sequence[str], drop: Sequence[str]) -> FeatureProposal:
-    from halocline.compat.features import find_feature
-    from halocline.compat.protocol import Protocol
-    from halocline.formats.delta.features.support import FeatureProposal
-    from halocline.formats.index.log.replay import IndexReplay
-    from halocline.formats.index.protocol import LEGACY, terms_of
-
-    if drop:
-        raise InputError(
-            f"{table} is an index table, whose protocol only rises",
-            sides={"asked for": f"drop {', '.join(drop)}", "possible": "features that come in"},
-            next_step="Write its rows into a new table.",
-        )
-    replay = IndexReplay.open(store)
-    now = replay.header.protocol or LEGACY
-    names = [find_feature("index", each).name for each in enable]
-    after = terms_of(now.merged(Protocol.of("index", names)), has_avro_state=replay.has_avro_state)
-    terms = terms_of(now, has_avro_state=replay.has_avro_state)
-    return FeatureProposal(replay.version, terms, {"after": after} if names else {})
-
-
-def _index_clients(given: Sequence[str], operation: str | None) -> list[Client]:
-    """Those given; else the newest of every product, for its commits name nobody who could be asked."""
-    asked = (operation,) if operation else READING
-    if given:
-        return [Client(Release.parse(each), asked) for each in given]
-    return [Client(each.release, asked, each.known_from) for each in newest_known("index")]
-
-
-def _hudi_proposal(store: Store, table: str, change: Sequence[str]) -> FeatureProposal:
-    from halocline.formats.delta.features.support import FeatureProposal
-    from halocline.formats.hudi.terms import terms_of
-    from halocline.formats.hudi.timeline.timeline import active_writes
-
-    if change:
-        raise InputError(
-            f"{table} is a Hudi table, which has one version and no features to switch",
-            sides={"asked for": ", ".join(change), "possible": "another table version"},
-            next_step=f"halocline move {table} --to VERSION --dry-run",
-        )
-    writes = active_writes(store)
-    return FeatureProposal(int(writes[-1].time) if writes else 0, terms_of(store))
-
-
-def _hudi_clients(proposal: FeatureProposal, given: Sequence[str], operation: str | None) -> list[Client]:
-    """Those given; else the newest of every product, and the first that could have written the table."""
-    asked = (operation,) if operation else READING
-    if given:
-        return [Client(Release.parse(each), asked) for each in given]
-    from halocline.compat.knowledge import Knowledge
-
-    product = Knowledge.load().product("hudi")
-    releases = (Release(product.name, bound) for bound in product.boundaries("hudi", "write"))
-    first = next((each for each in releases if can(each, proposal.now.protocol, "write").ok), None)
-    lowest = [] if first is None else [Client(first, asked, "the table version")]
-    return [*lowest, *(Client(each.release, asked, each.known_from) for each in newest_known("hudi"))]
+    return found
 
 
 def _table(found: Forecast, proposal: FeatureProposal) -> Table:

@@ -124,13 +124,14 @@ def who_breaks(
 
 def _table_change(table: str, enable: list[str], drop: list[str], truncate_history: bool) -> ProtocolChange:
     from halocline.compat.terms import ProtocolChange
-    from halocline.formats.delta.features.support import propose
-    from halocline.formats.delta.log.header import read_sound_header
+    from halocline.formats.base import detect_format, inspector_of
     from halocline.storage import open_store
     from halocline.storage.location import Location
 
     store = open_store(table)
-    proposal = propose(read_sound_header(store), enable=enable, drop=drop, truncate_history=truncate_history)
+    proposal = inspector_of(detect_format(store)).propose(
+        store, enable=enable, drop=drop, truncate_history=truncate_history
+    )
     (after,) = proposal.ways.values()
     return ProtocolChange(Location.parse(store.root).url, proposal.now, after)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from halocline.cli.output import OutputFormat, OutputOption, emit
+from halocline.compat.features import rules
 
 if TYPE_CHECKING:
-    from halocline.formats.delta.snapshot.inspection import Inspection
-    from halocline.formats.hudi.inspection import HudiInspection
-    from halocline.formats.index.inspection import IndexInspection
+    from halocline.compat.reports import Inspection
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A path or URL of a table.")]
 
@@ -31,89 +30,42 @@ def show(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what a table is, what it requires, and who writes it."""
-    from halocline.formats.base import TableFormat, detect_format, formats_at
+    from halocline.formats.base import detect_format, inspector_of
     from halocline.storage import open_store
 
-    # Only the format that is there is loaded: that is most of the time this takes.
     store = open_store(table)
-    formats = formats_at(store)
-    if formats == (TableFormat.HUDI,):
-        from halocline.formats.hudi.inspection import inspect_hudi
-
-        hudi = inspect_hudi(store, None if version is None else str(version))
-        emit(output, hudi.to_dict(), *_hudi_lines(table, hudi), *_shape(hudi))
-    elif formats == (TableFormat.INDEX,):
-        from halocline.formats.index.inspection import inspect_index
-
-        index = inspect_index(store, version)
-        emit(output, index.to_dict(), *_index_lines(table, index), *_shape(index))
-    else:
-        from halocline.formats.delta.snapshot.inspection import inspect
-
-        if not formats:
-            detect_format(store)  # says what was looked for, of every format
-        delta = inspect(store, version)
-        emit(output, delta.to_dict(), *_lines(table, delta), *_shape(delta))
+    found = inspector_of(detect_format(store)).inspect(store, version)
+    emit(output, found.to_dict(), *_lines(table, found))
 
 
 def _lines(table: str, found: Inspection) -> Iterator[str]:
-    counted = "files not counted"
-    if found.files is not None:
-        rows = "rows not known" if found.rows is None else f"{found.rows:,} rows"
-        counted = f"{found.files:,} files · {rows} · {size_text(found.size or 0)}"
-    yield f"{table} · delta · version {found.version} · {counted}"
-    features = f"supported: {_names(found.supported)}   enabled: {_names(found.enabled)}"
-    numbers = f"({found.protocol.reader},{found.protocol.writer})"
-    yield f"protocol    {numbers}   {features}"
+    protocol, level = found.protocol, rules(found.protocol.format).level_name
+    counted = f"{found.counted} · {size_text(found.size or 0)}" if found.counted else "files not counted"
+    yield f"{table} · {protocol.format} · {found.state} · {counted}"
+    numbers = f"{level} {protocol.reader}" if level else f"({protocol.reader},{protocol.writer})"
+    supported = "" if level else f"   supported: {_names(protocol.features)}"
+    yield f"protocol    {numbers}{supported}   enabled: {_names(found.terms.features_in_use)}"
     yield f"written by  {_writers(found)}"
+    for label, text in found.notes.items():
+        yield f"{label:<12}{text}"
     if found.uncounted:
         yield f"uncounted   {found.uncounted}"
     if found.findings:
         worst = "; ".join(each.text for each in found.findings[:3])
         yield f"findings    {worst}.   Next: halocline lint {table}"
+    yield from _shape(found)
 
 
-def _hudi_lines(table: str, found: HudiInspection) -> Iterator[str]:
-    counted = "files not counted" if found.files is None else f"{found.files:,} files · {size_text(found.size or 0)}"
-    last = found.writes[-1].time if found.writes else "no write yet"
-    yield f"{table} · hudi · {found.type.lower().replace('_', ' ')} · {last} · {counted}"
-    yield f"protocol    table version {found.version}   enabled: {_names(found.enabled)}"
-    yield f"written by  no writer named ({_commits(len(found.writes))})"
-    if found.pending:
-        yield f"pending     {_names(found.pending)}"
-    if found.uncounted:
-        yield f"uncounted   {found.uncounted}"
-
-
-def _index_lines(table: str, found: IndexInspection) -> Iterator[str]:
-    counted = "splits not counted"
-    if found.splits is not None:
-        rows = "rows not known" if found.rows is None else f"{found.rows:,} rows"
-        counted = f"{found.splits:,} splits · {rows} · {size_text(found.size or 0)}"
-    yield f"{table} · index · version {found.version} · {counted}"
-    numbers = f"({found.protocol.reader},{found.protocol.writer})"
-    features = f"supported: {_names(tuple(sorted(found.protocol.features)))}   enabled: {_names(found.in_use)}"
-    yield f"protocol    {numbers}   {features}" + ("" if found.has_protocol else "   (none in the log)")
-    writers = [f"{release} ({_commits(commits)})" for release, commits in found.writers]
-    writers += [f"no writer named ({_commits(found.unnamed)})"] if found.unnamed else []
-    yield f"written by  {', '.join(writers) or 'none: the log holds no commits'}"
-    if found.resting:
-        yield f"resting     {found.resting:,} splits that an operation could not use"
-    if found.uncounted:
-        yield f"uncounted   {found.uncounted}"
-
-
-def _shape(found: Inspection | HudiInspection | IndexInspection) -> Iterator[str]:
+def _shape(found: Inspection) -> Iterator[str]:
     """The columns, the partitioning and the properties, as far as there are any."""
-    told = found.to_dict()
-    fields = (told["schema"] or {}).get("fields", [])
+    fields = (found.schema or {}).get("fields", [])
     if fields:
         named = [f"{each['name']} {_type_text(each['type'])}" for each in fields[:_COLUMNS]]
         more = [f"and {len(fields) - _COLUMNS:,} more"] if len(fields) > _COLUMNS else []
         yield f"columns     {', '.join([*named, *more])}"
-    if told["partitionColumns"]:
-        yield f"partitions  {', '.join(told['partitionColumns'])}"
-    properties = sorted(told["properties"].items())
+    if found.partition_columns:
+        yield f"partitions  {', '.join(found.partition_columns)}"
+    properties = sorted(found.properties.items())
     for number, (name, value) in enumerate(properties[:_COLUMNS]):
         yield f"{'properties' if number == 0 else '':<11} {name}={_shortened(value)}"
     if len(properties) > _COLUMNS:
@@ -129,15 +81,15 @@ def _shortened(value: str) -> str:
     return value if len(value) <= _LONG else value[: _LONG - 1] + "…"
 
 
-def _names(names: tuple[str, ...]) -> str:
-    return ", ".join(names) or "none"
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def _writers(found: Inspection) -> str:
     now_ms = time.time_ns() // 1_000_000
     pieces = [
-        f"{each.release} ({_commits(each.commits)}, last {age_text(now_ms - each.last_ms)})"
-        for each in found.writers.observed
+        f"{each.release} ({_commits(each.commits)}, last {age_text(now_ms - (each.last_ms or 0))})"
+        for each in found.writers.named
     ]
     if found.writers.unnamed:
         pieces.append(f"no writer named ({_commits(found.writers.unnamed)})")

@@ -8,11 +8,14 @@ of moving, and the caller must say which side is meant.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
+from halocline.compat.breaks import Client
 from halocline.compat.protocol import Protocol as TableProtocol
+from halocline.compat.reports import FeatureProposal, Fixed, Inspection, LintReport, Writers
 from halocline.compat.terms import Terms
 from halocline.errors import InputError, NotFoundError
 from halocline.formats.hudi import properties
@@ -47,6 +50,36 @@ class TableVersion(Protocol):
 
     def at_level(self, level: int) -> Self:
         """The same version, used at a level of its format's ladder and no higher."""
+
+
+class Inspector(Protocol):
+    """What the room of a format tells of a table without reading its rows."""
+
+    def inspect(self, store: Store, version: int | None = None) -> Inspection:
+        """What the table is, whatever its protocol, as far as this release may tell."""
+
+    def writers(self, store: Store) -> Writers:
+        """Who wrote the table."""
+
+    def propose(
+        self,
+        store: Store,
+        *,
+        enable: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        truncate_history: bool | None = None,
+    ) -> FeatureProposal:
+        """What switching features on and taking others out would make of the table."""
+
+
+class Linter(Protocol):
+    """What the room of a format finds wrong with a table, and repairs."""
+
+    def lint(self, store: Store, *, clients: Sequence[Client] = ()) -> LintReport[Any]:
+        """What is wrong with the table; clients are some that its log does not tell of."""
+
+    def fix(self, store: Store, approve: Callable[..., str], *, clients: Sequence[Client] = ()) -> Fixed:
+        """Repairs what is safe to repair, if who is asked approves."""
 
 
 class TableFormat(StrEnum):
@@ -84,6 +117,39 @@ def detect_format(store: Store) -> TableFormat:
         sides={"found": " and ".join(found), "expected": "one format"},
         next_step="Say which one is meant.",
     )
+
+
+def inspector_of(format: TableFormat) -> Inspector:
+    """Who tells of tables of a format."""
+    # Imported here: most who ask for the format of a table do not look into it.
+    match format:
+        case TableFormat.DELTA:
+            from halocline.formats.delta.maintain import inspection as delta
+
+            return delta
+        case TableFormat.HUDI:
+            from halocline.formats.hudi import inspection as hudi
+
+            return hudi
+        case TableFormat.INDEX:
+            from halocline.formats.index import inspection as index
+
+            return index
+
+
+def linter_of(format: TableFormat) -> Linter | None:
+    """Who finds what is wrong with tables of a format; None if nothing is known that goes wrong with them."""
+    match format:
+        case TableFormat.DELTA:
+            from halocline.formats.delta.maintain import lint as delta
+
+            return delta
+        case TableFormat.HUDI:
+            from halocline.formats.hudi import lint as hudi
+
+            return hudi
+        case TableFormat.INDEX:
+            return None
 
 
 def _has_log(store: Store, format: TableFormat) -> bool:

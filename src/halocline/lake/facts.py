@@ -7,7 +7,7 @@ could be told, and the *damage*. Nothing that happens while one table is looked 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -16,9 +16,10 @@ import msgspec
 from halocline.compat.features import features, find_feature
 from halocline.compat.findings import read_text
 from halocline.compat.protocol import Protocol
+from halocline.compat.reports import Observed
 from halocline.compat.terms import Terms
 from halocline.errors import HaloclineError
-from halocline.formats.base import TableFormat
+from halocline.formats.base import TableFormat, detect_format, inspector_of, linter_of
 from halocline.lake.remembered import RememberedStore
 from halocline.storage.base import Store
 from halocline.table.opening import placed
@@ -181,120 +182,52 @@ def gather(name: str, url: str, formats: Sequence[str], job: Job) -> TableFacts:
 
 
 def _looked_at(store: Store, formats: Sequence[str], target: SurveyTarget) -> dict[str, Any]:
-    from halocline.formats.base import detect_format
-
     format = TableFormat(formats[0]) if len(formats) == 1 else detect_format(store)
-    look = {TableFormat.DELTA: _delta, TableFormat.HUDI: _hudi, TableFormat.INDEX: _index}[format]
-    found: dict[str, Any] = {"format": str(format), **look(store)}
-    if target:
-        found |= _changed(store, format, target)
-    return found
-
-
-def _delta(store: Store) -> dict[str, Any]:
-    from halocline.formats.delta.maintain.lint import lint
-    from halocline.formats.delta.snapshot.inspection import inspect
-
-    found = inspect(store)
-    flaws = {each.code: Flaw(each.code, each.text, "", False) for each in found.findings}
-    flaws |= {each.code: Flaw(each.code, each.what, each.hurts, each.safe) for each in lint(store).findings}
-    newest_first = sorted(found.writers.observed, key=lambda each: -each.last_version)
-    return {
-        "version": found.version,
-        "terms": TermsText.of(found.terms),
-        "supported": found.supported,
-        "files": found.files,
-        "size": found.size,
-        "uncounted": found.uncounted,
-        "writers": tuple(_seen(store, str(each.release), "observed", each.last_ms) for each in newest_first),
-        "unnamed": found.writers.unnamed,
+    told, linter = inspector_of(format).inspect(store), linter_of(format)
+    flaws = {each.code: Flaw(each.code, each.text, "", False) for each in told.findings}
+    if linter is not None:
+        found = linter.lint(store).findings
+        flaws |= {each.code: Flaw(each.code, each.what, each.hurts, each.safe) for each in found}
+    writers = sorted((each for each in told.writers.observed if each.commits), key=lambda each: -each.last_version)
+    facts: dict[str, Any] = {
+        "format": str(format),
+        "version": told.version,
+        "terms": TermsText.of(told.terms),
+        "supported": tuple(sorted(told.protocol.features)),
+        "files": told.files,
+        "size": told.size,
+        "uncounted": told.uncounted,
+        "writers": tuple(_seen(store, each) for each in writers),
+        "unnamed": told.writers.unnamed,
         "flaws": tuple(flaws.values()),
     }
+    return facts | (_changed(store, format, told.terms, target) if target else {})
 
 
-def _hudi(store: Store) -> dict[str, Any]:
-    from halocline.fleet.usage.observers import observed
-    from halocline.formats.hudi.inspection import inspect_hudi
-    from halocline.formats.hudi.lint import lint_hudi
-
-    found, linted, seen = inspect_hudi(store), lint_hudi(store), observed(store)
-    return {
-        "version": int(found.writes[-1].time) if found.writes else 0,
-        "terms": TermsText.of(linted.terms),
-        "supported": tuple(sorted(linted.terms.protocol.features)),
-        "files": found.files,
-        "size": found.size,
-        "uncounted": found.uncounted,
-        "writers": tuple(
-            SeenWriter(each.identity, each.release, str(each.provenance), each.seen_ms) for each in seen.traces
-        ),
-        "unnamed": seen.unnamed,
-        "flaws": tuple(Flaw(each.code, each.what, each.hurts, each.safe) for each in linted.findings),
-    }
-
-
-def _index(store: Store) -> dict[str, Any]:
-    from halocline.fleet.usage.observers import observed
-    from halocline.formats.index.inspection import inspect_index
-
-    found, seen = inspect_index(store), observed(store)
-    newest_first = sorted(seen.traces, key=lambda each: -(each.seen_ms or 0))
-    return {
-        "version": found.version,
-        "terms": TermsText(str(found.protocol), tuple(sorted(found.in_use))),
-        "supported": tuple(sorted(found.protocol.features)),
-        "files": found.splits,
-        "size": found.size,
-        "uncounted": found.uncounted,
-        "writers": tuple(
-            SeenWriter(each.identity, each.release, str(each.provenance), each.seen_ms) for each in newest_first
-        ),
-        "unnamed": seen.unnamed,
-    }
-
-
-def _seen(store: Store, release: str, provenance: str, last_ms: int | None) -> SeenWriter:
+def _seen(store: Store, writer: Observed) -> SeenWriter:
     from halocline.fleet.usage.traces import identity_of
     from halocline.storage.location import Location
 
-    return SeenWriter(identity_of(release, Location.parse(store.root).url), release, provenance, last_ms)
+    release, provenance = str(writer.release), "inferred" if writer.inferred else "observed"
+    return SeenWriter(identity_of(release, Location.parse(store.root).url), release, provenance, writer.last_ms)
 
 
-def _changed(store: Store, format: TableFormat, target: SurveyTarget) -> dict[str, Any]:
+def _changed(store: Store, format: TableFormat, now: Terms, target: SurveyTarget) -> dict[str, Any]:
     """What the change to the target makes of the table; nothing where the target is not about its format."""
     try:
-        return {"ways": {way: TermsText.of(terms) for way, terms in _ways(store, format, target)}}
+        return {"ways": {way: TermsText.of(terms) for way, terms in _ways(store, format, now, target).items()}}
     except HaloclineError as error:
         return {"obstacle": f"{error.condition}: {error.message}"}
 
 
-def _ways(store: Store, format: TableFormat, target: SurveyTarget) -> Iterator[tuple[str, Terms]]:
+def _ways(store: Store, format: TableFormat, now: Terms, target: SurveyTarget) -> Mapping[str, Terms]:
     if format is TableFormat.HUDI:
-        if target.table_version is not None:
-            yield from _hudi_ways(store, target.table_version)
-    elif format is TableFormat.DELTA:
-        from halocline.formats.delta.features.support import propose
-        from halocline.formats.delta.log.header import read_sound_header
-
-        header = read_sound_header(store)
-        known = [each for each in target.enable if feature_known("delta", each)]
-        enable = [each for each in known if each not in header.terms.features_in_use]
-        drop = [each for each in target.drop if each in header.terms.protocol.features]
-        if enable or drop:
-            yield from propose(header, enable=enable, drop=drop).ways.items()
-    else:
-        yield from _index_ways(store, target)
-
-
-def _index_ways(store: Store, target: SurveyTarget) -> Iterator[tuple[str, Terms]]:
-    from halocline.formats.index.log.replay import IndexReplay
-    from halocline.formats.index.protocol import LEGACY, terms_of
-
-    replay = IndexReplay.open(store)
-    now = replay.header.protocol or LEGACY
-    names = [each for each in target.enable if feature_known("index", each) and each not in now.features]
-    if names:
-        yield "after", terms_of(now.merged(Protocol.of("index", names)), has_avro_state=replay.has_avro_state)
+        return _hudi_ways(store, now, target.table_version)
+    missing = [each for each in target.enable if each in features(format) and each not in now.features_in_use]
+    gone = [each for each in target.drop if each in features(format) and each in now.protocol.features]
+    if not (missing or gone):
+        return {}
+    return inspector_of(format).propose(store, enable=missing, drop=gone).ways
 
 
 def _found(format: str, name: str) -> str:
@@ -302,14 +235,7 @@ def _found(format: str, name: str) -> str:
     return next((each for each in features(format) if each.casefold() == name.casefold()), "")
 
 
-def feature_known(format: str, name: str) -> bool:
-    """Whether a format has a feature of this very name."""
-    return name in features(format)
-
-
-def _hudi_ways(store: Store, version: int) -> Iterator[tuple[str, Terms]]:
+def _hudi_ways(store: Store, now: Terms, version: int | None) -> Mapping[str, Terms]:
     from halocline.formats.hudi.move.planning import plan_move
-    from halocline.formats.hudi.properties import properties, table_version
 
-    if table_version(properties(store), store.root) != version:
-        yield "after", plan_move(store, version).after
+    return {} if version in (None, now.protocol.reader) else {"after": plan_move(store, version).after}

@@ -79,7 +79,7 @@ def test_damaged_tables_are_listed_and_stop_nothing(folder):
 
 
 def test_an_error_that_nobody_foresaw_is_the_damage_of_one_table(folder, monkeypatch):
-    from halocline.formats.delta.snapshot import inspection
+    from halocline.formats.delta.maintain import inspection
 
     def broken(store, version=None):
         raise ZeroDivisionError("who would have thought")

@@ -16,19 +16,10 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from halocline.compat.knowledge import Knowledge
-from halocline.compat.protocol import Protocol
-from halocline.compat.release import Release
-from halocline.compat.verdict import can
+from halocline.compat.reports import Observed
 from halocline.fleet.core.state import Provenance, TableUse
 from halocline.fleet.usage.traces import UsageTrace, identity_of
-from halocline.formats.base import TableFormat, detect_format
-from halocline.formats.delta.snapshot.inspection import writers
-from halocline.formats.hudi.properties import properties, table_version
-from halocline.formats.hudi.timeline.timeline import active_writes
-from halocline.formats.index.history import writers_of
-from halocline.formats.index.log.replay import IndexReplay
-from halocline.formats.index.protocol import LEGACY
+from halocline.formats.base import detect_format, inspector_of
 from halocline.storage.base import Store
 from halocline.storage.location import Location
 
@@ -45,56 +36,20 @@ class ObservedWriters:
 
 
 def observed(store: Store) -> ObservedWriters:
-    """Those whom the history of a table tells of."""
+    """Who wrote the table at the store's root, whatever its format."""
     format = detect_format(store)
-    match format:
-        case TableFormat.DELTA:
-            return _of_delta(store)
-        case TableFormat.HUDI:
-            return _of_hudi(store)
-        case TableFormat.INDEX:
-            return _of_index(store)
-
-
-def _of_delta(store: Store) -> ObservedWriters:
-    found = writers(store)
-    traces = (_trace(store, "delta", str(each.release), Provenance.OBSERVED, each.last_ms) for each in found.observed)
+    found = inspector_of(format).writers(store)
+    traces = (
+        _trace(store, str(format), each, Provenance.INFERRED if each.inferred else Provenance.OBSERVED)
+        for each in found.observed
+        if each.commits
+    )
     return ObservedWriters(tuple(traces), found.unnamed)
 
 
-def _of_hudi(store: Store) -> ObservedWriters:
-    version = table_version(properties(store), store.root)
-    commits = active_writes(store)
-    if not commits:
-        return ObservedWriters((), 0)
-    last = max(each.written_ms for each in commits)
-    lowest = _lowest_writer("hudi", Protocol.hudi(version))
-    return ObservedWriters((_trace(store, "hudi", lowest, Provenance.INFERRED, last),), len(commits))
-
-
-def _of_index(store: Store) -> ObservedWriters:
-    found = writers_of(store)
-    traces = [_trace(store, "index", str(each), Provenance.OBSERVED, last) for each, _, last in found.named]
-    if found.unnamed:
-        protocol = IndexReplay.open(store).header.protocol or LEGACY
-        lowest = _lowest_writer("indextables4spark", protocol)
-        traces.append(_trace(store, "index", lowest, Provenance.INFERRED, found.last_unnamed_ms))
-    return ObservedWriters(tuple(traces), found.unnamed)
-
-
-def _lowest_writer(name: str, protocol: Protocol) -> str:
-    """The first release known to write such a table; an unknown one, which passes no check, if there is none."""
-    product = Knowledge.load().product(name)
-    for bound in product.boundaries(protocol.format, "write"):
-        release = Release(product.name, bound)
-        if can(release, protocol, "write").ok:
-            return str(release)
-    return f"{product.name}@unknown"
-
-
-def _trace(store: Store, ladder: str, release: str, provenance: Provenance, seen_ms: int | None) -> UsageTrace:
-    table = Location.parse(store.root).url
+def _trace(store: Store, ladder: str, writer: Observed, provenance: Provenance) -> UsageTrace:
+    table, release = Location.parse(store.root).url, str(writer.release)
     uses = frozenset(TableUse(table, ladder, operation) for operation in OPERATIONS)
     # A writer whose clock is ahead was seen no later than now.
-    seen = None if seen_ms is None else min(seen_ms, time.time_ns() // 1_000_000)
+    seen = None if writer.last_ms is None else min(writer.last_ms, time.time_ns() // 1_000_000)
     return UsageTrace(identity_of(release, table), release, provenance, seen, uses, "writer")

@@ -7,12 +7,13 @@ compare-and-swap: what another writer has changed meanwhile is never undone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from halocline.compat.terms import Terms
+from halocline.compat.breaks import Client
+from halocline.compat.reports import Fixed, LintReport
 from halocline.errors import ConflictError
 from halocline.formats.hudi import configuration as keys
 from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
@@ -68,24 +69,7 @@ class HudiFinding:
         return {"code": self.code, "what": self.what, "hurts": self.hurts, "safe": self.safe, "byHand": self.by_hand}
 
 
-@dataclass(frozen=True)
-class HudiLint:
-    """What was found.
-
-    Attributes:
-        terms: What the table asks of whoever uses it.
-        findings: What is wrong with it.
-    """
-
-    terms: Terms
-    findings: tuple[HudiFinding, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same facts for programs."""
-        return {"protocol": str(self.terms.protocol), "findings": [each.to_dict() for each in self.findings]}
-
-
-def lint_hudi(store: Store) -> HudiLint:
+def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport[HudiFinding]:
     """Looks for what is wrong with a table's properties.
 
     Raises:
@@ -94,15 +78,22 @@ def lint_hudi(store: Store) -> HudiLint:
     """
     pairs = read_properties(store).pairs
     config = HudiTableConfig.parse(pairs, store.root)
-    return HudiLint(terms_of(store), tuple(_findings(store, config)))
+    protocol = terms_of(store).protocol
+    return LintReport(store.root, protocol.reader, protocol, protocol, tuple(_findings(store, config)))
 
 
-def repair_hudi(store: Store) -> tuple[str, ...]:
-    """Repairs what can be repaired, and returns the codes of it.
+def fix(store: Store, approve: Callable[..., str], *, clients: Sequence[Client] = ()) -> Fixed:
+    """Repairs what can be repaired; no client is asked more than before, so none has to approve.
 
     Raises:
         ConflictError: Another writer has changed the properties meanwhile; nothing was changed here.
     """
+    codes = _repaired(store)
+    found = lint(store)
+    return Fixed(None, found.protocol, found.protocol, (), codes, "", found.findings)
+
+
+def _repaired(store: Store) -> tuple[str, ...]:
     stored = read_properties(store)
     config = HudiTableConfig.parse(stored.pairs, store.root)
     found = [each for each in _findings(store, config) if each.safe]

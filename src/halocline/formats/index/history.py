@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from halocline.compat.release import Release, releases_in
+from halocline.compat.release import releases_in
+from halocline.compat.reports import Writers, lowest_writer, writers_in
 from halocline.errors import NotFoundError
 from halocline.formats.index.log.actions import IndexCommitInfo, decode_lines
 from halocline.formats.index.log.encodings import decoded
+from halocline.formats.index.log.replay import IndexReplay
+from halocline.formats.index.protocol import LEGACY
 from halocline.formats.log.names import INDEX, FileKind, LogEntry
 from halocline.formats.log.segment import list_files
 from halocline.storage.base import Store
@@ -64,35 +67,15 @@ def history(store: Store, limit: int | None = None) -> list[IndexVersion]:
     return found
 
 
-@dataclass(frozen=True)
-class IndexWriters:
-    """Who made the versions that the log still tells of.
-
-    Attributes:
-        named: Those who named themselves, the busiest first: who, how often, and when last.
-        unnamed: How many versions name nobody.
-        last_unnamed_ms: When the last of these was made; None if there is none.
-    """
-
-    named: tuple[tuple[Release, int, int], ...]
-    unnamed: int
-    last_unnamed_ms: int | None
-
-
-def writers_of(store: Store) -> IndexWriters:
-    """Who made the versions that the log still tells of.
+def writers(store: Store) -> Writers:
+    """Who made the versions that the log still tells of; IndexTables4Spark names itself nowhere, and is inferred.
 
     Raises:
         MalformedError: A commit is damaged.
     """
-    times: dict[Release | None, list[int]] = {}
-    for each in history(store):
-        for release in releases_in(each.engine) or (None,):
-            times.setdefault(release, []).append(each.timestamp_ms)
-    unnamed = times.pop(None, [])
-    named = [(release, len(found), max(found)) for release, found in times.items() if release is not None]
-    named.sort(key=lambda each: (-each[1], str(each[0])))
-    return IndexWriters(tuple(named), len(unnamed), max(unnamed, default=None))
+    protocol = IndexReplay.open(store).header.protocol or LEGACY
+    commits = ((releases_in(each.engine), each.version, each.timestamp_ms) for each in history(store))
+    return writers_in(commits, lowest_writer("indextables4spark", protocol))
 
 
 def version_at(store: Store, timestamp_ms: int) -> int:

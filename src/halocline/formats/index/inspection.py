@@ -7,94 +7,22 @@ in their place.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 from warnings import catch_warnings, simplefilter
 
-import msgspec
-
+from halocline.compat.features import find_feature
 from halocline.compat.protocol import Protocol
-from halocline.compat.release import Release
-from halocline.errors import HaloclineError
-from halocline.formats.index.history import writers_of
-from halocline.formats.index.log.actions import IndexMetadata
+from halocline.compat.reports import FeatureProposal, Inspection, rows_text, schema_in
+from halocline.errors import HaloclineError, InputError
+from halocline.formats.index.history import writers as writers
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.storage.base import Store
 
 
-@dataclass(frozen=True)
-class IndexInspection:
-    """What an index table is. Made by `inspect_index`.
-
-    Attributes:
-        root: The table's URL.
-        version: The version that was looked at.
-        protocol: What it requires; (1,1) where the log does not say.
-        has_protocol: Whether the log says it.
-        in_use: The features known to be in use.
-        metadata: Columns, partitioning and properties.
-        writers: Who wrote the commits that the log still holds, with how many each.
-        unnamed: How many commits name nobody.
-        splits: How many live splits there are; None if this release may not tell.
-        own: How many of them are Parquet files with an index inside.
-        rows: How many rows they hold; None if that is not known.
-        size: Their bytes.
-        resting: How many splits rest after a skip.
-        uncounted: Why splits were not counted.
-    """
-
-    root: str
-    version: int
-    protocol: Protocol
-    has_protocol: bool
-    in_use: tuple[str, ...]
-    metadata: IndexMetadata
-    writers: tuple[tuple[Release, int], ...]
-    unnamed: int
-    splits: int | None = None
-    own: int = 0
-    rows: int | None = None
-    size: int | None = None
-    resting: int = 0
-    uncounted: str | None = None
-
-    @property
-    def schema(self) -> Any:
-        """The columns, as the log spells a schema; None if it cannot be read."""
-        try:
-            return msgspec.json.decode(self.metadata.schema_string)
-        except msgspec.DecodeError:
-            return None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same facts for programs."""
-        return {
-            "table": self.root,
-            "format": "index",
-            "version": self.version,
-            "protocol": str(self.protocol),
-            "minReaderVersion": self.protocol.reader,
-            "minWriterVersion": self.protocol.writer,
-            "hasProtocol": self.has_protocol,
-            "supported": sorted(self.protocol.features),
-            "enabled": list(self.in_use),
-            "splits": self.splits,
-            "ownSplits": self.own,
-            "rows": self.rows,
-            "bytes": self.size,
-            "resting": self.resting,
-            "uncounted": self.uncounted,
-            "schema": self.schema,
-            "partitionColumns": list(self.metadata.partition_columns),
-            "properties": dict(self.metadata.configuration),
-            "writtenBy": [{"release": str(release), "commits": commits} for release, commits in self.writers],
-            "unnamedCommits": self.unnamed,
-        }
-
-
-def inspect_index(store: Store, version: int | None = None) -> IndexInspection:
+def inspect(store: Store, version: int | None = None) -> Inspection:
     """Tells what an index table is, whatever its protocol.
 
     Args:
@@ -106,36 +34,60 @@ def inspect_index(store: Store, version: int | None = None) -> IndexInspection:
         NotFoundError: There is no table, or no such version.
     """
     replay = IndexReplay.open(store, version)
-    header = replay.header
-    protocol = header.protocol or LEGACY
-    writers = writers_of(store)
-    told = IndexInspection(
+    protocol, metadata = replay.header.protocol, replay.metadata
+    found = Inspection(
         root=store.root,
         version=replay.version,
-        protocol=protocol,
-        has_protocol=header.protocol is not None,
-        in_use=tuple(sorted(terms_of(protocol, has_avro_state=replay.has_avro_state).features_in_use)),
-        metadata=replay.metadata,
-        writers=tuple((release, commits) for release, commits, _ in writers.named),
-        unnamed=writers.unnamed,
+        terms=terms_of(protocol or LEGACY, has_avro_state=replay.has_avro_state),
+        writers=writers(store),
+        state=f"version {replay.version}",
+        properties=metadata.configuration,
+        schema=schema_in(metadata.schema_string),
+        partition_columns=tuple(metadata.partition_columns),
+        notes={} if protocol else {"log": "holds no protocol"},
+        facts={"hasProtocol": protocol is not None},
     )
-    return _counted(told, store)
-
-
-def _counted(told: IndexInspection, store: Store) -> IndexInspection:
     try:
         with catch_warnings():
             simplefilter("ignore")  # that there is no protocol is part of what is told
-            snapshot = IndexSnapshot.load(store, version=told.version)
+            snapshot = IndexSnapshot.load(store, version=found.version)
         files = snapshot.files.values()
     except HaloclineError as error:
-        return replace(told, uncounted=f"{error.condition}: {error.message}")
+        unknown = {"splits": None, "ownSplits": 0, "resting": 0}
+        return replace(found, uncounted=f"{error.condition}: {error.message}", facts={**found.facts, **unknown})
     now_ms = time.time_ns() // 1_000_000
+    resting, rows = sum(each.rests_at(now_ms) for each in snapshot.skips.values()), snapshot.rows
+    notes = {"resting": f"{resting:,} splits that an operation could not use"} if resting else {}
+    counts = {"splits": len(files), "ownSplits": sum(each.is_own for each in files), "resting": resting}
     return replace(
-        told,
-        splits=len(files),
-        own=sum(each.is_own for each in files),
-        rows=snapshot.rows,
+        found,
+        counted=f"{len(files):,} splits · {rows_text(rows)}",
+        files=len(files),
+        rows=rows,
         size=sum(each.size for each in files),
-        resting=sum(each.rests_at(now_ms) for each in snapshot.skips.values()),
+        notes={**found.notes, **notes},
+        facts={**found.facts, **counts},
     )
+
+
+def propose(
+    store: Store, *, enable: Sequence[str] = (), drop: Sequence[str] = (), truncate_history: bool | None = None
+) -> FeatureProposal:
+    """What features that come in would make of a table.
+
+    Raises:
+        NotFoundError: No feature of that name is known.
+        InputError: A feature is to go.
+    """
+    if drop:
+        raise InputError(
+            f"{store.root} is an index table, whose protocol only rises",
+            sides={"asked for": f"drop {', '.join(drop)}", "possible": "features that come in"},
+            next_step="Write its rows into a new table.",
+        )
+    replay = IndexReplay.open(store)
+    now = replay.header.protocol or LEGACY
+    names = [find_feature("index", each).name for each in enable]
+    ways = {"after": now.merged(Protocol.of("index", names))} if names else {}
+    terms = {way: terms_of(each, has_avro_state=replay.has_avro_state) for way, each in {"now": now, **ways}.items()}
+    return FeatureProposal(replay.version, terms.pop("now"), terms)

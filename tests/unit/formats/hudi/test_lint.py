@@ -9,9 +9,13 @@ from tests.support.hudi_tables import HudiTableMaker
 
 from halocline.errors import ConflictError
 from halocline.formats.hudi.configuration import MergeMode, TableType
-from halocline.formats.hudi.lint import HURTS, lint_hudi, repair_hudi
+from halocline.formats.hudi.lint import HURTS, fix, lint
 from halocline.formats.hudi.properties import encode, properties
 from halocline.storage.memory import MemoryStore
+
+
+def repaired(made) -> tuple[str, ...]:
+    return fix(made.store, lambda *_: "").codes
 
 
 def table(version: int = 8, type: TableType = TableType.MERGE_ON_READ, **options) -> HudiTableMaker:
@@ -26,7 +30,7 @@ def changed(made: HudiTableMaker, without: tuple[str, ...] = (), **pairs: str) -
 
 
 def codes(made: HudiTableMaker) -> list[str]:
-    return [each.code for each in lint_hudi(made.store).findings]
+    return [each.code for each in lint(made.store).findings]
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
@@ -38,14 +42,14 @@ def test_the_ordering_key_of_a_later_version_is_put_right_for_older_readers():
     made = table(8)
     changed(made, ("hoodie.table.precombine.field",), **{"hoodie.table.ordering.fields": "ts"})
     assert codes(made) == ["NEW_ORDERING_KEY"]
-    assert repair_hudi(made.store) == ("NEW_ORDERING_KEY",)
+    assert repaired(made) == ("NEW_ORDERING_KEY",)
     assert codes(made) == []
     assert properties(made.store)["hoodie.table.precombine.field"] == "ts"
 
 
 def test_what_cannot_be_repaired_says_what_to_do():
     made = table(6, merge_mode=MergeMode.COMMIT_TIME_ORDERING)
-    (finding,) = lint_hudi(made.store).findings
+    (finding,) = lint(made.store).findings
     assert (finding.code, finding.safe) == ("OLD_PAYLOAD_CLASS", False)
     assert "halocline.hudi.mergeRules" in finding.by_hand
     changed(made, **{"hoodie.table.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator"})
@@ -54,14 +58,14 @@ def test_what_cannot_be_repaired_says_what_to_do():
     assert "PENDING_WRITES" in codes(made)
     made.store.put(".hoodie/hoodie.properties.backup", b"")
     assert "BACKUP_LEFT" in codes(made)
-    assert repair_hudi(made.store) == ()
+    assert repaired(made) == ()
 
 
 def test_a_metadata_table_that_is_not_there_and_a_checksum_that_is_not_there_are_repaired():
     made = table(9)
     changed(made, ("hoodie.table.checksum",), **{"hoodie.table.metadata.partitions": "files"})
     assert codes(made) == ["CHECKSUM_MISSING", "METADATA_TABLE_MISSING"]
-    assert repair_hudi(made.store) == ("CHECKSUM_MISSING", "METADATA_TABLE_MISSING")
+    assert repaired(made) == ("CHECKSUM_MISSING", "METADATA_TABLE_MISSING")
     assert codes(made) == []
 
 
@@ -71,7 +75,7 @@ def test_properties_that_another_writer_replaces_are_left_alone():
     made.store.put(".hoodie/hoodie.properties.backup", made.store.get(".hoodie/hoodie.properties"))
     made.store.put(".hoodie/hoodie.properties", b"#half")
     with pytest.raises(ConflictError, match="being replaced"):
-        repair_hudi(made.store)
+        repaired(made)
 
 
 def test_every_code_says_whom_it_hurts():

@@ -18,7 +18,7 @@ from halocline.compat.terms import Terms
 from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.features.support import HISTORY_TRUNCATED, propose
 from halocline.formats.delta.log.header import read_header
-from halocline.formats.delta.snapshot.inspection import writers
+from halocline.formats.delta.snapshot.writers import writers
 from halocline.storage.base import Store
 
 

@@ -9,14 +9,14 @@ terms of a table without changing anything. Whether the change may be made is as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from halocline.compat.agreement import added_by, enabling_clause
 from halocline.compat.evolution import alter
 from halocline.compat.features import Feature, feature, find_feature
 from halocline.compat.metadata import TableMetadata
+from halocline.compat.reports import FeatureProposal
 from halocline.compat.request import MIN_READER_VERSION, MIN_WRITER_VERSION
 from halocline.compat.terms import Terms
 from halocline.errors import InputError
@@ -59,21 +59,6 @@ def prepared_for(state: TableConfiguration, schema: Struct, *, auto_upgrade: boo
 
 
 # ---------------------------------------------------------------------- proposals
-
-
-@dataclass(frozen=True)
-class FeatureProposal:
-    """What a change would make of a table.
-
-    Attributes:
-        version: The version it was made for.
-        now: The terms as they are.
-        ways: The terms after the change, by the name of the way it could go; empty if nothing is to change.
-    """
-
-    version: int
-    now: Terms
-    ways: Mapping[str, Terms] = field(default_factory=dict)
 
 
 def propose(

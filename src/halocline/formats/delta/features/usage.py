@@ -22,7 +22,7 @@ from halocline.formats.delta.actions.action import Action, Add, DomainMetadata, 
 from halocline.formats.delta.configuration.metadata_rules import table_metadata
 from halocline.formats.delta.configuration.row_tracking import bare
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
-from halocline.formats.delta.snapshot.inspection import commit_bytes
+from halocline.formats.delta.snapshot.writers import commit_bytes
 from halocline.formats.log.names import DELTA, FileKind
 from halocline.formats.log.segment import CheckpointFiles, complete_checkpoints, list_files
 from halocline.storage.base import Store

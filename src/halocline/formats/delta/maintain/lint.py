@@ -12,9 +12,8 @@ protocol. It starts from the table as it is meant to be, because the table as it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 from halocline.compat.breaks import Client, breaks
 from halocline.compat.evolution import alter
@@ -22,6 +21,7 @@ from halocline.compat.features import feature
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.reports import Fixed, LintReport
 from halocline.compat.request import is_request
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import can
@@ -36,88 +36,14 @@ from halocline.formats.delta.features.approval import Approve
 from halocline.formats.delta.log.header import TableHeader, header_of, read_sound_header
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.maintain.lint_rules import LintFinding, Repair, problems
-from halocline.formats.delta.snapshot.inspection import writers
 from halocline.formats.delta.snapshot.protocol_history import REPAIR_PROTOCOL, actions_since, read_protocol_history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.formats.delta.snapshot.writers import writers
 from halocline.formats.log.gate import own_release
 from halocline.storage.base import Store
 
 
-@dataclass(frozen=True)
-class LintReport:
-    """What was found.
-
-    Attributes:
-        root: The table's URL.
-        version: The version that was looked at.
-        protocol: The protocol as far as it can be read.
-        repaired: The protocol after all safe repairs.
-        findings: What is wrong.
-    """
-
-    root: str
-    version: int
-    protocol: Protocol
-    repaired: Protocol
-    findings: tuple[LintFinding, ...]
-
-    @property
-    def clean(self) -> bool:
-        """Whether there is nothing to complain about."""
-        return not self.findings
-
-    @property
-    def fixable(self) -> tuple[LintFinding, ...]:
-        """What `fix` repairs."""
-        return tuple(each for each in self.findings if each.safe)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same facts for programs."""
-        return {
-            "table": self.root,
-            "version": self.version,
-            "protocol": str(self.protocol),
-            "repaired": str(self.repaired),
-            "findings": [each.to_dict() for each in self.findings],
-        }
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """What a repair changed.
-
-    Attributes:
-        version: The version that holds the repair; None if nothing had to be done.
-        before: The protocol before, as far as it could be read.
-        after: The protocol after.
-        unset: The properties that went.
-        codes: The findings that it put right.
-        checked: Who was asked.
-        left: What is still wrong.
-    """
-
-    version: int | None
-    before: Protocol
-    after: Protocol
-    unset: tuple[str, ...]
-    codes: tuple[str, ...]
-    checked: str
-    left: tuple[LintFinding, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same facts for programs."""
-        return {
-            "version": self.version,
-            "before": str(self.before),
-            "after": str(self.after),
-            "unset": list(self.unset),
-            "fixed": list(self.codes),
-            "checked": self.checked or None,
-            "left": [each.to_dict() for each in self.left],
-        }
-
-
-def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport:
+def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport[LintFinding]:
     """Looks for what is wrong with a table's protocol."""
     header = read_sound_header(store)
     found = tuple(problems(header, read_protocol_history(store), lambda version: actions_since(store, version)))

@@ -121,6 +121,11 @@ class LintFinding:
         """Whether `fix` repairs it."""
         return self.repair is not None and not self.unsafe
 
+    @property
+    def by_hand(self) -> str:
+        """What to do where it cannot be repaired."""
+        return self.unsafe or "there is no repair that keeps what the table means"
+
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs."""
         facts: dict[str, Any] = {"code": self.code, "what": self.what, "hurts": self.hurts}

@@ -20,7 +20,7 @@ from halocline.compat.protocol import Protocol
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import Action, Commit, CommitInfo, Metadata, ProtocolAction, decode_commit
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
-from halocline.formats.delta.snapshot.inspection import commit_bytes
+from halocline.formats.delta.snapshot.writers import commit_bytes
 from halocline.formats.log.names import DELTA, FileKind, LogEntry
 from halocline.formats.log.segment import complete_checkpoints, list_files
 from halocline.storage.base import Store

@@ -9,7 +9,8 @@ from tests.support.faulty_store import FaultyStore
 
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
-from halocline.formats.delta.snapshot.inspection import inspect, writers
+from halocline.formats.delta.maintain.inspection import inspect
+from halocline.formats.delta.snapshot.writers import writers
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
@@ -32,12 +33,11 @@ def test_a_plain_table_is_told_in_full():
     store = table(ProtocolAction(1, 4), [info("delta-rs:py-1.6.6", 5), add("a"), add("b")], appendOnly="true")
     found = inspect(store)
     assert (found.version, found.files, found.size, str(found.protocol)) == (1, 2, 200, "(1,4)")
-    assert found.enabled == ("appendOnly",)
-    assert found.supported == ("appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants")
+    told = found.to_dict()
+    assert told["enabled"] == ["appendOnly"]
+    assert told["supported"] == ["appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants"]
     assert found.findings == ()
-    assert found.to_dict()["writtenBy"] == [
-        {"release": "deltalake@1.6.6", "commits": 1, "lastVersion": 1, "lastSeen": 5}
-    ]
+    assert told["writtenBy"] == [{"release": "deltalake@1.6.6", "commits": 1, "lastVersion": 1, "lastSeen": 5}]
 
 
 @pytest.mark.parametrize(
