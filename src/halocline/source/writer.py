@@ -33,11 +33,11 @@ from halocline.errors import (
     UnsupportedError,
 )
 from halocline.formats.base import TableFormat, formats_at
-from halocline.formats.delta.actions.action import Action, Metadata, Remove
+from halocline.formats.delta.actions.action import Action, Metadata
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import identity
-from halocline.formats.delta.configuration.commit_rules import check_appendable
+from halocline.formats.delta.configuration.commit_rules import check_removable
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -103,7 +103,7 @@ class RowSink:
         state = _state(asked, request, opened, snapshot, schema)
         _check_writable(state, opened.url)
         if overwrite and snapshot is not None:
-            check_appendable([Remove("all of them")], state, opened.url)
+            check_removable(state, "an overwrite", opened.url)
         condition = None
         if asked.replace_where is not None:
             condition = RowFilter.parse(asked.replace_where, state.columns, asked.zone)

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Action
 from halocline.formats.delta.commit.provenance import CommitDescription
+from halocline.formats.delta.configuration.commit_rules import check_removable
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_files import RowFiles
@@ -49,7 +49,7 @@ class RowChange:
         self.snapshot: Snapshot = table.snapshot("write")
         self.transaction = table.transaction(self.snapshot)
         if takes_rows is not None:
-            check_removable(self.snapshot, takes_rows)
+            check_removable(self.snapshot.configuration, takes_rows, table.url)
 
     def commit(
         self,
@@ -65,14 +65,3 @@ class RowChange:
             return RowsChanged(self.snapshot.version, False, metrics)
         said = CommitDescription(operation, parameters, metrics)
         return RowsChanged(files.commit(self.transaction, actions, said), True, metrics)
-
-
-def check_removable(snapshot: Snapshot, what: str) -> None:
-    """Makes sure that rows may be taken away."""
-    if snapshot.protocol.supports("appendOnly") and snapshot.properties.append_only:
-        raise InputError(
-            f"{snapshot.store.root} is append-only: rows cannot be deleted or changed",
-            condition="TABLE_APPEND_ONLY",
-            sides={"table": "delta.appendOnly=true", "asked for": what},
-            next_step="Set delta.appendOnly=false on the table first.",
-        )

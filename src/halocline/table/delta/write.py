@@ -28,6 +28,7 @@ from halocline.formats.delta.actions.action import Action, Add
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration import alter, clustering
+from halocline.formats.delta.configuration.commit_rules import check_removable
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
 from halocline.formats.delta.features.approval import approve_change
@@ -50,7 +51,6 @@ from halocline.table.delta.matches import is_about_partitions
 from halocline.table.delta.new_table import check_reserved, spelt
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import Changed, inserted, remove_rows, removed
-from halocline.table.delta.row_commit import check_removable
 from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import Layout, RowFiles
 
@@ -296,7 +296,7 @@ def _attempt(table: Opened, df: DataFrame, asked: WriteRequest) -> int | Conflic
     if is_done(transaction, said):
         return snapshot.version
     if replacement is not None:
-        check_removable(snapshot, "an overwrite")
+        check_removable(snapshot.configuration, "an overwrite", table.url)
     columns = input_schema.columns_of(df)
     state = target_state(table, columns, snapshot, asked.schema_mode, asked.partition_by)
     rules = [replacement.rule(spark, snapshot)] if replacement and replacement.where is not None else []

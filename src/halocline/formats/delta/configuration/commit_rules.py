@@ -95,16 +95,20 @@ def check_actions(actions: Iterable[Action], protocol: Protocol, metadata: Metad
 
 def check_appendable(actions: Iterable[Action], before: TableConfiguration, table: str) -> None:
     """Makes sure that no rows are taken from an append-only table; rearranging them is allowed."""
-    if not (before.protocol.supports("appendOnly") and before.properties.append_only):
-        return
     for each in actions:
         if isinstance(each, Remove) and each.data_change:
-            raise InputError(
-                f"{table} is append-only: rows cannot be deleted or changed",
-                condition="TABLE_APPEND_ONLY",
-                sides={"table": "delta.appendOnly=true", "commit": f"removes {each.path}"},
-                next_step="Set delta.appendOnly=false on the table first.",
-            )
+            check_removable(before, f"to remove {each.path}", table)
+
+
+def check_removable(state: TableConfiguration, asked: str, table: str) -> None:
+    """Makes sure that rows may be taken from a table."""
+    if state.protocol.supports("appendOnly") and state.properties.append_only:
+        raise InputError(
+            f"{table} is append-only: rows cannot be deleted or changed",
+            condition="TABLE_APPEND_ONLY",
+            sides={"table": "delta.appendOnly=true", "asked for": asked},
+            next_step="Set delta.appendOnly=false on the table first.",
+        )
 
 
 def _check_vector(add: Add, vector: DeletionVector, protocol: Protocol) -> None:
