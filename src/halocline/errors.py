@@ -32,7 +32,7 @@ Each error carries a stable *condition* code for programs, both *sides* of the m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -266,6 +266,16 @@ class DeniedError(HaloclineError, condition="DENIED"):
 
 class InternalError(HaloclineError):
     """A bug in Halocline: the message says what was found, please report it."""
+
+
+def shortened(names: Sequence[str], most: int = 10) -> str:
+    """Names for a message, and how many more there are.
+
+    Example:
+        >>> shortened(["a", "b", "c"], 2)
+        'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

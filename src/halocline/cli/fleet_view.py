@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from halocline.cli.inspect import age_text
 from halocline.cli.output import columns
+from halocline.errors import shortened
 from halocline.fleet.answers import (
     AffectedMembers,
     AuditEntries,
@@ -204,9 +205,7 @@ def uses(tables: Iterable[TableUse]) -> str:
         by.setdefault(use.operation.partition(".")[0], []).append(use.table)
     parts = []
     for operation, names in sorted(by.items()):
-        unique = sorted(set(names))
-        more = f" and {len(unique) - 4} more" if len(unique) > 4 else ""
-        parts.append(f"{operation}s {', '.join(unique[:4])}{more}")
+        parts.append(f"{operation}s {shortened(sorted(set(names)), 4)}")
     return "; ".join(parts)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from halocline.errors import InputError
+from halocline.errors import InputError, shortened
 from halocline.schema.frozen import DEEPEST, EMPTY, frozen, too_deep
 
 Path: TypeAlias = tuple[str, ...]
@@ -287,12 +287,10 @@ class Struct(_Composite):
 
     def lacks(self, path: Sequence[str]) -> InputError:
         """The error for a column that is not there; it names those there are."""
-        shown = ", ".join(self.names[:_MOST_SHOWN]) or "no columns"
-        more = len(self.fields) - _MOST_SHOWN
         return InputError(
             f"there is no column {'.'.join(path)!r}",
             condition="COLUMN_NOT_FOUND",
-            sides={"asked for": ".".join(path), "table has": shown + (f" and {more} more" if more > 0 else "")},
+            sides={"asked for": ".".join(path), "table has": shortened(self.names, _MOST_SHOWN) or "no columns"},
             next_step="Use one of the table's columns.",
         )
 

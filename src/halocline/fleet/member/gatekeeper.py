@@ -33,7 +33,7 @@ from typing import Final
 from halocline.compat.breaks import Break, breaks, next_step
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import ProtocolChange
-from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
+from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError, shortened
 from halocline.fleet.core.events import MoveTable
 from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import MOST_USES, Provenance, TableUse
@@ -284,6 +284,4 @@ def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple
 def _listed(users: tuple[User, ...]) -> str:
     if not users:
         return "no other user of the table is known"
-    shown = ", ".join(f"{each.name} ({each.release})" for each in users[:_MOST_SHOWN])
-    more = f" and {len(users) - _MOST_SHOWN} more" if len(users) > _MOST_SHOWN else ""
-    return f"{len(users)} who use it: {shown}{more}"
+    return f"{len(users)} who use it: {shortened([f'{each.name} ({each.release})' for each in users], _MOST_SHOWN)}"

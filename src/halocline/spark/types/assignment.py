@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from halocline.errors import SchemaError
+from halocline.errors import SchemaError, shortened
 from halocline.schema.types import Array, DataType, Map, Primitive, Struct, decimal_of, is_void
 from halocline.spark.types.columns import array_sql, map_sql, missing, quoted, sql_type, struct_sql
 
@@ -177,9 +177,8 @@ class Assignment:
         if not self.problems:
             return
         first = self.problems[:_MOST_SHOWN]
-        rest = f" and {len(self.problems) - len(first)} more" if len(self.problems) > len(first) else ""
         raise SchemaError(
-            f"the rows do not fit {table}: {', '.join(path for path, _, _ in first)}{rest}",
+            f"the rows do not fit {table}: {shortened([path for path, _, _ in self.problems], _MOST_SHOWN)}",
             sides={
                 "table": ", ".join(f"{path} {target}" for path, target, _ in first),
                 "rows": ", ".join(f"{path} {source}" for path, _, source in first),

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.errors import InputError, NotFoundError, UnsupportedError, shortened
 from halocline.formats.delta.actions.action import Action, DeletionVector, DomainMetadata, Metadata
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import Locations, locate
@@ -33,7 +33,6 @@ from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage.base import Store
 
-_SHOWN: Final = 10
 _AT_ONCE: Final = 16
 
 
@@ -153,11 +152,6 @@ def _check_present(store: Store, files: pa.Table, version: int) -> None:
             sides={"missing": shortened(missing), "needed for": f"version {version}"},
             next_step="Restore a newer version, or bring the files back from a backup.",
         )
-
-
-def shortened(names: Sequence[str]) -> str:
-    """The first of many names, for messages."""
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _missing(store: Store, paths: Sequence[str]) -> list[str]:

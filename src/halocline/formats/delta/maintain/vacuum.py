@@ -27,14 +27,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.errors import InputError, NotFoundError, UnsupportedError, shortened
 from halocline.formats.delta.actions.action import DeletionVector
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import is_absolute
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import Clock, Transaction, system_clock
 from halocline.formats.delta.log.live_files import vectors_in
-from halocline.formats.delta.maintain.restore import shortened
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA, LOG_FOLDERS
