@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from halocline.compat.protocol import Protocol
 from halocline.formats.delta.actions.action import ProtocolAction
 
@@ -13,14 +15,9 @@ def protocol_of(action: ProtocolAction) -> Protocol:
         >>> print(protocol_of(ProtocolAction(1, 2)))
         (1,2)
     """
-    body = {"minReaderVersion": action.min_reader_version, "minWriterVersion": action.min_writer_version}
-    lists = {"readerFeatures": action.reader_features, "writerFeatures": action.writer_features}
-    return Protocol.from_action({**body, **{key: value for key, value in lists.items() if value is not None}})
+    return Protocol.from_action(msgspec.to_builtins(action))
 
 
 def action_of(protocol: Protocol) -> ProtocolAction:
     """The action that records a protocol, lists in order of name."""
-    lists = protocol.reader_features, protocol.writer_features
-    return ProtocolAction(
-        protocol.reader, protocol.writer, *(None if names is None else sorted(names) for names in lists)
-    )
+    return msgspec.convert(protocol.to_action(), ProtocolAction)
