@@ -263,21 +263,14 @@ class Table(ABC):
     ) -> DataFrame:
         """The rows of a version, the newest if neither a version nor a time is given."""
 
-    def append(self, df: DataFrame) -> int:
-        """Adds rows, and returns the version that has them."""
-        raise self._lacking("append")
-
-    def overwrite(self, df: DataFrame) -> int:
-        """Puts rows in place of others, and returns the version that has them."""
-        raise self._lacking("overwrite")
-
-    def upgrade(self, to: Any) -> Any:
-        """Moves the table to a feature, or to a version of its format, that it does not require yet."""
-        raise self._lacking("upgrade")
-
-    def downgrade(self, to: Any) -> Any:
-        """Moves the table back: without a feature, or to an older version of its format."""
-        raise self._lacking("downgrade")
+    append: Callable[..., int]
+    """Adds rows, and returns the version that has them."""
+    overwrite: Callable[..., int]
+    """Puts rows in place of others, and returns the version that has them."""
+    upgrade: Callable[..., Any]
+    """Moves the table to a feature, or to a version of its format, that it does not require yet."""
+    downgrade: Callable[..., Any]
+    """Moves the table back: without a feature, or to an older version of its format."""
 
     # ------------------------------------------------------------------ verbs that a format lacks
 
@@ -288,8 +281,8 @@ class Table(ABC):
 
     @classmethod
     def _lacking(cls, name: str) -> MissingVerbError:
-        verbs = sorted(each for each in dir(cls) if not each.startswith("_") and _has(cls, each))
-        others = [str(each) for each, kind in Table._classes.items() if _has(kind, name)]
+        verbs = sorted(each for each in dir(cls) if not each.startswith("_"))
+        others = [str(each) for each, kind in Table._classes.items() if hasattr(kind, name)]
         near = "" if others else next(iter(get_close_matches(name, verbs, 1, 0.4)), "")  # a known one is not misspelt
         return MissingVerbError(
             f"{cls.format} tables have no {name!r}",
@@ -299,12 +292,6 @@ class Table(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
-
-
-def _has(kind: type[Table], name: str) -> bool:
-    """Whether tables of a class have a verb, and not only the place for one."""
-    places = (Table.append, Table.overwrite, Table.upgrade, Table.downgrade)
-    return hasattr(kind, name) and getattr(kind, name) not in places
 
 
 def verb(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Table, P], R]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
@@ -164,60 +165,42 @@ class _Reader:
             "sources": tuple(shape.sources),
         }
 
+    def _record(self, kind: type[_Record], key: str, shape: msgspec.Struct, **more: Any) -> _Record:
+        """A record out of the parts of a shape that have the same names, read as their types say."""
+        readers = {"Version": self.version, "SpanSet": self.spans}
+        for each in fields(cast(Any, kind)):
+            value, read = getattr(shape, each.name, None), readers.get(str(each.type).removesuffix(" | None"))
+            if each.name not in more:
+                more[each.name] = value if read is None or value is None else read(f"{key}.{each.name}", value)
+        return kind(**more)
+
     def _lifetime(self, flags: dict[str, str]) -> Callable[[str, _Feature], Lifetime]:
         def lifetime(key: str, shape: _Feature) -> Lifetime:
             if not shape.id.strip():
                 raise self._wrong(f"{key}.id", "it is empty")
-            for flag in shape.with_flag:
+            variants = []
+            for flag, changed in shape.with_flag.items():
                 if flag not in flags:
                     raise self._wrong(f"{key}.with.{flag}", "this flag is not described under [flags]")
-            return Lifetime(
-                id=shape.id,
-                name=shape.name,
-                summary=shape.summary,
-                provided=self.spans(f"{key}.provided", shape.provided),
-                required=self.spans(f"{key}.required", shape.required),
-                optional=self.spans(f"{key}.optional", shape.optional),
-                fallback=shape.fallback,
-                inert=self.spans(f"{key}.inert", shape.inert),
-                variants=tuple(self._variant(f"{key}.with.{flag}", flag, v) for flag, v in shape.with_flag.items()),
-            )
+                variants.append(self._record(Variant, f"{key}.with.{flag}", changed, flag=flag))
+            return self._record(Lifetime, key, shape, variants=tuple(variants))
 
         return lifetime
-
-    def _variant(self, key: str, flag: str, shape: _Variant) -> Variant:
-        def part(name: str, texts: _Texts | None) -> SpanSet | None:
-            return None if texts is None else self.spans(f"{key}.{name}", texts)
-
-        return Variant(
-            flag,
-            provided=part("provided", shape.provided),
-            required=part("required", shape.required),
-            optional=part("optional", shape.optional),
-        )
 
     def _yanked(self, key: str, shape: _Yanked) -> Yanked:
         (span,) = self.spans(f"{key}.versions", shape.versions).spans
         if span.until is None:
             raise self._wrong(f"{key}.versions", f"write [{shape.versions}, NEXT) with the first usable build as NEXT")
-        return Yanked(span, shape.side, shape.why)
+        return self._record(Yanked, key, shape, span=span)
 
     def _misreport(self, key: str, shape: _Misreport) -> Misreport:
-        version = self.version(f"{key}.version", shape.version)
-        use = None if shape.use is None else self.version(f"{key}.use", shape.use)
-        if use is not None and use <= version:
-            raise self._wrong(f"{key}.use", f"{use} is not later than {version}")
-        return Misreport(version, self.version(f"{key}.reports", shape.reports), use)
+        found = self._record(Misreport, key, shape)
+        if found.use is not None and found.use <= found.version:
+            raise self._wrong(f"{key}.use", f"{found.use} is not later than {found.version}")
+        return found
 
     def _constants(self, shapes: list[_Constant]) -> tuple[Constant, ...]:
-        def constant(key: str, shape: _Constant) -> Constant:
-            return Constant(
-                self.version(f"{key}.since", shape.since),
-                self.version(f"{key}.min_client", shape.min_client),
-                self.version(f"{key}.min_server", shape.min_server),
-            )
-
-        found = tuple(self._each("constants", shapes, constant))
+        found = tuple(self._each("constants", shapes, partial(self._record, Constant)))
         for at, (one, next_one) in enumerate(pairwise(found), start=1):
             if next_one.since <= one.since:
                 raise self._wrong(f"constants[{at}].since", f"{next_one.since} does not follow {one.since}")
