@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from halocline.formats.index.aggregate.request import TermBuckets as TermBuckets
     from halocline.formats.index.explain import SearchExplanation as SearchExplanation
     from halocline.formats.index.history import IndexVersion as IndexVersion
+    from halocline.formats.index.merge.run import MergeReport as MergeReport
     from halocline.lake.lake import Lake as Lake
     from halocline.lake.survey import LakeSurvey as LakeSurvey
     from halocline.source.data_source import register as register
@@ -119,6 +120,7 @@ _HOMES: Final[dict[str, str]] = {
     ),
     "SearchExplanation": "halocline.formats.index.explain",
     "IndexVersion": "halocline.formats.index.history",
+    "MergeReport": "halocline.formats.index.merge.run",
     "register": "halocline.source.data_source",
     **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
     **dict.fromkeys(("DeltaLakeTable", "HudiTable", "IndexTable", "Table"), "halocline.table"),

@@ -9,7 +9,7 @@ import typer
 
 from halocline.cli.inspect import TableArgument
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, emit
-from halocline.errors import UnsupportedError, nearest
+from halocline.errors import nearest
 
 if TYPE_CHECKING:
     from halocline.compat.reports import Fixed, LintProblem, LintReport
@@ -34,14 +34,7 @@ def show(
 
     store = open_store(table)
     clients = [Client(Release.parse(each)) for each in client or ()]
-    format = detect_format(store)
-    linter = linter_of(format)
-    if linter is None:
-        raise UnsupportedError(
-            f"nothing is known that goes wrong with {format} tables",
-            sides={"found": f"{format} table", "looked into": "delta and hudi tables"},
-            next_step=f"See what the table is: halocline inspect {table}",
-        )
+    linter = linter_of(detect_format(store))
     knowledge = Knowledge.load()
     for each in clients:
         if nearest(each.release.product, knowledge.files):  # of others nothing is known, and they are judged as such

@@ -36,10 +36,9 @@ def show(
     # Imported here: every command loads this module, and most search nothing.
     from halocline.formats.index.relevance.best import search_best
     from halocline.formats.index.search import Search, search_table
-    from halocline.formats.index.snapshot import IndexSnapshot
-    from halocline.storage import open_store
+    from halocline.table.index.opened import IndexOpened
 
-    snapshot = IndexSnapshot.load(open_store(table), version=version)
+    snapshot = IndexOpened.at(table).snapshot(version=version)
     search = Search.of(snapshot, query, _names(within))
     chosen = _names(columns_shown)
     found = (search_best if score else search_table)(snapshot, search, columns=chosen, limit=limit)

@@ -137,8 +137,8 @@ def inspector_of(format: TableFormat) -> Inspector:
             return index
 
 
-def linter_of(format: TableFormat) -> Linter | None:
-    """Who finds what is wrong with tables of a format; None if nothing is known that goes wrong with them."""
+def linter_of(format: TableFormat) -> Linter:
+    """Who finds what is wrong with tables of a format."""
     match format:
         case TableFormat.DELTA:
             from halocline.formats.delta.maintain import lint as delta
@@ -149,7 +149,9 @@ def linter_of(format: TableFormat) -> Linter | None:
 
             return hudi
         case TableFormat.INDEX:
-            return None
+            from halocline.formats.index import lint as index
+
+            return index
 
 
 def _has_log(store: Store, format: TableFormat) -> bool:

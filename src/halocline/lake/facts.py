@@ -185,9 +185,8 @@ def _looked_at(store: Store, formats: Sequence[str], target: SurveyTarget) -> di
     format = TableFormat(formats[0]) if len(formats) == 1 else detect_format(store)
     told, linter = inspector_of(format).inspect(store), linter_of(format)
     flaws = {each.code: Flaw(each.code, each.text, "", False) for each in told.findings}
-    if linter is not None:
-        found = linter.lint(store).findings
-        flaws |= {each.code: Flaw(each.code, each.what, each.hurts, each.safe) for each in found}
+    found = linter.lint(store).findings
+    flaws |= {each.code: Flaw(each.code, each.what, each.hurts, each.safe) for each in found}
     writers = sorted((each for each in told.writers.observed if each.commits), key=lambda each: -each.last_version)
     facts: dict[str, Any] = {
         "format": str(format),

@@ -129,6 +129,11 @@ class IndexSnapshot:
         """The newest skip of each split that has one."""
         return self.replay.state.skips
 
+    def txn_version(self, app_id: str) -> int | None:
+        """The last version of its own that an application has written; None if it has written none."""
+        found = self.replay.state.txns.get(app_id)
+        return None if found is None else found.version
+
     @property
     def rows(self) -> int | None:
         """How many rows the splits hold, deleted ones aside; None if one of them does not say."""

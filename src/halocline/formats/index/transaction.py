@@ -31,6 +31,7 @@ from halocline.formats.index.log.actions import (
     IndexAction,
     IndexCommitInfo,
     IndexMetadata,
+    IndexTxn,
     SplitAdd,
     SplitRemove,
     decode_lines,
@@ -39,7 +40,7 @@ from halocline.formats.index.log.actions import (
 )
 from halocline.formats.index.log.checkpoints import INTERVAL
 from halocline.formats.index.log.encodings import decoded, encoded
-from halocline.formats.index.protocol import OWN, check_use, raised, terms_of
+from halocline.formats.index.protocol import LEGACY, OWN, check_use, raised, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.masks import deleted_rows, write_masks
 from halocline.formats.log.commit import Winner, land
@@ -59,6 +60,7 @@ class IndexTransaction:
         snapshot: The version to start from.
         reads_all: Whether what is committed depends on every row of it.
         auto_upgrade: Whether the protocol may be raised to what the actions need.
+        at_least: What the table is to require from here on, besides.
         permit: Raises if a higher protocol may not become visible any more.
 
     Example:
@@ -81,6 +83,7 @@ class IndexTransaction:
         *,
         reads_all: bool = False,
         auto_upgrade: bool = True,
+        at_least: Protocol | None = None,
         permit: Callable[[], None] | None = None,
     ) -> None:
         self.store = snapshot.store
@@ -90,7 +93,8 @@ class IndexTransaction:
         self._auto_upgrade = auto_upgrade
         self._permit = permit
         self._metadata: IndexMetadata | None = None
-        self._start = snapshot.protocol
+        self._floor = at_least or LEGACY
+        self._start = snapshot.protocol.merged(self._floor)
 
     @classmethod
     def create(
@@ -132,7 +136,7 @@ class IndexTransaction:
         transaction.store, transaction.snapshot = store, None
         transaction._release = release or own_release()
         transaction._reads_all, transaction._auto_upgrade, transaction._permit = True, True, permit
-        transaction._start = protocol
+        transaction._start = transaction._floor = protocol
         transaction._metadata = IndexMetadata(
             id=str(uuid.uuid4()),
             schema_string=dump(schema),
@@ -207,7 +211,8 @@ class IndexTransaction:
         Raises:
             IncompatibleError: The release may not write it any more.
         """
-        after = raised(protocol, actions, auto_upgrade=self._auto_upgrade, table=self.store.root)
+        floor = protocol.merged(self._floor)
+        after = raised(floor, actions, auto_upgrade=self._auto_upgrade, table=self.store.root)
         terms = terms_of(after, has_avro_state=False)
         check_use(self._release, terms, WRITE, self.store.root)
         return terms
@@ -263,6 +268,9 @@ class _IndexProposal:
             raise _conflict("CONCURRENT_DELETE_DELETE", winner, f"{min(both)} was removed")
         if both := mine & masked.keys():
             raise _conflict("CONCURRENT_DELETE_READ", winner, f"rows of {min(both)} were deleted")
+        seen = {each.app_transaction.app_id for each in lines if each.app_transaction is not None}
+        if both := seen & {each.app_id for each in self.actions if isinstance(each, IndexTxn)}:
+            raise _conflict("CONCURRENT_TRANSACTION", winner, f"application {min(both)} has written")
         if self.transaction.reads_all and added:
             raise _conflict("CONCURRENT_APPEND", winner, f"{min(added)} was added")
         if self.transaction.reads_all and removed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from halocline.compat.protocol import Protocol
 from halocline.errors import InputError
 from halocline.formats.index.history import version_at
 from halocline.formats.index.log.actions import IndexAction
@@ -21,7 +22,12 @@ class IndexOpened(Opening[IndexSnapshot]):
         return IndexSnapshot.load(self.store, version=version, release=self.release, operation=operation)
 
     def transaction(
-        self, snapshot: IndexSnapshot, *, reads_all: bool = False, may_gain: bool = False
+        self,
+        snapshot: IndexSnapshot,
+        *,
+        reads_all: bool = False,
+        may_gain: bool = False,
+        at_least: Protocol | None = None,
     ) -> IndexTransaction:
         """A transaction on a version.
 
@@ -29,9 +35,15 @@ class IndexOpened(Opening[IndexSnapshot]):
             snapshot: The version.
             reads_all: Whether what is committed depends on every row of it.
             may_gain: Whether what the user asked for is what the table has to gain; else a setting decides.
+            at_least: What the table is to require from here on, because the user asked for that.
         """
-        upgrade = may_gain or self.settings.auto_upgrade
-        return IndexTransaction(snapshot, reads_all=reads_all, auto_upgrade=upgrade, permit=self.check_lease)
+        return IndexTransaction(
+            snapshot,
+            reads_all=reads_all,
+            auto_upgrade=may_gain or self.settings.auto_upgrade,
+            at_least=at_least,
+            permit=self.check_lease,
+        )
 
     def commit(self, transaction: IndexTransaction, actions: list[IndexAction], operation: str, **said: object) -> int:
         """Commits what a transaction has prepared, once everybody who must be asked has agreed.

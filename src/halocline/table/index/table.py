@@ -12,11 +12,12 @@ from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.schema.json_edge import to_json
-from halocline.table.index import read, write
+from halocline.table.index import maintain, read, write
 from halocline.table.index import search as searching
 from halocline.table.index.aggregate import aggregate
 from halocline.table.index.create import create
 from halocline.table.index.delete import delete_rows
+from halocline.table.index.features import upgrade
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import Moment
 from halocline.table.table import Table, verb
@@ -71,6 +72,7 @@ class IndexTable(Table, format=TableFormat.INDEX):
     to_df = verb(read.read_rows)
     register_view = verb(read.register_view)
     append = verb(write.append)
+    append_batch = verb(write.append_batch)
     overwrite = verb(write.overwrite)
     delete = verb(delete_rows)
 
@@ -80,3 +82,9 @@ class IndexTable(Table, format=TableFormat.INDEX):
     count = verb(searching.count)
     explain_search = verb(searching.explain_search)
     aggregate = verb(aggregate)
+
+    # ------------------------------------------------------------------ maintenance, and what it requires
+
+    merge_splits = verb(maintain.merge_splits)
+    reindex = verb(maintain.reindex)
+    upgrade = verb(upgrade)

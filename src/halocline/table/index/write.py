@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from halocline.errors import HaloclineError, InputError, UnavailableError
 from halocline.formats.index.delete import removal
-from halocline.formats.index.log.actions import IndexMetadata, SplitAdd
+from halocline.formats.index.log.actions import IndexMetadata, IndexTxn, SplitAdd
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.spark.types import input_schema
 from halocline.spark.write.split_rows import SplitSink, write_splits
@@ -24,13 +24,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+Txn = tuple[str, int]
+"""An application and its own version of a write, so that the same write is not done twice."""
+
+
 @as_operation
-def append(table: IndexOpened, df: DataFrame, *, max_records_per_split: int | None = None) -> int:
+def append(
+    table: IndexOpened, df: DataFrame, *, txn: Txn | None = None, max_records_per_split: int | None = None
+) -> int:
     """Adds rows, and returns the version that has them.
 
     Args:
         table: The table.
         df: The rows. Columns are found by name; those left out become null.
+        txn: An application and its own version. If the table has that version or a later one, nothing is done.
         max_records_per_split: The most rows of one split; each task builds at least one.
 
     Raises:
@@ -43,10 +50,38 @@ def append(table: IndexOpened, df: DataFrame, *, max_records_per_split: int | No
         13
     """
     snapshot = table.snapshot("write.append")
+    if is_done(snapshot, txn):
+        return snapshot.version
     _check_upgrade(table, snapshot)
     with written_splits(table, df, snapshot.metadata, max_records_per_split) as splits:
-        transaction = table.transaction(snapshot)
-        return table.commit(transaction, [*splits], "WRITE", mode="Append", numOutputRows=_rows(splits))
+        transaction, said = table.transaction(snapshot), {"mode": "Append", "numOutputRows": _rows(splits)}
+        return table.commit(transaction, [*splits, *marks(txn, table.clock())], "WRITE", **said)
+
+
+def append_batch(table: IndexOpened, df: DataFrame, batch_id: int, *, app_id: str) -> int:
+    """Adds the rows of one micro-batch, and returns the version that has them; nothing if it is there already.
+
+    Args:
+        table: The table.
+        df: The rows.
+        batch_id: The number of the batch, as `foreachBatch` gives it.
+        app_id: A name for the query. It must stay the same as long as the query's checkpoint, and no longer.
+
+    Raises:
+        InputError: The name is empty, or the number is none.
+
+    Example:
+        >>> def add(df, batch_id):
+        ...     logs.append_batch(df, batch_id, app_id="logs-from-kafka-1")
+        >>> lines.writeStream.foreachBatch(add).start()  # doctest: +SKIP
+    """
+    if not app_id or batch_id < 0:
+        raise InputError(
+            "a batch needs the name of its query and a number",
+            sides={"app_id": repr(app_id), "batch_id": repr(batch_id)},
+            next_step="Pass the batch_id that foreachBatch gives, and a name of your own.",
+        )
+    return append(table, df, txn=(app_id, batch_id))
 
 
 @as_operation
@@ -99,6 +134,17 @@ def written_splits(
         with contextlib.suppress(HaloclineError, OSError):
             table.store.delete_many(sink.orphans())
         raise
+
+
+def is_done(snapshot: IndexSnapshot, txn: Txn | None) -> bool:
+    """Whether the table has what an application would write."""
+    seen = None if txn is None else snapshot.txn_version(txn[0])
+    return seen is not None and txn is not None and seen >= txn[1]
+
+
+def marks(txn: Txn | None, now_ms: int) -> list[IndexTxn]:
+    """The action by which the table knows of a write that it is done."""
+    return [] if txn is None else [IndexTxn(txn[0], txn[1], now_ms)]
 
 
 def _check_upgrade(table: IndexOpened, snapshot: IndexSnapshot) -> None:

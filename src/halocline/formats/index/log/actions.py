@@ -4,7 +4,8 @@ Field names on disk are camelCase; here they are snake_case. Unknown fields and 
 asks. The metadata is the exception: the next writer replaces it wholly, so its unknown fields are kept.
 
 A skip is read under both of its names, `skip` and `mergeskip`, and written as `mergeskip`, the one that all releases
-read. `commitInfo` is ours: who did what and when. Others pass over it.
+read. `commitInfo` and `appTransaction` are ours: who did what and when, and what an application has written already.
+Others pass over them.
 """
 
 from __future__ import annotations
@@ -133,6 +134,14 @@ class SplitSkip(Struct, rename="camel", omit_defaults=True, frozen=True, gc=Fals
         return now_ms < until
 
 
+class IndexTxn(Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
+    """The last version of its own that an application has written, for writes that are done once."""
+
+    app_id: str
+    version: Long
+    last_updated: Long | None = None
+
+
 class _MetadataBody(Struct, rename="camel", frozen=True):
     id: str
     schema_string: str
@@ -204,7 +213,7 @@ class IndexCommitInfo:
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
-IndexAction: TypeAlias = SplitAdd | SplitRemove | SplitSkip | IndexMetadata | IndexCommitInfo | Protocol
+IndexAction: TypeAlias = SplitAdd | SplitRemove | SplitSkip | IndexTxn | IndexMetadata | IndexCommitInfo | Protocol
 
 
 class _HeaderLine(Struct, rename="camel", frozen=True, gc=False):
@@ -219,6 +228,7 @@ class IndexLine(Struct, rename="camel", frozen=True, gc=False):
     remove: SplitRemove | None = None
     mergeskip: SplitSkip | None = None
     skip: SplitSkip | None = None
+    app_transaction: IndexTxn | None = None
     protocol: Raw = Raw()
     meta_data: Raw = Raw()
     commit_info: dict[str, Any] | None = None
@@ -330,6 +340,8 @@ def _spelled(action: IndexAction) -> dict[str, Any]:
             return {"remove": action}
         case SplitSkip():
             return {"mergeskip": action}
+        case IndexTxn():
+            return {"appTransaction": action}
         case IndexMetadata():
             return {"metaData": action.to_body()}
         case IndexCommitInfo():

@@ -20,6 +20,7 @@ from halocline.formats.index.log.actions import (
     IndexHeader,
     IndexLine,
     IndexMetadata,
+    IndexTxn,
     SplitAdd,
     SplitSkip,
     decode_header,
@@ -43,11 +44,13 @@ class IndexState:
         files: The live splits by path.
         skips: The newest skip of each split that has not been removed since.
         registry: Index schemas that splits refer to, by their keys.
+        txns: The last version of its own that each application has written.
     """
 
     files: Mapping[str, SplitAdd] = field(default_factory=dict)
     skips: Mapping[str, SplitSkip] = field(default_factory=dict)
     registry: Mapping[str, str] = field(default_factory=dict)
+    txns: Mapping[str, IndexTxn] = field(default_factory=dict)
 
     def after(self, commits: Iterable[tuple[str, Iterable[IndexLine]]]) -> IndexState:
         """The state after some more commits.
@@ -58,7 +61,7 @@ class IndexState:
         Raises:
             MalformedError: A commit contradicts itself.
         """
-        files, skips = dict(self.files), dict(self.skips)
+        files, skips, txns = dict(self.files), dict(self.skips), dict(self.txns)
         for name, lines in commits:
             added: set[str] = set()
             removed: set[str] = set()
@@ -72,13 +75,16 @@ class IndexState:
                     removed.add(line.remove.path)
                 elif (skip := line.mergeskip or line.skip) is not None:
                     skips[skip.path] = skip
+                elif line.app_transaction is not None:
+                    txns[line.app_transaction.app_id] = line.app_transaction
             if both := added & removed:
                 raise malformed(name, f"both adds and removes {min(both)!r}")
-        return IndexState(files, skips, self.registry)
+        return IndexState(files, skips, self.registry, txns)
 
     def actions(self, header: IndexHeader, now_ms: int) -> list[IndexAction]:
         """All that counts, for a checkpoint; skips whose time has passed and that belong to no live split do not."""
         found: list[IndexAction] = [each for each in (header.protocol, header.metadata) if each is not None]
+        found += self.txns.values()
         found += self.files.values()
         found += (each for each in self.skips.values() if each.path in self.files or each.rests_at(now_ms))
         return found

@@ -1,0 +1,111 @@
+"""Index tables that are opened without a session: what they say, what they require, and the fleet in front of them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.columns import field
+from tests.support.fleets import running, until, users_of
+from tests.support.index_tables import append, table_of
+from tests.support.splits import row
+
+from halocline import connect
+from halocline.cli import main
+from halocline.compat.protocol import Protocol
+from halocline.errors import ConflictError, IncompatibleError, InputError, MissingVerbError, NotFoundError
+from halocline.formats.index.log.actions import IndexTxn, SplitAdd
+from halocline.formats.index.log.replay import IndexReplay
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.transaction import IndexTransaction
+from halocline.schema import Struct
+from halocline.storage import open_store
+from halocline.table import IndexTable, Table
+
+COLUMNS = Struct([field("id", "long"), field("message", "string")])
+
+
+def made(path, protocol=None):
+    """An empty table."""
+    store = open_store(str(path))
+    more = {} if protocol is None else {"protocol": protocol}
+    IndexTransaction.create(store, COLUMNS, **more).commit([], "CREATE TABLE")
+    return store
+
+
+def test_a_table_is_found_and_says_what_it_is(tmp_path):
+    made(tmp_path)
+    table = Table.for_path(tmp_path)
+    assert isinstance(table, IndexTable)
+    assert (table.version, table.protocol.writer, table.detail()["numSplits"]) == (0, 5, 0)
+    assert [each["name"] for each in table.schema["fields"]] == ["id", "message"]
+    assert [each.operation for each in table.history()] == ["CREATE TABLE"]
+    with pytest.raises(MissingVerbError, match="vacuum"):
+        _ = table.vacuum
+    with pytest.raises(MissingVerbError, match="downgrade"):
+        table.downgrade(2)
+    with pytest.raises(InputError, match="without a Spark session"):
+        table.to_df()
+
+
+def test_an_upgrade_keeps_what_the_table_has_and_is_done_once(tmp_path):
+    made(tmp_path, Protocol.index(1, 1))
+    table = Table.for_path(tmp_path)
+    assert table.upgrade("skippedFiles").protocol == Protocol.index(2, 2)
+    assert table.upgrade(2).protocol == Protocol.index(2, 2)
+    assert table.version == 1
+    assert table.upgrade(3).protocol == Protocol.index(3, 3)
+    assert "parquetSplit" in table.upgrade("deletionMasks").protocol.features
+    with pytest.raises(InputError, match="Avro"):
+        table.upgrade(4)
+    with pytest.raises(NotFoundError, match="parquetSplit"):
+        table.upgrade("parquetSplits")
+
+
+def test_what_an_application_has_written_is_known_after_a_checkpoint_and_to_whoever_comes_second(tmp_path):
+    store = made(tmp_path)
+    first = IndexSnapshot.load(store, operation="write")
+    IndexTransaction(first).commit([SplitAdd("a.split.parquet", {}, 9, 0, True), IndexTxn("q", 7)], "WRITE")
+    with pytest.raises(ConflictError) as refused:
+        IndexTransaction(first).commit([SplitAdd("b.split.parquet", {}, 9, 0, True), IndexTxn("q", 7)], "WRITE")
+    assert refused.value.condition == "CONCURRENT_TRANSACTION"
+    IndexSnapshot.load(store).write_checkpoint()
+    IndexTransaction(IndexSnapshot.load(store)).commit([], "NOTHING")
+    newest = IndexSnapshot.load(store)
+    assert newest.replay.segment.checkpoint is not None
+    assert (newest.txn_version("q"), newest.txn_version("other")) == (7, None)
+    assert IndexReplay.open(store).state.txns["q"].version == 7
+
+
+def test_the_fleet_is_asked_before_a_table_is_made_or_raised_and_told_of_every_use(tmp_path):
+    with running() as (hosting, admin), connect(hosting.address, name="ops") as ops:
+        with pytest.raises(IncompatibleError) as refused:
+            Table.create(tmp_path / "new", COLUMNS, format="index")
+        assert refused.value.condition == "GATE_CLOSED"
+        made(tmp_path / "old", Protocol.index(1, 1))
+        with pytest.raises(IncompatibleError):
+            Table.for_path(tmp_path / "old").upgrade(2)
+        for level in range(2, 6):
+            admin.raise_level("index", level, reason="test")
+        until(lambda: ops.gate("index", 5))
+        table = Table.create(tmp_path / "new", COLUMNS, format="index")
+        assert table.snapshot().level == 5
+        assert Table.for_path(tmp_path / "old").upgrade(2).protocol.writer == 2
+        assert main.run(["search", str(tmp_path / "new"), "id:1"]) == 0
+        until(lambda: {use.operation for use in users_of(admin, table.url)["ops"].tables} >= {"read"})
+
+
+def test_lint_finds_a_protocol_that_is_missing_or_too_low_and_repairs_it(tmp_path, capsys):
+    store = open_store(str(tmp_path))
+    snapshot = table_of([row(1)], store=store)
+    assert main.run(["lint", str(tmp_path)]) == 0
+    path = tmp_path / "_transaction_log" / f"{0:020}.json"
+    lines = [line for line in path.read_text().splitlines() if '"protocol"' not in line]
+    path.write_text("\n".join(lines) + "\n")
+    assert main.run(["lint", str(tmp_path)]) == 2
+    shown = capsys.readouterr().out
+    assert "PROTOCOL_MISSING" in shown
+    assert "PROTOCOL_TOO_LOW" in shown
+    assert main.run(["lint", str(tmp_path), "--fix"]) == 0
+    assert IndexSnapshot.load(store).protocol.supports("parquetSplit")
+    assert snapshot.version + 1 == IndexSnapshot.load(store).version
+    append(snapshot, [row(2)])
+    assert Table.for_path(tmp_path).detail()["numRecords"] == 2
