@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 from halocline.compat.answer import Answer, Reason
 from halocline.compat.history import file
-from halocline.compat.history.lifetime import Constant, Lifetime, Misreport, Yanked, beginning, ending
+from halocline.compat.history.lifetime import (
+    Constant,
+    Deprecation,
+    Lifetime,
+    Misreport,
+    PastRelease,
+    Yanked,
+    beginning,
+    ending,
+)
 from halocline.compat.history.result import SIDES, HistoryVerdict, Minimum, SideNames, in_words
 from halocline.errors import IncompatibleError, InputError, MalformedError
 from halocline.spans import Span, SpanSet
@@ -47,6 +56,8 @@ class History:
     constants: tuple[Constant, ...] = ()
     retired: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
+    releases: tuple[PastRelease, ...] = ()
+    deprecation: Deprecation | None = None
 
     @staticmethod
     def load(name_or_path: str | Path) -> History:

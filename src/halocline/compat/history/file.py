@@ -6,6 +6,7 @@ reported with the file and the key, for example `feature[3].required`. The keys 
 
 from __future__ import annotations
 
+import datetime
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
@@ -18,7 +19,15 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
-from halocline.compat.history.lifetime import Constant, Lifetime, Misreport, Variant, Yanked
+from halocline.compat.history.lifetime import (
+    Constant,
+    Deprecation,
+    Lifetime,
+    Misreport,
+    PastRelease,
+    Variant,
+    Yanked,
+)
 from halocline.errors import MalformedError, NotFoundError
 from halocline.spans import Span, SpanSet
 from halocline.versions import Version
@@ -47,6 +56,7 @@ class _Feature(msgspec.Struct, forbid_unknown_fields=True, rename={"with_flag": 
     optional: _Texts = []
     fallback: str = ""
     inert: _Texts = []
+    successor: str = ""
     with_flag: dict[str, _Variant] = {}
 
 
@@ -68,6 +78,16 @@ class _Constant(msgspec.Struct, forbid_unknown_fields=True):
     min_server: str
 
 
+class _Release(msgspec.Struct, forbid_unknown_fields=True):
+    version: str
+    date: datetime.date | None = None
+
+
+class _Deprecation(msgspec.Struct, forbid_unknown_fields=True):
+    days: int = 0
+    releases: int = 0
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     format: int
     name: str
@@ -82,6 +102,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     yanked: list[_Yanked] = []
     reports_as: list[_Misreport] = []
     constants: list[_Constant] = []
+    release: list[_Release] = []
+    deprecation: _Deprecation | None = None
 
 
 def shipped() -> tuple[str, ...]:
@@ -150,6 +172,10 @@ class _Reader:
         if not shape.feature:
             raise self._wrong("feature", "a history needs at least one feature")
         begins = shape.unknown_before
+        known = {each.id for each in shape.feature}
+        for at, each in enumerate(shape.feature):
+            if each.successor and each.successor not in known - {each.id}:
+                raise self._wrong(f"feature[{at}].successor", f"{each.successor!r} is no other feature of this history")
         return {
             "name": shape.name,
             "summary": shape.summary,
@@ -163,6 +189,8 @@ class _Reader:
             "constants": self._constants(shape.constants),
             "retired": frozenset(shape.retired),
             "sources": tuple(shape.sources),
+            "releases": self._releases(shape.release),
+            "deprecation": self._deprecation(shape),
         }
 
     def _record(self, kind: type[_Record], key: str, shape: msgspec.Struct, **more: Any) -> _Record:
@@ -173,6 +201,23 @@ class _Reader:
             if each.name not in more:
                 more[each.name] = value if read is None or value is None else read(f"{key}.{each.name}", value)
         return kind(**more)
+
+    def _releases(self, shapes: list[_Release]) -> tuple[PastRelease, ...]:
+        found = tuple(self._each("release", shapes, partial(self._record, PastRelease)))
+        for at, (one, next_one) in enumerate(pairwise(found), start=1):
+            if next_one.version <= one.version:
+                raise self._wrong(f"release[{at}].version", f"{next_one.version} does not follow {one.version}")
+        return found
+
+    def _deprecation(self, shape: _File) -> Deprecation | None:
+        window = shape.deprecation
+        if window is None:
+            return None
+        if (window.days > 0) == (window.releases > 0) or min(window.days, window.releases) < 0:
+            raise self._wrong("deprecation", "say either days or releases, above 0")
+        if not shape.release:
+            raise self._wrong("deprecation", "it is counted by [[release]] records, and there are none")
+        return Deprecation(window.days, window.releases)
 
     def _lifetime(self, flags: dict[str, str]) -> Callable[[str, _Feature], Lifetime]:
         def lifetime(key: str, shape: _Feature) -> Lifetime:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 from halocline.spans import Span, SpanSet
 from halocline.versions import Version
@@ -36,6 +37,7 @@ class Lifetime:
         fallback: What a client does instead.
         inert: The server versions that still have it, but never make use of it.
         variants: What build flags change.
+        successor: The id of the feature that takes its place.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Lifetime:
     fallback: str = ""
     inert: SpanSet = field(default_factory=SpanSet)
     variants: tuple[Variant, ...] = ()
+    successor: str = ""
 
     def under(self, flags: Collection[str]) -> Lifetime:
         """This lifetime in builds that have `flags` on."""
@@ -94,6 +97,22 @@ class Constant:
     since: Version
     min_client: Version
     min_server: Version
+
+
+@dataclass(frozen=True, slots=True)
+class PastRelease:
+    """A release of servers, and when it came out, as far as that is said."""
+
+    version: Version
+    date: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deprecation:
+    """For how long a feature stays after its successor has appeared: so many days, or so many releases."""
+
+    days: int = 0
+    releases: int = 0
 
 
 def beginning(spans: SpanSet) -> Version | None:

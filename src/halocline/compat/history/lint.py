@@ -30,6 +30,8 @@ class HistoryRule(StrEnum):
     """Servers provide a feature no later than clients require it."""
     REMOVED_BEFORE_UNUSED = "removed-before-unused"
     """Clients stop requiring a feature no later than servers remove it."""
+    REMOVED_TOO_SOON = "removed-too-soon"
+    """Servers keep a feature for the declared time after its successor has appeared."""
     ID_REUSED = "id-reused"
     """An id means one feature for ever."""
     INFINITE_MINIMUM = "infinite-minimum"
@@ -57,7 +59,7 @@ class HistoryFinding:
 
 def lint(history: History) -> tuple[HistoryFinding, ...]:
     """Every finding, rule by rule; builds with each build flag are looked at too."""
-    plain = [*_ids(history), *_releases(history, ()), *_constants(history)]
+    plain = [*_ids(history), *_releases(history, ()), *_windows(history), *_constants(history)]
     flagged = [
         HistoryFinding(finding.rule, finding.feature, f"{finding.text} (with build flag {flag})")
         for flag, _ in history.flags
@@ -106,6 +108,34 @@ def _order(lifetime: Lifetime) -> Iterator[HistoryFinding]:
     elif removed < stops:
         text = f"servers remove {lifetime.id} at {removed}, clients require it until {stops}"
         yield HistoryFinding(HistoryRule.REMOVED_BEFORE_UNUSED, lifetime.id, text)
+
+
+def _windows(history: History) -> Iterator[HistoryFinding]:
+    """Features that went sooner after their successor had appeared than the history promises."""
+    window = history.deprecation
+    if window is None:
+        return
+    known = {lifetime.id: lifetime for lifetime in history.lifetimes}
+    dates = {release.version: release.date for release in history.releases}
+    for lifetime in history.lifetimes:
+        removed = ending(lifetime.provided)
+        came = beginning(known[lifetime.successor].provided) if lifetime.successor else None
+        if removed is None or came is None:
+            continue
+        what = f"servers remove {lifetime.id} at {removed}"
+        after = f"{lifetime.successor} appeared at {came}"
+        if window.releases:
+            number = sum(came <= release.version < removed for release in history.releases)
+            text = f"{what}, {number} releases after {after}; {window.releases} are promised"
+            soon = number < window.releases
+        elif (first := dates.get(came)) is None or (last := dates.get(removed)) is None:
+            text = f"{what}, and {after}, but not both have a date, so that {window.days} days cannot be counted"
+            soon = True
+        else:
+            text = f"{what}, {(last - first).days} days after {after}; {window.days} are promised"
+            soon = (last - first).days < window.days
+        if soon:
+            yield HistoryFinding(HistoryRule.REMOVED_TOO_SOON, lifetime.id, text)
 
 
 _Side = Literal["client", "server"]

@@ -3,6 +3,7 @@
 import pytest
 
 from halocline.compat.history import History, HistoryRule
+from halocline.errors import MalformedError
 
 HEAD = 'format = 1\nname = "mail"\nreleased = "9.0"\n'
 
@@ -149,3 +150,56 @@ def test_shipped_history_reports_the_stale_constant():
         "servers [1.2.755, 1.2.880) ship minimum client 1.2.288, computed is 1.2.676: "
         "clients in [1.2.288, 1.2.676) are let in though transaction/reply_error would be missing"
     )
+
+
+RELEASES = "".join(
+    f'[[release]]\nversion = "{version}"\ndate = {date}\n'
+    for version, date in (("1.0.0", "2026-01-01"), ("1.1.0", "2026-03-01"), ("1.2.0", "2026-04-01"))
+)
+OLD = ("old", ["[1.0.0, 1.2.0)"], [], 'successor = "new"')
+NEW = ("new", ["1.1.0"], [])
+
+
+@pytest.mark.parametrize(
+    ("window", "text"),
+    [
+        ("days = 31", ""),
+        ("days = 32", "servers remove old at 1.2.0, 31 days after new appeared at 1.1.0; 32 are promised"),
+        ("releases = 1", ""),
+        ("releases = 2", "servers remove old at 1.2.0, 1 releases after new appeared at 1.1.0; 2 are promised"),
+    ],
+)
+def test_feature_that_goes_sooner_after_its_successor_than_promised_is_found(window, text):
+    found = linted(OLD, NEW, head=f"deprecation = {{ {window} }}\n", tail=RELEASES)
+    assert found == ([(HistoryRule.REMOVED_TOO_SOON, text)] if text else [])
+
+
+def test_days_that_cannot_be_counted_are_found_rather_than_passed():
+    releases = RELEASES.replace("date = 2026-03-01\n", "")
+    ((rule, text),) = linted(OLD, NEW, head="deprecation = { days = 1 }\n", tail=releases)
+    assert rule is HistoryRule.REMOVED_TOO_SOON
+    assert "not both have a date" in text
+
+
+def test_without_a_declared_window_nothing_is_asked_of_it():
+    assert not linted(OLD, NEW, tail=RELEASES)
+
+
+@pytest.mark.parametrize(
+    ("head", "old", "problem"),
+    [
+        ("deprecation = { days = 1 }\n", ("old", ["1.0.0"], [], 'successor = "nwe"'), "'nwe' is no other feature"),
+        ("deprecation = { days = 1 }\n", ("old", ["1.0.0"], [], 'successor = "old"'), "'old' is no other feature"),
+        ("deprecation = { days = 1, releases = 1 }\n", OLD, "either days or releases"),
+        ("deprecation = { days = -1 }\n", OLD, "either days or releases"),
+        ("deprecation = {}\n", OLD, "either days or releases"),
+    ],
+)
+def test_a_window_that_makes_no_sense_is_refused(head, old, problem):
+    with pytest.raises(MalformedError, match=problem):
+        linted(old, NEW, head=head, tail=RELEASES)
+
+
+def test_a_window_without_releases_to_count_by_is_refused():
+    with pytest.raises(MalformedError, match=r"\[\[release\]\]"):
+        linted(OLD, NEW, head="deprecation = { releases = 1 }\n")
