@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from halocline.cli.fleet_users import FleetOption, FleetUsers
 from halocline.cli.inspect import TableArgument, age_text
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.answer import Answer
@@ -27,7 +28,7 @@ def show(
     table: TableArgument,
     client: Annotated[
         list[str] | None,
-        typer.Option("--client", help="A release, e.g. deltalake@1.6.6; those that the log names if left out."),
+        typer.Option("--client", help="A release, e.g. deltalake@1.6.6; if left out, all that log and fleet name."),
     ] = None,
     operation: Annotated[
         str | None,
@@ -39,6 +40,7 @@ def show(
         bool | None,
         typer.Option("--truncate-history/--keep-history", help="How to drop; both ways are shown if left out."),
     ] = None,
+    fleet: FleetOption = "",
     output: OutputOption = OutputFormat.TEXT,
 ) -> int:
     """Show which clients can use a table, now and after a change. The exit code is 2 if one cannot."""
@@ -57,7 +59,12 @@ def show(
     proposal = inspector.propose(store, enable=enable or (), drop=drop or (), truncate_history=truncate_history)
     asked_of = (operation,) if operation else None
     clients = [Client(Release.parse(each), asked_of or READING) for each in client or ()]
-    clients = clients or _observed(inspector.writers(store), proposal.now.protocol.format, table, asked_of)
+    if not clients:
+        told = [each.client for each in FleetUsers(fleet, store).users]
+        clients = [replace(each, operations=asked_of or each.operations) for each in told]
+        seen = _observed(inspector.writers(store), proposal.now.protocol.format, table, asked_of, needed=not told)
+        # The fleet's word stands where the log tells of the same release.
+        clients += [each for each in seen if each.release not in {known.release for known in told}]
     found = forecast(clients, proposal.now, *proposal.ways.values())
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
     cannot = [each.now for each in found.outlooks if not each.now.ok]
@@ -70,7 +77,7 @@ def show(
         "protocol": {"now": str(proposal.now.protocol)}
         | {way: str(terms.protocol) for way, terms in proposal.ways.items()},
         "clients": [each.to_dict(list(proposal.ways)) for each in found.outlooks],
-        "wouldBreak": {way: [str(each.client.release) for each in outlooks] for way, outlooks in broken.items()},
+        "wouldBreak": {way: [_shown(each.client) for each in outlooks] for way, outlooks in broken.items()},
         "cannotNow": [str(each.release) for each in cannot],
         "next": "; ".join(dict.fromkeys(filter(None, steps))),
     }
@@ -78,13 +85,20 @@ def show(
     return INCOMPATIBLE if (any(broken.values()) if proposal.ways else cannot) else FINE
 
 
-def _observed(writers: Writers, format: str, table: str, operations: tuple[str, ...] | None) -> list[Client]:
+def _shown(client: Client) -> str:
+    """A client for people: its release, and its name if it has one."""
+    return f"{client.name} ({client.release})" if client.name else str(client.release)
+
+
+def _observed(
+    writers: Writers, format: str, table: str, operations: tuple[str, ...] | None, *, needed: bool
+) -> list[Client]:
     """Those who wrote the table; where one of them had to be inferred, also the newest of every product."""
     found = [replace(each.client, operations=operations or WRITING) for each in writers.named]
     inferred = [each.client for each in writers.observed if each.inferred]
     others = [*inferred, *newest_known(format)] if inferred else []
     found += [replace(each, operations=operations or READING) for each in others]
-    if not found:
+    if not found and needed:
         raise InputError(
             f"no commit of {table} names who wrote it, so there is no client to check",
             sides={"log": "names no writer", "needed": "at least one client"},
@@ -100,7 +114,7 @@ def _table(found: Forecast, proposal: FeatureProposal) -> Table:
         client, given = each.client, [verdict.answer for verdict in (each.now, *each.after)]
         answers = [Text(str(answer), style=_STYLES[answer]) for answer in given]
         age = "" if client.last_ms is None else f" {age_text(now_ms - client.last_ms)}"
-        table.add_row(str(client.release), *answers, _why(each), f"{client.known_from}{age}")
+        table.add_row(_shown(client), *answers, _why(each), f"{client.known_from}{age}")
     return table
 
 
@@ -120,7 +134,7 @@ def _verdict_lines(found: Forecast, proposal: FeatureProposal, cannot: Sequence[
         yield f"Cannot: {len(cannot)} of {total}." + _then(next_step(cannot))
     for at, (way, terms) in enumerate(proposal.ways.items()):
         broken = found.broken(at)
-        silently = [str(each.client.release) for each in broken if each.after[at].wrong]
+        silently = [_shown(each.client) for each in broken if each.after[at].wrong]
         where = f" ({way})" if len(proposal.ways) > 1 else ""
         loud = f" Silently wrong: {', '.join(silently)}." if silently else ""
         yield f"Would break{where}: {len(broken)} of {total}.{loud}" + _then(found.next_step(at))

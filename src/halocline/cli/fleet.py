@@ -18,7 +18,7 @@ from rich.console import RenderableType
 from halocline.cli import explore as explorer
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, emit
 from halocline.cli.serve import Rise
-from halocline.errors import InputError, MissingExtraError
+from halocline.errors import InputError, MissingExtraError, NotFoundError, nearest
 
 if TYPE_CHECKING:
     from halocline.compat.terms import ProtocolChange
@@ -38,7 +38,10 @@ for _group in (downgrade, ladders, member, audit_log, keys):
     app.add_typer(_group)
 app.command("explore", hidden=True)(explorer.explore)
 
-LevelArgument = Annotated[str, typer.Argument(metavar="LADDER=LEVEL", help="For example hudi=8.")]
+LevelArgument = Annotated[
+    str, typer.Argument(metavar="LADDER=LEVEL", help="For example hudi=8, or delta=deletionVectors.")
+]
+FeatureOption = Annotated[str, typer.Option(metavar="FEATURE", help="The level that brings this feature.")]
 LadderArgument = Annotated[str, typer.Argument(metavar="LADDER", help="For example hudi.")]
 LimitOption = Annotated[int, typer.Option(min=0, help="At most so many; 0 for all.")]
 ReasonOption = Annotated[str, typer.Option(help="Why; lands in the audit log.")]
@@ -111,7 +114,7 @@ def who_breaks(
     """Show the members that would break if a feature went, a level rose, or a table changed. Exits 2 if any would."""
     if sum(map(bool, (remove, level, table))) != 1 or bool(table) != bool(enable or drop):
         raise InputError("say one of --remove FEATURE, --raise LADDER=LEVEL, or --table TABLE with --enable or --drop")
-    ladder, number = _level(level) if level else ("", 0)
+    ladder, number = _level(context, level) if level else ("", 0)
     change = _table_change(table, enable or [], drop or [], truncate_history) if table else None
     answer = _ask(
         context,
@@ -140,6 +143,7 @@ def _table_change(table: str, enable: list[str], drop: list[str], truncate_histo
 def raise_level(
     context: typer.Context,
     level: LevelArgument,
+    feature: FeatureOption = "",
     reason: ReasonOption = "",
     force: Annotated[
         bool, typer.Option("--force", help="Go over the heads of members that do not speak; needs a reason.")
@@ -148,7 +152,7 @@ def raise_level(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Raise a level. Exits 2 if something is in the way."""
-    ladder, number = _level(level)
+    ladder, number = _level(context, level, feature)
     if dry_run:
         answer = _ask(context, output, lambda fleet: fleet.plan_raise(ladder, number), _view().raise_plan)
         raise typer.Exit(INCOMPATIBLE if answer.blockers else FINE)
@@ -173,7 +177,9 @@ def hold(
     ladder: LadderArgument,
     reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
     name: Annotated[str, typer.Option(help="Tells this hold from others on the ladder.")] = "hold",
-    level: Annotated[int | None, typer.Option(help="The highest level allowed; where it stands if not given.")] = None,
+    level: Annotated[
+        str, typer.Option(help="The highest level allowed, or what it brings; where it stands if not given.")
+    ] = "",
     until: Annotated[str, typer.Option(help="A date, or a span such as 12h or 30d; until released if not given.")] = "",
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
@@ -182,7 +188,8 @@ def hold(
         end = int(_view().until(until, datetime.now(UTC)).timestamp() * 1000) if until else None
     except (ValueError, OverflowError) as error:
         raise InputError(f"{until!r} is no time", sides={"expected": "2026-12-01, 12h or 30d"}) from error
-    _do(context, output, lambda fleet: fleet.hold(ladder, reason, name=name, level=level, until_ms=end))
+    highest = _level(context, f"{ladder}={level}")[1] if level else None
+    _do(context, output, lambda fleet: fleet.hold(ladder, reason, name=name, level=highest, until_ms=end))
 
 
 @app.command()
@@ -198,9 +205,14 @@ def release(
 
 
 @downgrade.command()
-def validate(context: typer.Context, level: LevelArgument, output: OutputOption = OutputFormat.TEXT) -> None:
+def validate(
+    context: typer.Context,
+    level: LevelArgument,
+    feature: FeatureOption = "",
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
     """Show what letting a level fall would take. Exits 2 if something is in the way."""
-    ladder, number = _level(level)
+    ladder, number = _level(context, level, feature)
     answer = _ask(context, output, lambda fleet: fleet.plan_downgrade(ladder, number), _view().downgrade_plan)
     raise typer.Exit(INCOMPATIBLE if answer.blockers else FINE)
 
@@ -210,10 +222,11 @@ def start(
     context: typer.Context,
     level: LevelArgument,
     reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
+    feature: FeatureOption = "",
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Close the gates above a level, and wait for every member to follow."""
-    ladder, number = _level(level)
+    ladder, number = _level(context, level, feature)
     _do(context, output, lambda fleet: fleet.start_downgrade(ladder, number, reason))
 
 
@@ -256,6 +269,23 @@ def declare(
     """Add a ladder of your own, or rungs on top of one."""
     ladder, level, policy = _read_ladder(file)
     _do(context, output, lambda fleet: fleet.declare_ladder(ladder, level=level, policy=policy))
+
+
+@ladders.command("show")
+def show_ladders(
+    context: typer.Context,
+    ladder: Annotated[str, typer.Argument(metavar="[LADDER]", help="Only this one.")] = "",
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Show the levels of each ladder: what each brings, and which releases have it."""
+    with _client(context) as client:
+        known = client.describe().ladders
+    names = [each.ladder for each in known]
+    if ladder and ladder not in names:
+        sides = {"known": ", ".join(names), "nearest": nearest(ladder, names) or "none"}
+        raise NotFoundError(f"there is no ladder {ladder}", sides=sides)
+    shown = [each for each in known if ladder in ("", each.ladder)]
+    emit(output, _view().ladder_facts(shown), *_view().ladders(shown))
 
 
 @member.command()
@@ -441,11 +471,32 @@ def _do(context: typer.Context, output: OutputFormat, command: Callable[[AdminCl
     _ask(context, output, command, _view().decisions)
 
 
-def _level(text: str) -> tuple[str, int]:
-    ladder, found, level = text.partition("=")
-    if not found or not level.isdigit() or not ladder:
-        raise InputError(f"{text!r} is no level of a ladder", sides={"expected": "LADDER=LEVEL, e.g. hudi=8"})
-    return ladder, int(level)
+def _level(context: typer.Context, text: str, feature: str = "") -> tuple[str, int]:
+    """A level by its number, or by a feature that it brings, for which the fleet is asked."""
+    ladder, found, named = text.partition("=")
+    wanted = named or feature
+    if not ladder or not wanted or (found and (feature or not named)):
+        raise InputError(
+            f"{text!r} is no level of a ladder",
+            sides={"expected": "LADDER=LEVEL, e.g. hudi=8, or LADDER --feature NAME"},
+        )
+    if wanted.isdigit():
+        return ladder, int(wanted)
+    with _client(context) as client:
+        known = {each.ladder: each for each in client.describe().ladders}
+    if ladder not in known:
+        sides = {"known": ", ".join(known), "nearest": nearest(ladder, known) or "none"}
+        raise NotFoundError(f"there is no ladder {ladder}", sides=sides)
+    brings = {name: rung.level for rung in known[ladder].rungs for name in _view().features_of(ladder, rung)}
+    by_name = {name.casefold(): level for name, level in brings.items()}
+    if wanted.casefold() not in by_name:
+        raise NotFoundError(
+            f"no level of {ladder} brings {wanted!r}",
+            condition="FEATURE_UNKNOWN",
+            sides={"nearest": nearest(wanted, brings) or "none", "known": ", ".join(brings)},
+            next_step=f"halocline fleet ladders show {ladder}",
+        )
+    return ladder, by_name[wanted.casefold()]
 
 
 def _read_ladder(file: Path) -> tuple[Ladder, int | None, str]:

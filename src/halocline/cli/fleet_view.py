@@ -22,9 +22,12 @@ from halocline.fleet.answers import (
     LadderStatus,
     LevelPlan,
     MemberStatus,
+    RungStatus,
     SigningKeys,
+    plain,
     readable,
 )
+from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import TableUse
 
 _LIFE = re.compile(r"#\d+$")
@@ -35,8 +38,8 @@ def describe(answer: FleetStatus) -> list[RenderableType]:
     table = columns("ladder", "level", "settled", "next", "members", "blocking the next level")
     notes: list[str] = []
     for each in answer.ladders:
-        following = str(each.next) if each.next else "-"
-        table.add_row(each.ladder, str(each.level), str(each.settled), following, f"{each.live} live", _blocking(each))
+        numbers = [_named(each, number) for number in (each.level, each.settled, each.next)]
+        table.add_row(each.ladder, *numbers, f"{each.live} live", _blocking(each))
         notes += [
             f"hold on {each.ladder} at {hold.level} until {moment(hold.until_ms) if hold.until_ms else 'released'}: "
             f'"{hold.reason}" ({hold.name})'
@@ -46,6 +49,45 @@ def describe(answer: FleetStatus) -> list[RenderableType]:
     since = moment(answer.active_since_ms)
     footer = f"coordinator {answer.coordinator} · epoch {answer.epoch} since {since} · {answer.store}"
     return [table, *notes, footer]
+
+
+def _named(ladder: LadderStatus, level: int) -> str:
+    """A level with what it brings, in short."""
+    rung = next((each for each in ladder.rungs if each.level == level), None)
+    names = features_of(ladder.ladder, rung) if rung else ()
+    return f"{level or '-'} {', '.join(names)}".rstrip()
+
+
+def features_of(ladder: str, rung: RungStatus) -> tuple[str, ...]:
+    """What a level brings, by name: features of tables where it is a format's own ladder, else those of members."""
+    known = shipped().get(ladder)
+    of_tables = known.features.get(rung.level, frozenset()) if known else frozenset[str]()
+    return tuple(sorted(of_tables | rung.features))
+
+
+def ladders(shown: Iterable[LadderStatus]) -> list[RenderableType]:
+    """The levels of each ladder, what each brings, and which releases have it."""
+    table = columns("ladder", "level", "brings", "", "provided by")
+    for ladder in shown:
+        for rung in ladder.rungs:
+            here = "the fleet stands here" if rung.level == ladder.level else ""
+            needs = ", ".join(f"{each.ladder}={each.level}" for each in rung.requires)
+            named = ", ".join(features_of(ladder.ladder, rung))
+            brings = "; ".join(filter(None, [named, rung.summary, f"requires {needs}" if needs else ""]))
+            table.add_row(ladder.ladder, str(rung.level), brings, here, ", ".join(rung.provided_by))
+    return [table]
+
+
+def ladder_facts(shown: Iterable[LadderStatus]) -> list[dict[str, object]]:
+    """The same for programs."""
+    return [
+        {
+            "ladder": ladder.ladder,
+            "level": ladder.level,
+            "rungs": [{**plain(each), "brings": list(features_of(ladder.ladder, each))} for each in ladder.rungs],
+        }
+        for ladder in shown
+    ]
 
 
 def _blocking(each: LadderStatus) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from halocline.cli.fleet_users import FleetOption, FleetUsers
 from halocline.cli.output import OutputFormat, OutputOption, emit
 from halocline.compat.features import rules
 
@@ -27,6 +28,7 @@ def show(
     version: Annotated[
         int | None, typer.Option("--version", help="The version, or the instant; else the newest.")
     ] = None,
+    fleet: FleetOption = "",
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what a table is, what it requires, and who writes it."""
@@ -35,7 +37,8 @@ def show(
 
     store = open_store(table)
     found = inspector_of(detect_format(store)).inspect(store, version)
-    emit(output, found.to_dict(), *_lines(table, found))
+    known = FleetUsers(fleet, store)
+    emit(output, found.to_dict() | known.facts, *_lines(table, found), *known.lines)
 
 
 def _lines(table: str, found: Inspection) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from halocline.cli.fleet_users import FleetOption, FleetUsers
 from halocline.cli.inspect import age_text
 from halocline.cli.output import OutputFormat, OutputOption, columns, emit
 from halocline.errors import InputError, MissingExtraError
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 def show(
     table: Annotated[str, typer.Argument(help="The table's path or URL.")],
-    fleet: Annotated[
-        str, typer.Option("--fleet", envvar="HALOCLINE_FLEET", help="Ask this fleet, too, e.g. grpc://127.0.0.1:7470.")
-    ] = "",
+    fleet: FleetOption = "",
     report: Annotated[
         bool, typer.Option("--report", help="Tell the fleet who was observed in the table's history.")
     ] = False,
@@ -31,12 +30,7 @@ def show(
     Without a fleet only the history can tell, and readers leave nothing there.
     """
     try:
-        from halocline.fleet.answers import TableUsers
-        from halocline.fleet.member.admin import AdminClient
         from halocline.fleet.usage.observers import observed
-        from halocline.fleet.usage.users import known_users
-        from halocline.fleet.wire.endpoint import Endpoint
-        from halocline.storage.location import Location
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error
     from halocline.storage import open_store
@@ -44,16 +38,9 @@ def show(
     if report and not fleet:
         raise InputError("--report tells a fleet, and none was named", next_step="Name it with --fleet.")
     store = open_store(table)
-    place = Location.parse(store.root).url
     history = observed(store)
-    known = TableUsers()
-    if fleet:
-        with AdminClient(Endpoint.from_environment(fleet)) as admin:
-            for trace in history.traces if report else ():
-                admin.observe(trace.event())
-            known = admin.table_users(place)
-    levels = {each.ladder: each.level for each in known.levels}
-    users = known_users(known.members, history.traces, place)
+    known = FleetUsers(fleet, store, history.traces, report=report)
+    levels, users = {each.ladder: each.level for each in known.levels}, known.users
     result = {
         "table": store.root,
         "fleet": fleet or None,

@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from tests.support.columns import field, schema
-from tests.support.fleets import LONG, in_memory, until
+from tests.support.fleets import LONG, declared, in_memory, make_table, until
 
 from halocline.cli.main import run
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import LevelRange, Report, TableUse
+from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.hosting import embedded
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.storage import open_store
+from halocline.storage.location import Location
 
 
 @pytest.fixture(scope="module")
@@ -155,13 +157,119 @@ def test_a_downgrade_goes_through_its_phases_or_is_cancelled(fleet):
 
 def test_members_are_declared_shown_and_removed(fleet):
     code, lines, _ = fleet("member", "declare", "bi", "trino@426", "--reads", "lake/orders")
-    assert (code, lines) == (0, ["observe bi trino@426, declared"])
+    assert code == 0
+    (line,) = lines
+    assert line == f"observe bi trino@426, declared, reads {Location.parse('lake/orders').url}", "the place in full"
+    assert fleet("member", "declare", "bi", "trino@426", "--reads", "lake/orders")[1] == ["nothing changed"]
+    assert fleet("member", "declare", "bi", "trino@427", "--reads", "lake/orders")[1] != ["nothing changed"]
+    fleet("member", "declare", "bi", "trino@426", "--reads", "lake/orders")
     _, lines, _ = fleet("members")
     row = next(line for line in lines if line.startswith("bi"))
     assert re.search(r"trino@426 +reader +delta 1-3 +declared .*reads .*lake/orders", row)
     assert next(line for line in lines if line.startswith("etl-nightly")).count("s ") >= 1
     assert fleet("member", "remove", "bi", "--reason", "switched off")[0] == 0
     assert fleet("member", "remove", "bi", "--reason", "switched off")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "problem"),
+    [
+        ("trnio@426", r"(?s)no product 'trnio' is known.*nearest +trino"),
+        ("trino", "is declared without a version"),
+        ("trino@?", "is declared without a version"),
+        ("powerbi@2", "declare it as unknown"),
+    ],
+)
+def test_a_declaration_that_says_nothing_is_refused_with_the_nearest_name(fleet, release, problem):
+    code, _, complaint = fleet("member", "declare", "bi", release)
+    assert code == 1
+    assert re.search(problem, complaint), complaint
+
+
+def test_a_member_of_which_nothing_is_known_is_declared_as_that_and_keeps_levels_down(fleet):
+    assert fleet("member", "declare", "mystery", "unknown", "--reads", "lake/orders")[0] == 0
+    code, lines, _ = fleet("raise", "delta=4", "--dry-run")
+    assert code == 2
+    assert any(line.startswith("mystery") for line in lines), lines
+    fleet("member", "remove", "mystery", "--reason", "was a test")
+
+
+def test_a_ladder_shows_what_each_level_brings_and_which_release_has_it(fleet):
+    code, lines, _ = fleet("ladders", "show", "delta", "--output", "json")
+    assert code == 0
+    (delta,) = json.loads("\n".join(lines))
+    four = next(each for each in delta["rungs"] if each["level"] == 4)
+    assert (four["brings"], four["summary"]) == (["deletionVectors"], "deletion vectors")
+    assert "deltalake@1.3.2" in four["providedBy"]
+    code, lines, _ = fleet("ladders", "show")
+    assert {line.split()[0] for line in lines[1:] if line and not line.startswith(" ")} >= {"delta", "hudi", "index"}
+    code, _, complaint = fleet("ladders", "show", "dleta")
+    assert code == 1
+    assert re.search("nearest +delta", complaint), complaint
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("raise", "delta", "--feature", "deletionVectors", "--dry-run"),
+        ("raise", "delta=deletionvectors", "--dry-run"),
+        ("raise", "delta=4", "--dry-run"),
+        ("who-breaks", "--raise", "delta=deletionVectors"),
+    ],
+)
+def test_a_level_can_be_asked_for_by_what_it_brings(fleet, arguments):
+    code, lines, complaint = fleet(*arguments)
+    assert code == 2, complaint
+    assert any(line.startswith("etl-nightly") for line in lines), lines
+
+
+def test_a_hold_and_a_downgrade_take_names_of_features_too(fleet):
+    assert fleet("hold", "delta", "--reason", "year end", "--level", "deletionVectors")[0] == 0
+    _, lines, _ = fleet("describe")
+    assert any("hold on delta at 4" in line for line in lines), lines
+    fleet("release", "delta")
+    code, lines, _ = fleet("downgrade", "validate", "delta", "--feature", "checkConstraints")
+    assert (code, lines[0]) == (0, "delta 3 to 2: nothing is in the way")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("raise", "delta", "--feature", "deletionVector"), "(?s)no level of delta brings.*nearest +deletionVectors"),
+        (("raise", "dleta", "--feature", "deletionVectors"), "(?s)there is no ladder dleta.*nearest +delta"),
+        (("raise", "delta"), "is no level of a ladder"),
+        (("raise", "delta=4", "--feature", "deletionVectors"), "is no level of a ladder"),
+    ],
+)
+def test_a_level_that_is_none_is_refused_with_the_nearest(fleet, arguments, problem):
+    code, _, complaint = fleet(*arguments)
+    assert code == 1
+    assert re.search(problem, complaint), complaint
+
+
+def test_describe_names_what_levels_bring_beside_their_numbers(fleet):
+    _, lines, _ = fleet("describe")
+    delta = next(line for line in lines if line.startswith("delta"))
+    assert re.search(r"3 timestampNtz +\S.* 4 deletionVectors", delta), delta
+
+
+def test_check_and_inspect_ask_the_fleet_when_one_is_set(hosting, tmp_path, capsys, monkeypatch):
+    url = make_table(tmp_path / "t", "delta-rs:py-1.6.1")
+    with AdminClient(hosting.address) as admin:
+        admin.observe(declared("dashboard", "deltalake@0.15.0", url, supported=supported_by("deltalake@0.15.0")))
+        command = ["check", str(tmp_path / "t"), "--enable", "deletionVectors"]
+        assert run(command) == 0
+        assert "Would break: 0 of 1." in capsys.readouterr().out
+        assert run([*command, "--fleet", hosting.address]) == 2
+        told = capsys.readouterr().out
+        assert "dashboard (deltalake@0.15.0)" in told
+        assert "Would break: 1 of 2." in told
+        monkeypatch.setenv("HALOCLINE_FLEET", hosting.address)
+        assert run(["inspect", str(tmp_path / "t")]) == 0
+        assert "used by     dashboard (deltalake@0.15.0, declared)" in capsys.readouterr().out
+        assert run(["inspect", str(tmp_path / "t"), "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["usedBy"][0]["name"] == "dashboard"
+        admin.remove_member("dashboard", "was a test")
 
 
 def test_everybody_who_was_ever_greeted_is_shown_on_request(fleet):

@@ -37,6 +37,7 @@ MOST_SWEPT: Final = 5_000
 """Records that one sweep forgets, so that it takes no longer than other steps."""
 AHEAD: Final = 10 * 60_000
 """By how much a clock that saw a member may be ahead of ours."""
+_FEW: Final = 5
 _CLOCK_STEP: Final = "Set the clock of the machine that saw it, for example with NTP."
 
 
@@ -185,7 +186,7 @@ def observe(draft: Draft, command: Observe) -> None:
     report = Report(command.identity, 0, command.release, command.role, command.supported, tables=command.tables)
     if before is None:
         draft.put("members", key, Member(report, command.provenance, draft.at, last_seen=seen))
-        draft.audit(command.actor, "observe", command.identity, f"{command.release}, {command.provenance}")
+        draft.audit(command.actor, "observe", command.identity, _noted(report, command.provenance))
         return
     if before.last_seen is not None and (seen is None or seen < before.last_seen):
         # An older trace tells which other tables it uses, but not what it runs now.
@@ -205,7 +206,13 @@ def observe(draft: Draft, command: Observe) -> None:
         draft.put("members", key, after)
     if command.provenance is Provenance.DECLARED and (after.report, provenance) != (before.report, before.provenance):
         # What is merely seen again every minute is not a decision; what an operator declares is.
-        draft.audit(command.actor, "observe", command.identity, f"{report.release}, {provenance}")
+        draft.audit(command.actor, "observe", command.identity, _noted(report, provenance))
+
+
+def _noted(report: Report, provenance: Provenance) -> str:
+    used = [f"{use.operation}s {use.table}" for use in nsmallest(_FEW, report.tables)]
+    more = [f"and {len(report.tables) - _FEW:,} more"] if len(report.tables) > _FEW else []
+    return ", ".join([report.release, str(provenance), *used, *more])
 
 
 def _silent(members: Mapping[MemberKey, Member]) -> int:

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from halocline.errors import InputError, MalformedError
+from halocline.compat.knowledge import Knowledge
+from halocline.errors import InputError, MalformedError, nearest
 from halocline.fleet import answers
 from halocline.fleet.core.effects import Audit, Refuse, Repeat
 from halocline.fleet.core.events import Command, Observe, Once, Raise, RemoveMember, SetTerms
-from halocline.fleet.core.state import Provenance, RecordChange, State
+from halocline.fleet.core.state import Fleet, Provenance, RecordChange, State, known_release
 from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.greeting import Greeter
@@ -28,6 +29,9 @@ from halocline.fleet.wire.calls import CHUNK, Call
 from halocline.fleet.wire.messages import bounded
 from halocline.fleet.wire.status import Rejection
 
+UNKNOWN_RELEASE: Final = "unknown"
+"""What a member is declared to run of which that is not known."""
+_ROLES: Final = ("reader", "writer")
 _PAST: Final = "#"
 _MOST_SEEN: Final = 10_000
 _NEEDED: Final[dict[Right, tuple[str, ...]]] = {
@@ -129,6 +133,7 @@ class Commands:
                 _require_force(claims, command.reason, "vouch that a member is gone")
             case Observe(provenance=Provenance.DECLARED):
                 claims.require(Right.RAISE, "declare members")
+                _check_declared(command, service.state().fleet)
             case SetTerms():
                 provides = service.state().fleet.terms.provides
                 command = replace(command, terms=replace(command.terms, provides=provides))
@@ -161,6 +166,30 @@ class Commands:
         audit = Audit(self._service.clock.now(), claims.actor, "import", "everything", reason)
         await self._service.exclusively(lambda coordinator: coordinator.restore(changes, audit))
         return answers.CommandResult(self._service.coordinator.epoch, ("import everything",))
+
+
+def _check_declared(member: Observe, fleet: Fleet) -> None:
+    """A member that is declared runs something that is known, or is said to run what is not."""
+    if member.role not in _ROLES:
+        sides = {"nearest": nearest(member.role, _ROLES) or "none", "roles": ", ".join(_ROLES)}
+        raise InputError(f"a member that does not speak is no {member.role!r}", sides=sides)
+    if member.release == UNKNOWN_RELEASE:
+        return
+    release = known_release(member.release)
+    declared = (
+        known_release(each) for ladder in fleet.ladders.values() for rung in ladder.rungs for each in rung.provided_by
+    )
+    products = {*Knowledge.load().products, *(each.product for each in declared if each)}
+    step = (
+        f"If it is not known what {member.identity} runs, declare it as {UNKNOWN_RELEASE}: it then keeps levels down."
+    )
+    product = member.release.partition("@")[0]
+    if product not in products:
+        sides = {"nearest": nearest(product, products) or "none", "known": ", ".join(sorted(products))}
+        raise InputError(f"no product {product!r} is known", sides=sides, next_step=step)
+    if release is None:
+        sides = {"given": member.release, "expected": f"{product}@VERSION"}
+        raise InputError(f"{member.identity} is declared without a version", sides=sides, next_step=step)
 
 
 def _chunks(document: Mapping[str, Any]) -> Iterator[bytes]:

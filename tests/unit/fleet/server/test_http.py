@@ -17,7 +17,7 @@ from tests.support.fleets import declared, in_memory, until
 from halocline.errors import HaloclineError, IncompatibleError, InputError
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.ladders import shipped
-from halocline.fleet.core.state import FleetTerms, LevelRange, Report
+from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Grant, Right, digest, rights
@@ -121,7 +121,9 @@ def test_no_label_of_a_metric_comes_from_a_caller():
         supported = {"mine": LevelRange(1, 2), "hudi": LevelRange(6, 8)}
         report = Report("invented", 0, "invented@6.6.6", "invented", supported, features=frozenset({"invented"}))
         with MemberLoop(hosting.address, report), AdminClient(hosting.address, "invented") as admin:
-            admin.observe(declared("invented-too", "invented@7", "invented/table"))
+            admin.observe(
+                replace(declared("invented-too", "invented@7", "invented/table"), provenance=Provenance.INFERRED)
+            )
             needy = MemberLoop(hosting.address, replace(report, identity="needy", needs=frozenset({"invented"})))
             with pytest.raises(IncompatibleError):
                 needy.start()

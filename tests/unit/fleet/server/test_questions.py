@@ -31,7 +31,7 @@ def hosting():
         client.raise_level("delta", 3)
         with MemberLoop(running.address, old), MemberLoop(running.address, new):
             client.observe(declared("bi", "trino@426", supported={"delta": LevelRange(1, 3)}))
-            client.observe(declared("who", "?"))
+            client.observe(declared("who", "unknown"))
             yield running
 
 
