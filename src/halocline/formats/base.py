@@ -149,7 +149,7 @@ def linter_of(format: TableFormat) -> Linter:
 
             return hudi
         case TableFormat.INDEX:
-            from halocline.formats.index import lint as index
+            from halocline.formats.index.maintain import lint as index
 
             return index
 

@@ -5,6 +5,8 @@ import json
 import pytest
 from tests.support.columns import schema
 from tests.support.hudi_tables import HudiTableMaker
+from tests.support.index_logs import IndexLog
+from tests.support.index_logs import metadata as index_metadata
 
 from halocline.cli import main
 from halocline.formats.delta.actions.action import CommitInfo, Metadata, ProtocolAction, encode_commit
@@ -118,3 +120,13 @@ def test_a_client_of_an_unknown_product_is_refused_with_the_nearest(here, capsys
     code, out, err = run(capsys, "t", "--client", "trno@4")
     assert (code, out) == (1, "")
     assert "nearest    trino" in err
+
+
+def test_an_index_table_is_looked_at_and_its_protocol_repaired(tmp_path, capsys):
+    store = open_store(str(tmp_path))
+    IndexLog(store).commit(0, index_metadata())
+    assert main.run(["lint", str(tmp_path), "--output", "json"]) == 2
+    assert [each["code"] for each in json.loads(capsys.readouterr().out)["findings"]] == ["PROTOCOL_MISSING"]
+    assert main.run(["lint", str(tmp_path), "--fix"]) == 0
+    out = capsys.readouterr().out
+    assert "repairs PROTOCOL_MISSING" in out

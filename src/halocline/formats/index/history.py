@@ -13,7 +13,7 @@ from typing import Any
 from halocline.compat.release import releases_in
 from halocline.compat.reports import Writers, lowest_writer, writers_in
 from halocline.errors import NotFoundError
-from halocline.formats.index.log.actions import IndexCommitInfo, decode_lines
+from halocline.formats.index.log.actions import IndexCommitInfo, IndexLine, decode_lines
 from halocline.formats.index.log.encodings import decoded
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY
@@ -110,8 +110,17 @@ def _is_state(file: LogEntry) -> bool:
     return file.kind is FileKind.STATE
 
 
+def read_commit(store: Store, file: LogEntry) -> list[IndexLine]:
+    """The lines of a commit.
+
+    Raises:
+        MalformedError: It is damaged.
+    """
+    return decode_lines(decoded(store.get(file.path), file.name), file.name)
+
+
 def _told(store: Store, file: LogEntry) -> IndexVersion:
-    lines = decode_lines(decoded(store.get(file.path), file.name), file.name)
+    lines = read_commit(store, file)
     info = IndexCommitInfo(next((each.commit_info for each in lines if each.commit_info is not None), {}))
     parameters = info.values.get("operationParameters")
     return IndexVersion(

@@ -99,6 +99,8 @@ def merge_group(
     scratch: str | None = None,
     heap_bytes: int = HEAP_BYTES,
     again: bool = False,
+    into: Store | None = None,
+    skips: bool = True,
 ) -> MergedGroup:
     """Writes the rows of several splits into one new split.
 
@@ -110,8 +112,11 @@ def merge_group(
         scratch: A folder for indexes and the file while it is written.
         heap_bytes: The memory for indexing.
         again: Whether rows are indexed again in any case.
+        into: Where the new split is to lie, if it becomes part of another table.
+        skips: Whether a split that cannot be used is left out; otherwise it is an error.
 
     Raises:
+        MalformedError: A split cannot be used, and is not to be left out.
         MissingExtraError: The library is not installed.
     """
     library()
@@ -120,9 +125,11 @@ def merge_group(
     while len(left) > (0 if again else 1):
         try:
             with tempfile.TemporaryDirectory(prefix="halocline-merge-", dir=scratch) as folder:
-                split, how = _merged(store, left, target, folder, now_ms, heap_bytes, again)
+                split, how = _merged(store, into or store, left, target, folder, now_ms, heap_bytes, again)
             return MergedGroup(tuple(left), split, how, damaged)
         except _Unusable as problem:
+            if not skips and problem.__cause__ is not None:
+                raise problem.__cause__ from None
             damaged[problem.split.path] = problem.reason
             left.remove(problem.split)
     return MergedGroup((), None, "", damaged)
@@ -147,6 +154,7 @@ def _of(split: SplitAdd, action: Callable[[], T]) -> T:
 
 def _merged(
     store: Store,
+    into: Store,
     splits: Sequence[SplitAdd],
     target: MergeTarget,
     folder: str,
@@ -165,7 +173,7 @@ def _merged(
         else:
             built, how = _stitched(opened, splits, target, fields, folder, heap_bytes)
     with open(os.path.join(folder, _NAME), "rb") as file:
-        store.put_if_absent(path, file.read())
+        into.put_if_absent(path, file.read())
     added = built.added(path, splits[0].partition_values, now_ms)
     ops = 1 + max(each.num_merge_ops or 0 for each in splits)
     added = replace(added, data_change=False, num_merge_ops=ops)

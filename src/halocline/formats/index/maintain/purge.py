@@ -1,0 +1,136 @@
+"""Purge: deleting splits and masks that no version within the retention needs.
+
+A file is *needed* if a version names it that was the newest one at some time within the retention. Of the rest, what
+is younger than the retention stays as well: it may belong to a commit that is under way. Only files with the names of
+splits and masks are looked at; everything else below the table is somebody's.
+
+If a live split is not in the listing, nothing is deleted and the split is named: the table is damaged already, or its
+log spells paths in a way that would make others look unneeded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from halocline.errors import InputError, NotFoundError
+from halocline.formats.index.history import read_commit
+from halocline.formats.index.log.actions import SplitAdd
+from halocline.formats.index.log.replay import IndexReplay
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.split.location import below_root
+from halocline.formats.index.split.masks import FOLDER
+from halocline.formats.log.names import INDEX, LOG_FOLDERS, FileKind
+from halocline.formats.log.segment import list_files, readable_versions
+from halocline.storage.base import ObjectMeta, Store
+
+HOUR_MS: Final = 3_600_000
+RETENTION_MS: Final = 168 * HOUR_MS
+LEAST_MS: Final = 24 * HOUR_MS
+"""A shorter retention has to be allowed in so many words."""
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What a purge found.
+
+    Attributes:
+        files: The files that nobody needs, in order of path.
+        cutoff_ms: The time before which they were last written.
+        deleted: Whether they were deleted; False for a dry run.
+    """
+
+    files: tuple[ObjectMeta, ...]
+    cutoff_ms: int
+    deleted: bool
+
+    @property
+    def bytes(self) -> int:
+        """How long the files are together."""
+        return sum(each.size for each in self.files)
+
+
+def purge(
+    snapshot: IndexSnapshot,
+    *,
+    retention_ms: int = RETENTION_MS,
+    dry_run: bool = True,
+    allow_short_retention: bool = False,
+    now_ms: int | None = None,
+) -> Purged:
+    """Finds the splits and masks that nobody needs and, unless it is a dry run, deletes them.
+
+    Args:
+        snapshot: The newest version of the table.
+        retention_ms: How long files are kept that the table no longer has.
+        dry_run: Whether to delete nothing and only tell what would go.
+        allow_short_retention: Whether the retention may be shorter than a day.
+        now_ms: The present, in milliseconds since the epoch.
+
+    Raises:
+        InputError: The retention is shorter than a day, and that was not allowed.
+        IncompatibleError: The release may not write the table.
+        NotFoundError: A live split is not where the log says; nothing was deleted.
+    """
+    if retention_ms < LEAST_MS and not allow_short_retention:
+        raise InputError(
+            f"keeping files for {retention_ms / HOUR_MS:g} hours may take them from under readers and writers",
+            condition="RETENTION_TOO_SHORT",
+            sides={"asked for": f"{retention_ms / HOUR_MS:g} hours", "least": f"{LEAST_MS / HOUR_MS:g} hours"},
+            next_step="Keep them longer, or allow a short retention if nobody reads or writes the table.",
+        )
+    snapshot = snapshot.reopened("write").newest()
+    cutoff = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - retention_ms
+    listed = list(_listed(snapshot.store))
+    live = {below_root(snapshot.store, path) for path in snapshot.files}
+    if missing := sorted(live - {each.path for each in listed}):
+        raise NotFoundError(
+            f"{missing[0]} is in the table and not in its folder; nothing was deleted",
+            condition="DATA_FILES_MISSING",
+            sides={"missing": f"{len(missing)} splits", "listed": f"{len(listed)} files"},
+            next_step="Restore the split from a backup, or delete its rows, and purge again.",
+        )
+    needed = _needed(snapshot, cutoff)
+    found = tuple(each for each in listed if each.path not in needed and each.modified_ms < cutoff)
+    if not dry_run:
+        # Somebody may have brought a file back since the snapshot was taken.
+        back = _needed(snapshot.newest(), cutoff)
+        found = tuple(each for each in found if each.path not in back)
+        snapshot.store.delete_many(each.path for each in found)
+    return Purged(found, cutoff, deleted=not dry_run)
+
+
+def _listed(store: Store) -> Iterator[ObjectMeta]:
+    found = list(store.list(follow_links=False))
+    # A folder with a log of its own is another table and stays whole.
+    logs = [f"{name}/" for name in LOG_FOLDERS.values()]
+    others = {each.path.partition(f"/{log}")[0] + "/" for each in found for log in logs if f"/{log}" in each.path}
+    for each in found:
+        folder, _, name = each.path.rpartition("/")
+        if each.path.startswith((*logs, *others)) or each.is_link:
+            continue
+        if name.endswith((".split", ".split.parquet")) or folder == FOLDER:
+            yield each
+
+
+def _needed(snapshot: IndexSnapshot, cutoff: int) -> set[str]:
+    """The files of every version that was the newest one at some time since the cutoff."""
+    store = snapshot.store
+    files = list_files(store, INDEX)
+    commits = [each for each in files if each.kind is FileKind.COMMIT]
+    readable = readable_versions(files)
+    before = [each.version for each in commits if each.modified_ms <= cutoff and each.version in readable]
+    oldest = max(before, default=readable.start if readable else snapshot.version)
+    splits = list(IndexReplay.open(store, oldest).state.files.values())
+    for commit in commits:
+        if commit.version > oldest:
+            splits += (each.add for each in read_commit(store, commit) if each.add is not None)
+    return {path for split in (*splits, *snapshot.files.values()) for path in _files_of(store, split)}
+
+
+def _files_of(store: Store, split: SplitAdd) -> Iterator[str]:
+    yield below_root(store, split.path)
+    if split.deletion_mask is not None and split.deletion_mask.path is not None:
+        yield below_root(store, split.deletion_mask.path)
