@@ -24,7 +24,6 @@ from halocline.formats.index.merge.plan import merge_groups
 from halocline.formats.index.protocol import LEGACY, needed_by
 from halocline.formats.index.skips import rested
 from halocline.formats.index.snapshot import IndexSnapshot
-from halocline.formats.index.split.location import below_root
 from halocline.formats.index.transaction import IndexTransaction
 from halocline.formats.log.names import INDEX, FileKind, LogEntry
 from halocline.formats.log.segment import list_files
@@ -35,7 +34,6 @@ HURTS: Final[Mapping[str, str]] = {
     "PROTOCOL_TOO_LOW": "releases that do not know what is in the table work on it all the same",
     "FEATURES_LOST": "a later protocol forgot features of an earlier one, so they are no longer asked for",
     "SKIP_UNDER_OLD_NAME": "IndexTables4Spark from 0.5.5 on passes over such skips, and tries the splits at once",
-    "SPLITS_MISSING": "every read of their rows fails",
     "SPLITS_RESTING": "they are not merged, and searched from their rows, which takes long",
     "SPLITS_OF_TWO_KINDS": "searches are refused: words in splits of IndexTables4Spark cannot be searched here",
     "ROWS_UNCOUNTED": "counting opens the splits, where the log could tell",
@@ -151,7 +149,7 @@ def _protocol(snapshot: IndexSnapshot) -> Iterator[IndexFinding]:
     needed = needed_by((*snapshot.files.values(), *snapshot.skips.values()))
     if not snapshot.has_protocol:
         yield IndexFinding("PROTOCOL_MISSING", f"the log has no protocol, and is taken as {LEGACY}", writable, by_hand)
-    elif snapshot.protocol.merged(needed) != snapshot.protocol:
+    if snapshot.protocol.merged(needed) != snapshot.protocol:
         what = f"the table has in it what needs {needed}, and its protocol is {snapshot.protocol}"
         yield IndexFinding("PROTOCOL_TOO_LOW", what, writable, by_hand)
     before = [each for each in _protocols(snapshot.store) if snapshot.protocol.merged(each) != snapshot.protocol]
@@ -175,11 +173,6 @@ def _log(snapshot: IndexSnapshot) -> Iterator[IndexFinding]:
 
 def _splits(snapshot: IndexSnapshot, now_ms: int) -> Iterator[IndexFinding]:
     splits = snapshot.files.values()
-    there = {each.path for each in snapshot.store.list()}
-    missing = [each.path for each in splits if below_root(snapshot.store, each.path) not in there]
-    if missing:
-        what = f"{len(missing)} splits are in the log and not in the folder, {missing[0]} for one"
-        yield IndexFinding("SPLITS_MISSING", what, by_hand="restore them from a backup, or repair the log without them")
     resting = [each for each in snapshot.skips.values() if each.path in snapshot.files and each.rests_at(now_ms)]
     if resting:
         what = f"{len(resting)} splits rest, {resting[0].path} because {resting[0].reason}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -164,7 +164,7 @@ def repair_log(store: Store, *, into: Store | None = None, dry_run: bool = True)
     missing = tuple(path for path in state.files if below_root(store, path) not in there)
     named = {below_root(store, path) for path in state.files}
     split_names = (each for each in sorted(there - named) if each.endswith((".split", ".split.parquet")))
-    kept = IndexState({path: each for path, each in state.files.items() if path not in missing}, state.skips)
+    kept = replace(state, files={path: each for path, each in state.files.items() if path not in missing})
     version = max(each.version for each in files)
     told = LogRepair(
         version=version,
