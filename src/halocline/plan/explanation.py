@@ -110,8 +110,11 @@ def summary(plan: Plan) -> str:
 
 
 def _of_plan(plan: Plan, users: Mapping[str, Sequence[str]]) -> Iterator[Section]:
+    again = {
+        each.member: at for at, stage in enumerate(plan.stages, 1) for each in stage.upgrades if each.before is None
+    }
     for number, stage in enumerate(plan.stages, 1):
-        yield Section(_stage_title(number, stage), tuple(_of_stage(stage, users)))
+        yield Section(_stage_title(number, stage), tuple(_of_stage(stage, users, again)))
     if plan.mended:
         yield Section("Works afterwards", tuple(_troubles(plan.mended, COMES)))
     if plan.already:
@@ -126,9 +129,9 @@ def _stage_title(number: int, stage: Stage) -> str:
     return f"Stage {number}: {_counted(stage.upgrades, 'member')}, one at a time in any order"
 
 
-def _of_stage(stage: Stage, users: Mapping[str, Sequence[str]]) -> Iterator[ToldLine]:
-    for _, upgrades in _grouped(stage.upgrades, _upgrade_kind):
-        yield _upgrade_line(upgrades[0], [each.member for each in upgrades])
+def _of_stage(stage: Stage, users: Mapping[str, Sequence[str]], again: Mapping[str, int]) -> Iterator[ToldLine]:
+    for _, upgrades in _grouped(stage.upgrades, lambda each: f"{_upgrade_kind(each)} {again.get(each.member, 0)}"):
+        yield _upgrade_line(upgrades[0], [each.member for each in upgrades], again.get(upgrades[0].member, 0))
     for _, moves in _grouped(stage.moves, _move_kind):
         yield _move_line(moves[0], [each.table for each in moves], users)
     for _, rising in _grouped(stage.rising, lambda each: str(each[1].protocol)):
@@ -141,10 +144,11 @@ def _upgrade_kind(each: MemberUpgrade) -> str:
     return f"{each.before} {each.after} {each.switch} {each.bridge}"
 
 
-def _upgrade_line(each: MemberUpgrade, members: Sequence[str]) -> ToldLine:
+def _upgrade_line(each: MemberUpgrade, members: Sequence[str], again: int) -> ToldLine:
     remarks = [f"with {each.switch}"] if each.switch else []
     remarks += ["a bridge: it gets along with what others do meanwhile"] if each.bridge else []
     if each.after is None:
+        remarks.append(f"starts again in stage {again}" if again else "for good: it cannot use its tables afterwards")
         return ToldLine(GOES, f"{each.before} stops", _names(members, "member"), tuple(remarks))
     if each.before is None:
         return ToldLine(COMES, f"starts again as {each.after}", _names(members, "member"), tuple(remarks))
@@ -179,10 +183,13 @@ def _troubles(found: Iterable[Trouble], mark: str = "") -> Iterator[ToldLine]:
         verb = one.verdict.operation.partition(".")[0]
         silently = " (silently: it would not be stopped)" if one.verdict.answer is Answer.WRONG else ""
         step = next_step([one.verdict])
+        could = f"{one.verdict.release} {verb}s{silently}: {one.verdict}"
+        if mark == COMES:
+            could = f"{one.verdict.release} {verb}s; until now {one.verdict}"
         remarks = [f"{_names(members, 'member')}; {_names(tables, 'table')}"]
         remarks += [f"keeps back: {each.step}" for each in alike[:1] if each.step and each.step != "at the end"]
         remarks += [f"what would help: {step}"] if step and mark != COMES else []
-        yield ToldLine(mark, f"{one.verdict.release} {verb}s{silently}: {one.verdict}", "", tuple(remarks))
+        yield ToldLine(mark, could, "", tuple(remarks))
 
 
 def _kind_of_step(each: Trouble) -> str:

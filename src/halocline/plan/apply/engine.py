@@ -9,8 +9,9 @@ whom, and since when.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,10 +22,11 @@ from halocline.compat.breaks import Client, breaks
 from halocline.compat.terms import ProtocolChange
 from halocline.errors import ConflictError, HaloclineError, IncompatibleError, NotYetError
 from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.member.connect import connect
 from halocline.fleet.member.gatekeeper import level_of
 from halocline.fleet.wire.endpoint import Endpoint
 from halocline.plan.action import TableAction
-from halocline.plan.apply.fleetwatch import FleetWatch, Sighting, moved_since
+from halocline.plan.apply.fleetwatch import FleetWatch, SeenMembers, moved_since
 from halocline.plan.apply.journal import (
     BEGUN,
     CONFIRMED,
@@ -147,10 +149,20 @@ def apply_plan(
     chosen = options or ApplyOptions()
     chosen.policy.check(saved.plan)
     journal = Journal.open(saved.lake, saved.plan.id, by)
-    with RolloutLease(journal.store, by, saved.plan.id) as lease:
+    with RolloutLease(journal.store, by, saved.plan.id) as lease, _in_front_of_tables(watch, saved.plan.id):
         journal.catch_up()
         check_not_taken_back(journal)
         return _Walk(saved, watch, reporter, journal, lease, spark, chosen, sleep).run()
+
+
+@contextmanager
+def _in_front_of_tables(watch: FleetWatch, plan: str) -> Iterator[None]:
+    """Makes whoever applies a plan a member of the fleet, so that each table asks it before it moves."""
+    if not watch.fleet:
+        yield
+        return
+    with connect(watch.fleet, name=f"rollout-{plan}", install=False) as handle, handle.acting():
+        yield
 
 
 def check_not_taken_back(journal: Journal) -> None:
@@ -175,7 +187,7 @@ class _Walk:
     spark: SparkSession | None
     options: ApplyOptions
     sleep: Callable[[float], None]
-    _sighting: Sighting | None = None
+    _sighting: SeenMembers | None = None
     _to_confirm: set[str] = field(default_factory=set)
 
     @property
@@ -284,7 +296,7 @@ class _Walk:
 
     # ------------------------------------------------------------------ members
 
-    def _seen(self) -> Sighting:
+    def _seen(self) -> SeenMembers:
         if self._sighting is None:
             self._sighting = self.watch.look()
         return self._sighting
@@ -395,15 +407,10 @@ class _Walk:
             raise _Paused((move.table,), f"the gate is closed, {', '.join(who[:5])} would break")
 
     def _carry_out(self, action: TableAction, move: PlannedMove) -> None:
-        options = dict(self.options.table_options)
-        if self.watch.fleet:
-            options["halocline.fleet"] = self.watch.fleet
+        marked = nullcontext() if self.spark is None else tagged(self.spark, self.tag)
         try:
-            if self.spark is None:
-                carry_out(action, self.saved.places[move.table], None, options)
-            else:
-                with tagged(self.spark, self.tag):
-                    carry_out(action, self.saved.places[move.table], self.spark, options)
+            with marked:
+                carry_out(action, self.saved.places[move.table], self.spark, self.options.table_options)
         except NotYetError as error:
             raise _Paused((move.table,), error.message, error.until_ms) from None
         except IncompatibleError as error:

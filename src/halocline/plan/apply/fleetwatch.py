@@ -24,7 +24,7 @@ _ONLY_IN_LOGS: Final = ("observed", "inferred")
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class SeenMembers:
     """What is known of the members now.
 
     Attributes:
@@ -63,7 +63,7 @@ class FleetWatch:
             return bool(self.members_file)
         return bool(self.fleet) and known not in _ONLY_IN_LOGS
 
-    def look(self) -> Sighting:
+    def look(self) -> SeenMembers:
         """What every member runs now."""
         said = MembersFile.read(self.members_file).members if self.members_file else ()
         told: tuple[MemberStatus, ...] = ()
@@ -84,14 +84,14 @@ class FleetWatch:
             for each in found.values()
             if self.confirmed.get(each.name, each.release) is not None
         )
-        return Sighting(tuple(members), silent | {name for name, each in self.confirmed.items() if each is None})
+        return SeenMembers(tuple(members), silent | {name for name, each in self.confirmed.items() if each is None})
 
     def _as_planned(self, name: str, was: str) -> RolloutMember:
         uses = tuple(TableAccess(table, tuple(each)) for table, each in self.saved.uses.get(name, {}).items())
         return RolloutMember(name, Release.reported(was), uses, known_from=self.saved.known_from.get(name, "given"))
 
 
-def moved_since(saved: SavedPlan, sighting: Sighting, names: Iterable[str]) -> dict[str, str]:
+def moved_since(saved: SavedPlan, sighting: SeenMembers, names: Iterable[str]) -> dict[str, str]:
     """The members, of these names, that run something else than when the plan was made, and what."""
     was = dict(saved.plan.members)
     found = {}

@@ -1,0 +1,79 @@
+"""Rows are compared around the moves of a plan."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.applied import Heard
+
+import halocline as hc
+from halocline.compat.terms import Terms
+from halocline.errors import ConflictError
+from halocline.lake.lake import Lake
+from halocline.plan.apply.engine import ApplyOptions, apply_plan
+from halocline.plan.apply.fleetwatch import FleetWatch
+from halocline.plan.apply.journal import VERIFIED, Journal
+from halocline.plan.apply.verify import Verify, check_same, checkup, cost
+from halocline.plan.proposal import propose_rollout
+from halocline.plan.target import Target
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    return spark.sql("SELECT id, id % 7 AS k, concat('name-', id) AS name, map('a', id) AS m FROM range(100)")
+
+
+@pytest.mark.parametrize("how", [Verify.SAMPLE, Verify.FULL])
+def test_the_order_of_rows_does_not_matter_and_a_lost_or_doubled_row_does(spark, rows, tmp_path, how):
+    table = hc.Table.create(tmp_path / "orders", rows, spark)
+    before = checkup(table, how)
+    assert before.rows == 100
+    table.overwrite(rows.orderBy(rows.id.desc()))
+    assert before.same_rows(checkup(table, how))
+    table.overwrite(rows.where("id < 99").union(rows.where("id = 5")))
+    assert not before.same_rows(checkup(table, how)), "as many rows, and not the same ones"
+
+
+def test_a_sample_reads_a_few_columns_and_says_so_beforehand(spark, rows, tmp_path):
+    table = hc.Table.create(tmp_path / "orders", rows, spark)
+    assert cost(table, Verify.SAMPLE).startswith("reads the keys and up to 4 columns of ")
+    assert cost(table, Verify.FULL).startswith("reads all columns of ")
+
+
+def test_moves_of_a_plan_are_verified_and_the_journal_says_so(spark, rows, tmp_path):
+    hc.Table.create(tmp_path / "lake" / "orders", rows, spark)
+    trips = hc.Table.create(tmp_path / "lake" / "trips", rows.drop("m"), spark, format="hudi", keys=["id"], version=6)
+    trips.upsert(rows.drop("m").where("id < 10"))
+    found = propose_rollout(Lake.discover(tmp_path / "lake"), Target(enable=("deletionVectors",), table_version=8))[0]
+    saved, heard = found.gathered.saved(found.found), Heard()
+    names = frozenset(each.member for each in saved.plan.upgrades)
+    options = ApplyOptions(Verify.FULL, confirmed=names, wait=False)
+    assert apply_plan(saved, FleetWatch(saved), heard, by="ana", spark=spark, options=options) is None
+    journal = Journal.open(saved.lake, saved.plan.id)
+    stage = len(saved.plan.stages)
+    told = {name: journal.last_of(VERIFIED, stage, name).detail for name in ("orders", "trips")}
+    assert told["orders"].startswith("100 rows, 100 keys, content "), told
+    assert told["trips"].startswith("100 rows, 100 keys, content "), told
+    assert sum("verification of" in each for each in heard.notes) == 2, "the cost is told before it is paid"
+    assert isinstance(trips.terms, Terms)
+
+
+def test_rows_that_are_not_the_same_stop_the_rollout_and_name_the_way_back(spark, rows, tmp_path):
+    table = hc.Table.create(tmp_path / "orders", rows, spark)
+    before = checkup(table, Verify.SAMPLE)
+    table.set_properties({"delta.enableDeletionVectors": "true"})
+    assert check_same(table, before, Verify.SAMPLE).startswith("100 rows")
+    forged = type(before)(before.version, 99, 99, before.content)
+    with pytest.raises(ConflictError, match="does not hold the same rows") as refused:
+        check_same(table, forged, Verify.SAMPLE)
+    assert refused.value.condition == "MOVE_UNVERIFIED"
+    assert "halocline rollback" in str(refused.value.next_step)
+
+
+def test_writers_may_go_on_while_a_table_moves(spark, rows, tmp_path):
+    table = hc.Table.create(tmp_path / "orders", rows, spark)
+    before = checkup(table, Verify.SAMPLE)
+    table.append(rows.where("id < 5"))
+    table.set_properties({"delta.enableDeletionVectors": "true"})
+    told = check_same(table, before, Verify.SAMPLE)
+    assert "others wrote meanwhile" in told
+    assert "105 rows" in told

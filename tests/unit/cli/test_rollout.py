@@ -1,0 +1,73 @@
+"""`halocline apply`, `rollback` and `status`, as people call them."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from tests.support.applied import LakeOnDisk
+
+from halocline.cli.main import run
+from halocline.plan.apply.lease import RolloutLease
+from halocline.storage import open_store
+from halocline.table import Table
+
+
+@pytest.fixture
+def lake(tmp_path):
+    found = LakeOnDisk(tmp_path).delta("orders", "items").run(report="trino@426")
+    plan = ["plan", found.path, "--enable", "deletionVectors", "--members", found.members, "--out", tmp_path / "r.plan"]
+    assert run([*map(str, plan)]) == 2
+    return found
+
+
+def called(lake, *arguments: str) -> int:
+    return run([arguments[0], str(lake.root / "r.plan"), *arguments[1:]])
+
+
+def test_a_rollout_is_applied_watched_and_taken_back(lake, capsys):
+    assert called(lake, "apply", "--verify", "none", "--no-wait") == 2
+    assert "waits for 1 of 1 members to report their release: report (since " in capsys.readouterr().out
+    assert run(["status", str(lake.path), "--output", "json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["state"], facts["stages"][0]["state"], facts["stages"][1]["state"]) == ("stopped", "waiting", "to do")
+    assert facts["stages"][0]["since"] > 0
+    lake.run(report="trino@427")
+    assert called(lake, "apply", "--verify", "none") == 0
+    assert "is done: 2 stages" in capsys.readouterr().out
+    assert run(["status", str(lake.root / "r.plan"), "--watch"]) == 0
+    assert ": finished" in capsys.readouterr().out
+    assert called(lake, "rollback", "--dry-run") == 2
+    assert "drop deletionVectors (history kept)" in capsys.readouterr().out
+    assert called(lake, "rollback", "--verify", "none", "--no-wait") == 2
+    assert not Table.for_path(lake.path / "orders").protocol.supports("deletionVectors")
+    assert "to report their release: report" in capsys.readouterr().out
+    lake.run(report="trino@426")
+    assert called(lake, "rollback", "--verify", "none") == 0, "it goes on with the way back that was begun"
+
+
+def test_a_waiting_apply_goes_on_when_members_report(lake, capsys):
+    threading.Timer(0.5, lambda: lake.run(report="trino@427")).start()
+    assert called(lake, "apply", "--verify", "none", "--poll", "0.1") == 0
+    told = capsys.readouterr().out
+    assert told.count("waits for 1 of 1 members") == 1, "the same pause is told once"
+
+
+def test_a_second_person_is_refused_by_name(lake, capsys):
+    with RolloutLease(open_store(lake.path), "ben@desk", "other"):
+        assert called(lake, "apply", "--verify", "none") == 1
+    assert "ROLLOUT_RUNNING: ben@desk is applying plan other to this lake" in capsys.readouterr().err
+
+
+def test_unknown_ways_to_verify_and_other_files_are_refused(lake, capsys):
+    assert called(lake, "apply", "--verify", "ful") == 1
+    assert "nearest  full" in capsys.readouterr().err
+    assert run(["apply", str(lake.members)]) == 1
+    assert "is not a plan" in capsys.readouterr().err
+
+
+def test_a_lake_without_a_rollout_says_what_to_do(tmp_path, capsys):
+    lake = LakeOnDisk(tmp_path).delta("orders")
+    assert run(["status", str(lake.path)]) == 1
+    assert "no plan has been applied" in capsys.readouterr().err
