@@ -43,24 +43,26 @@ def main() -> int:
     for release, tried in _trials(asked.jvm, tuple(asked.table)):
         if asked.only and not {release.partition("@")[0], release} & set(asked.only):
             continue
-        started = time.monotonic()
+        started, found = time.monotonic(), []
         try:
-            found = list(tried())
+            trial = tried()
         except NotHereError as problem:
             missing[release] = str(problem)
             print(f"{release}: cannot be had here: {problem}", flush=True)
             continue
-        outcomes += found
-        for each in found:
+        for each in trial:
+            found.append(each)
             if not each.agrees or not asked.disagreements:
                 mark = " " if each.agrees else "!"
                 note = f"  {each.note}" if each.note and not each.agrees else ""
                 told = f"predicted {each.predicted:<8} observed {each.observed:<8}"
-                print(f"{mark} {each.release:<18} {each.operation:<16} {each.case:<44} {told}{note}"[:260])
+                line = f"{mark} {each.release:<18} {each.operation:<16} {each.case:<44} {told}{note}"
+                print(line[:260], flush=True)
+        outcomes += found
         agreed = sum(each.agrees for each in found)
         print(f"= {release}: {agreed} of {len(found)} agree, {time.monotonic() - started:.0f} s", flush=True)
     print(summary(outcomes, missing))
-    if asked.save:
+    if asked.save is not None:
         asked.save.write_text(json.dumps([vars(each) for each in outcomes], indent=1))
     if asked.write_docs:
         name, made = ("compat-hudi.md", hudi_page) if asked.jvm else ("compat.md", page)

@@ -79,11 +79,16 @@ class HudiCase:
     must_refuse: tuple[str, ...] = ()
 
     @cached_property
+    def folder(self) -> tempfile.TemporaryDirectory[str]:
+        """The table, made once, for those that only read it."""
+        made = tempfile.TemporaryDirectory(prefix="halocline-compat-")
+        self.build(Path(made.name))
+        return made
+
+    @cached_property
     def terms(self) -> Terms:
         """What the table asks of whoever uses it, told by the table."""
-        with tempfile.TemporaryDirectory(prefix="halocline-compat-") as folder:
-            self.build(Path(folder))
-            return terms_of(open_store(folder))
+        return terms_of(open_store(self.folder.name))
 
     @property
     def protocol(self) -> str:

@@ -68,12 +68,12 @@ def measure_hudi(who: Doing, cases: Sequence[HudiCase]) -> Iterator[Outcome]:
 
 
 def _observe(who: Doing, case: HudiCase, operation: str) -> tuple[Answer, None, bool, str] | None:
-    folder = Path(tempfile.mkdtemp(prefix="halocline-compat-"))
-    try:
-        case.build(folder)
-        found = _outcome(who, case, operation, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    if operation == "write":
+        with tempfile.TemporaryDirectory(prefix="halocline-compat-") as folder:
+            table = shutil.copytree(case.folder.name, Path(folder) / "t")
+            found = _outcome(who, case, operation, table)
+    else:
+        found = _outcome(who, case, operation, Path(case.folder.name))
     return None if found is None else (found[0], None, False, found[1])
 
 

@@ -114,7 +114,7 @@ class HudiTableMaker:
     def _group(
         self, write: HudiWrite, partition: str, new: pa.Table, deletes: list[str], held: FileSlice | None, token: str
     ) -> WriteStat:
-        file_id = held.file_id if held else f"{partition or 'all'}-{write.time}-0"
+        file_id = held.file_id if held else f"{partition.replace('/', '-') or 'all'}-{write.time}-0"
         marked = with_meta_columns(new, new["id"].combine_chunks(), partition, file_id, write.time)
         if held is not None and self.config.type is TableType.MERGE_ON_READ:
             gone = [DeletedKey(key, partition) for key in deletes]
