@@ -30,6 +30,7 @@ from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.schema.types import Struct
 from halocline.source.hudi import opened
 from halocline.source.options import SourceOptions
+from halocline.spark.scan.packing import packed
 from halocline.table.hudi.columns import fitting_columns
 from halocline.table.hudi.write import stored_key
 from halocline.table.hudi.writing import begun, completed, ready
@@ -89,8 +90,8 @@ class HudiWriter(DataSourceArrowWriter):
         numbers = (0, 0, 0) if context is None else (context.partitionId(), context.stageId(), context.taskAttemptId())
         stats: list[bytes] = []
         with beating(self.writer.store, self.write_.time, own=False):
-            for held in _buffered(iterator):
-                stats += self._groups(held, "-".join(map(str, numbers)), numbers[0])
+            for held in packed((each for each in iterator if each.num_rows), lambda each: each.num_rows, _BUFFER_ROWS):
+                stats += self._groups(pa.Table.from_batches(held), "-".join(map(str, numbers)), numbers[0])
         return StatsMessage(stats)
 
     def _groups(self, rows: pa.Table, token: str, task: int) -> Iterator[bytes]:
@@ -126,15 +127,3 @@ class HudiWriter(DataSourceArrowWriter):
         with contextlib.suppress(HaloclineError):
             roll_back(store, self.writer.config, self.write_.instant)
             stop_beating(store, self.write_.time)
-
-
-def _buffered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of a task in parts that a file group takes."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(each.num_rows for each in held) >= _BUFFER_ROWS:
-            yield pa.Table.from_batches(held)
-            held = []
-    if any(each.num_rows for each in held):
-        yield pa.Table.from_batches(held)

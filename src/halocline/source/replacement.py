@@ -12,13 +12,11 @@ The limit: in a table that tracks rows or keeps a change feed, files with rows o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import ConstraintError, UnsupportedError
-from halocline.formats.delta.actions.action import Remove
 from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.snapshot.change_feed import ChangeFile
 from halocline.formats.delta.snapshot.snapshot import Snapshot
@@ -28,24 +26,9 @@ from halocline.schema.types import Struct
 from halocline.spark.scan.file_rows import FileRows, change_files, shown_schema
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
-from halocline.table.delta.row_changes import feeds_changes, removed
+from halocline.table.delta.row_changes import Changed, feeds_changes, removed
 
 _WAY = "Table.for_path(path, spark).overwrite(df, where=...) does it."
-
-
-@dataclass(frozen=True)
-class Replaced:
-    """What a condition takes out of a table.
-
-    Attributes:
-        removes: The files that go, or are written again.
-        staying: The rows of the latter that stay, by logical names.
-        deleted_rows: How many rows go; None if the log does not say.
-    """
-
-    removes: list[Remove]
-    staying: Iterator[pa.RecordBatch]
-    deleted_rows: int | None
 
 
 def check_rows(rows: pa.RecordBatch, condition: RowFilter, partitions: Iterable[str]) -> pa.RecordBatch:
@@ -61,13 +44,16 @@ def check_rows(rows: pa.RecordBatch, condition: RowFilter, partitions: Iterable[
 
 
 def replaced(
-    snapshot: Snapshot, candidates: pa.Table, condition: RowFilter, *, zone: str, data_change: bool
-) -> Replaced:
-    """Works out what takes the rows that meet a condition out of a table, given its files that may hold such rows."""
+    snapshot: Snapshot, candidates: pa.Table, condition: RowFilter, zone: str, *, data_change: bool
+) -> tuple[Changed, Iterator[pa.RecordBatch]]:
+    """What takes the rows that meet a condition out of a table, given its files that may hold such rows.
+
+    The rows of these files that stay, by their logical names, are to be written again.
+    """
     names = {name.lower() for name in snapshot.partition_columns}
     if all(column.path[0].lower() in names for column in condition.columns):
         gone = candidates.filter(_by_partition(snapshot, candidates, condition, zone))
-        return Replaced(removed(gone, data_change=data_change), iter(()), all_live_rows(gone))
+        return Changed(removed(gone, data_change=data_change), deleted=all_live_rows(gone)), iter(())
     files = change_files(snapshot, candidates)
     spoken_of = {column.path[0].lower() for column in condition.columns}
     columns = Struct([each for each in shown_schema(snapshot).fields if each.name.lower() in spoken_of])
@@ -80,7 +66,7 @@ def replaced(
     gone = candidates.take(pa.array(chosen, pa.int64()))
     staying = _staying(FileRows.of(snapshot, shown_schema(snapshot), zone=zone), mixed, condition)
     deleted = sum(counts[number][0] for number in chosen)
-    return Replaced(removed(gone, data_change=data_change), staying, deleted)
+    return Changed(removed(gone, data_change=data_change), deleted=deleted), staying
 
 
 def _by_partition(snapshot: Snapshot, files: pa.Table, condition: RowFilter, zone: str) -> pa.Array:

@@ -30,6 +30,7 @@ from halocline.source.read_limits import ReadAllAvailable, ReadMaxFiles, Support
 from halocline.source.stream_log import OPERATION, Position, StreamLog
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, tasks
+from halocline.spark.scan.packing import packed
 from halocline.spark.types.columns import struct_of
 from halocline.storage import open_store
 from halocline.table.delta.read import first_version_from
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _MOST_FILES = 1000
+_ROWS = 10_000
 
 _ArrowStreamWriter: Any = getattr(spark_source, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 _TAKES_ARROW = _ArrowStreamWriter is not DataSourceStreamWriter
@@ -183,18 +185,12 @@ def _query_id(checkpoint: str) -> str:
         ) from None
 
 
-def _batches(rows: Iterator[Any], schema: Struct, size: int = 10_000) -> Iterator[pa.RecordBatch]:
+def _batches(rows: Iterator[Any], schema: Struct) -> Iterator[pa.RecordBatch]:
     """Rows as batches, for a Spark that hands over rows."""
     import pyarrow as pa
 
     from halocline.schema.arrow import arrow_schema
 
     arrow = arrow_schema(schema.fields)
-    held: list[dict[str, Any]] = []
-    for row in rows:
-        held.append(row.asDict(recursive=True))
-        if len(held) == size:
-            yield pa.RecordBatch.from_pylist(held, arrow)
-            held = []
-    if held:
+    for held in packed((row.asDict(recursive=True) for row in rows), lambda _: 1, _ROWS):
         yield pa.RecordBatch.from_pylist(held, arrow)

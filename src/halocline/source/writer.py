@@ -33,7 +33,7 @@ from halocline.errors import (
     UnsupportedError,
 )
 from halocline.formats.base import TableFormat, formats_at
-from halocline.formats.delta.actions.action import Action, Metadata
+from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import identity
@@ -46,8 +46,9 @@ from halocline.schema.defaults import default_of
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.source.options import PartitionOverwrite, SourceOptions
-from halocline.source.replacement import Replaced, check_rows, replaced
+from halocline.source.replacement import check_rows, replaced
 from halocline.spark.scan.file_rows import shown_schema
+from halocline.spark.scan.packing import packed
 from halocline.spark.session.file_system import remove_folder
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import holds
@@ -57,10 +58,10 @@ from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
 from halocline.spark.write.rules import rules_of
 from halocline.table.delta.new_table import spelt
 from halocline.table.delta.opened import Opened
-from halocline.table.delta.row_changes import removed
+from halocline.table.delta.row_changes import Changed
 from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import Layout
-from halocline.table.delta.write import Replacement, WriteRequest, same_partitions, target_state
+from halocline.table.delta.write import Replacement, WriteRequest, target_state
 
 OPERATION: Final = "write"
 _BUFFER: Final = 64 * 1024 * 1024
@@ -138,15 +139,7 @@ class RowSink:
         if not keys:
             yield (fit(batch) for batch in batches)
             return
-        held: list[pa.RecordBatch] = []
-        size = 0
-        for batch in batches:
-            held.append(fit(batch))
-            size += held[-1].nbytes
-            if size >= _BUFFER:
-                yield _by_keys(held, keys)
-                held, size = [], 0
-        if held:
+        for held in packed(map(fit, batches), lambda batch: batch.nbytes, _BUFFER):
             yield _by_keys(held, keys)
 
     # ------------------------------------------------------------------ on the driver's side
@@ -168,35 +161,30 @@ class RowSink:
         transaction = opened.transaction(before)
         changes = self.request.layout.data_change
         adds = [file.add(data_change=changes) for file in files]
-        metrics = figures(adds)
-        actions: list[Action] = []
+        metrics, removal, again = figures(adds), Changed(), list[WrittenFile]()
+        replacement = self.request.replacement
         is_changed = before is None or _described(before.metadata) != _described(self.state.metadata)
-        if self.condition is not None and before is not None:
-            found = transaction.files(self.condition.text)
-            gone = replaced(before, found, self.condition, zone=self.asked.zone, data_change=changes)
-            again = self._rewritten(before, gone)
-            copied = [file.add(data_change=changes) for file in again]
-            actions += [*gone.removes, *copied]
-            metrics = figures([*adds, *copied]) | {"numCopiedRows": figures(copied)["numOutputRows"]}
-            metrics |= {"numRemovedFiles": len(gone.removes)}
-            metrics |= {} if gone.deleted_rows is None else {"numDeletedRows": gone.deleted_rows}
-            files = [*files, *again]
-        elif self.request.replacement is not None and before is not None:
-            dynamic = self.request.replacement.dynamic
-            listed = same_partitions(self.asked.zone, before, transaction, adds) if dynamic else transaction.files()
-            actions += removed(listed, data_change=changes)
-            metrics |= {"numRemovedFiles": len(listed)}
+        if replacement is not None and before is not None:
+            if self.condition is not None:
+                found = transaction.files(self.condition.text)
+                removal, staying = replaced(before, found, self.condition, self.asked.zone, data_change=changes)
+                again = self._rewritten(before, staying)
+                copied = [file.add(data_change=changes) for file in again]
+                removal = replace(removal, adds=copied, rows=figures(copied)["numOutputRows"])
+            else:
+                removal = replacement.whole_files(self.asked.zone, before, transaction, adds, data_change=changes)
+            metrics = replacement.metrics(adds, removal, 0)
         said = replace(said, metrics=metrics, user_metadata=self.request.said.user_metadata)
         configuration = self.state if is_changed else None
-        version = transaction.commit([*actions, *adds], said, configuration=configuration)
+        version = transaction.commit([*removal.actions, *adds], said, configuration=configuration)
         if transaction.outcome is not None and not transaction.outcome.committed:
-            self._delete([file.path for file in files])
+            self._delete([file.path for file in (*files, *again)])
         return version
 
-    def _rewritten(self, before: Snapshot, gone: Replaced) -> list[WrittenFile]:
+    def _rewritten(self, before: Snapshot, staying: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         """Writes rows of the table again that stay."""
         fit = ArrowFit(shown_schema(before), self.writer.physical, before.store.root)
-        return [file for part in self._sorted(fit, gone.staying) for file in self.writer.write(part)]
+        return [file for part in self._sorted(fit, staying) for file in self.writer.write(part)]
 
     @property
     def is_new(self) -> bool:

@@ -34,6 +34,7 @@ from halocline.spark.scan.change_feed import (
     with_size,
 )
 from halocline.spark.scan.not_null import NotNullArrays, is_complete
+from halocline.spark.scan.packing import packed
 from halocline.spark.types.columns import holds, kept_metadata
 from halocline.spark.types.partition_values import PartitionColumn, PartitionValues
 from halocline.storage.base import Store
@@ -79,17 +80,9 @@ def tasks(files: Sequence[ChangeFile]) -> list[list[ChangeFile]]:
         >>> tasks([])
         []
     """
-    parts: list[list[ChangeFile]] = []
-    left = 0
-    for file in files:
-        cost = (file.file.size or 0) + _OPENING
-        if cost > left:
-            parts.append([])
-            left = _TASK_BYTES
-        # Workers need no statistics, which may be long.
-        parts[-1].append(replace(file, file=msgspec.structs.replace(file.file, stats=None, tags=None)))
-        left -= cost
-    return parts
+    # Workers need no statistics, which may be long.
+    bare = (replace(each, file=msgspec.structs.replace(each.file, stats=None, tags=None)) for each in files)
+    return list(packed(bare, lambda each: (each.file.size or 0) + _OPENING, _TASK_BYTES))
 
 
 @dataclass(frozen=True)

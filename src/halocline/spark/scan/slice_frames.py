@@ -31,6 +31,7 @@ from halocline.schema.arrow import arrow_schema, struct_of_arrow
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import session_zone
+from halocline.spark.scan.packing import packed
 from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of, scan
 from halocline.spark.types.columns import quoted, spark_schema, text_literal
 from halocline.spark.types.file_layout import FileLayout
@@ -158,15 +159,7 @@ def in_tasks(parts: Sequence[P]) -> list[list[P]]:
         []
     """
     most = min(_TASK_BYTES, sum(each.size for each in parts) // _LEAST_TASKS)
-    found: list[list[P]] = []
-    left = 0
-    for part in parts:
-        if not found or part.size > left:
-            found.append([])
-            left = most
-        found[-1].append(part)
-        left -= part.size
-    return found
+    return list(packed(parts, lambda each: each.size, most))
 
 
 # ------------------------------------------------------------------ which slices, and how each is read

@@ -7,7 +7,6 @@ unless rows were deleted from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from halocline.formats.delta.actions.statistics import records_in
+from halocline.spark.scan.packing import packed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,8 @@ def bins_of(files: pa.Table, smallest: int, largest: int) -> list[list[int]]:
             groups.setdefault(tuple(sorted(dict(values or ()).items(), key=str)), []).append(number)
     found: list[list[int]] = []
     for numbers in groups.values():
-        for each in _packed(numbers, sizes, largest):
+        shortest_first = sorted(numbers, key=lambda each: sizes[each] or 0)
+        for each in packed(shortest_first, lambda each: sizes[each] or 0, largest):
             if len(each) > 1 or shares[each[0]] > 0:
                 found.append(each)
     return found
@@ -53,20 +54,6 @@ def deleted_shares(files: pa.Table) -> list[float]:
         deleted = 0 if vector is None else int(vector["cardinality"])
         shares.append(deleted / (records or deleted) if deleted else 0.0)
     return shares
-
-
-def _packed(numbers: Sequence[int], sizes: Sequence[int | None], largest: int) -> Iterator[list[int]]:
-    packed: list[int] = []
-    length = 0
-    for number in sorted(numbers, key=lambda each: sizes[each] or 0):
-        size = sizes[number] or 0
-        if packed and length + size > largest:
-            yield packed
-            packed, length = [], 0
-        packed.append(number)
-        length += size
-    if packed:
-        yield packed
 
 
 def spread(spark: SparkSession, count: int) -> npt.NDArray[np.int64]:

@@ -171,10 +171,15 @@ class Replacement:
         if self.where is not None:
             self.check_layout(files.layout, about_partitions=is_about_partitions(snapshot, self.where))
             return remove_rows(spark, snapshot, _candidates(transaction, self.where), self.where, files)
-        gone = (
-            same_partitions(session_zone(spark), snapshot, transaction, adds) if self.dynamic else transaction.files()
-        )
-        return Changed(removed(gone, data_change=files.layout.data_change))
+        changes = files.layout.data_change
+        return self.whole_files(session_zone(spark), snapshot, transaction, adds, data_change=changes)
+
+    def whole_files(
+        self, zone: str, snapshot: Snapshot, transaction: Transaction, adds: Sequence[Add], *, data_change: bool
+    ) -> Changed:
+        """What takes out all files, or those in the partitions of new ones; times without a zone are in this one."""
+        gone = same_partitions(zone, snapshot, transaction, adds) if self.dynamic else transaction.files()
+        return Changed(removed(gone, data_change=data_change))
 
     def metrics(self, adds: Sequence[Add], removal: Changed, inserted_files: int) -> dict[str, int]:
         """The figures that the commit records."""
