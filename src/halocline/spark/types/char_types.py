@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from halocline.schema.char_types import DECLARED, declared_type, is_limited, is_padded, length_of, stored_field
-from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct
-from halocline.schema.visitor import Visitor
-from halocline.spark.types.columns import Rebuilt, quoted, sql_type
+from halocline.schema.types import DataType, Field, Primitive, Struct
+from halocline.spark.types.columns import Everywhere, Rebuilt, quoted, sql_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,28 +67,9 @@ class _Fitted(Rebuilt):
         return f"rpad({sql}, greatest({length_of(type)}, length({sql})), ' ')" if is_padded(type) else sql
 
 
-class _Short(Visitor[tuple[str, int], str]):
-    """A condition on the text in a value, given SQL for the value and how deep it stands; empty if there is none."""
+class _Short(Everywhere):
+    """That no text is too long."""
 
     def primitive(self, type: Primitive, context: tuple[str, int]) -> str:
         sql = context[0]
         return f"({sql} IS NULL OR length({sql}) <= {length_of(type)})" if is_limited(type) else ""
-
-    def struct(self, type: Struct, context: tuple[str, int]) -> str:
-        sql, depth = context
-        found = (self.visit(field.type, (f"{sql}.{quoted(field.name)}", depth)) for field in type.fields)
-        return " AND ".join(filter(None, found))
-
-    def array(self, type: Array, context: tuple[str, int]) -> str:
-        return self._each(type.element, context[0], context)
-
-    def map(self, type: Map, context: tuple[str, int]) -> str:
-        values = self._each(type.value, f"map_values({context[0]})", context)
-        keys = self._each(type.key, f"map_keys({context[0]})", context)
-        return " AND ".join(filter(None, (values, keys)))
-
-    def _each(self, type: DataType, values: str, context: tuple[str, int]) -> str:
-        sql, depth = context
-        element = f"halocline_text_{depth}"
-        inner = self.visit(type, (element, depth + 1))
-        return f"({sql} IS NULL OR forall({values}, {element} -> {inner}))" if inner else ""

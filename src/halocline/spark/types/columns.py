@@ -14,7 +14,7 @@ what a missing column means. Comments and the lengths of char and varchar are ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -312,6 +312,48 @@ def map_sql(sql: str, key: tuple[str, str], value: tuple[str, str]) -> str:
         if inner != variable:
             sql = f"transform_{function}({sql}, ({key[0]}, {value[0]}) -> {inner})"
     return sql
+
+
+class Everywhere(Visitor[tuple[str, int], str]):
+    """A condition on all that is in a value, given SQL for the value and how deep it stands; empty if there is none."""
+
+    def primitive(self, type: Primitive, context: tuple[str, int]) -> str:
+        return ""
+
+    def itself(self, sql: str, nullable: bool) -> str:
+        """What is asked of a field, an element or a value of a map itself; by default nothing."""
+        return ""
+
+    def struct(self, type: Struct, context: tuple[str, int]) -> str:
+        sql, depth = context
+        parts: list[str] = []
+        for field in type.fields:
+            inner = f"{sql}.{quoted(field.name)}"
+            parts += [self.itself(inner, field.nullable), self.visit(field.type, (inner, depth))]
+        return _where_present(sql, parts) if depth else _all_of(parts)
+
+    def array(self, type: Array, context: tuple[str, int]) -> str:
+        sql, depth = context
+        return _where_present(sql, [self._elements(type.element, type.contains_null, sql, depth)])
+
+    def map(self, type: Map, context: tuple[str, int]) -> str:
+        sql, depth = context
+        values = self._elements(type.value, type.value_contains_null, f"map_values({sql})", depth)
+        return _where_present(sql, [values, self._elements(type.key, True, f"map_keys({sql})", depth)])
+
+    def _elements(self, type: DataType, nullable: bool, sql: str, depth: int) -> str:
+        each = f"halocline_{depth}"
+        found = _all_of([self.itself(each, nullable), self.visit(type, (each, depth + 1))])
+        return f"forall({sql}, {each} -> {found})" if found else ""
+
+
+def _all_of(conditions: Iterable[str]) -> str:
+    return " AND ".join(filter(None, conditions))
+
+
+def _where_present(sql: str, conditions: Iterable[str]) -> str:
+    found = _all_of(conditions)
+    return f"({sql} IS NULL OR ({found}))" if found else ""
 
 
 class _FromFile(Rebuilt):

@@ -9,17 +9,16 @@ How rows are held against rules while they are written is in `halocline.spark.wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from halocline.errors import ConstraintError
 from halocline.formats.delta.configuration.constraints import checks, invariant_of
 from halocline.formats.delta.configuration.generated import generation_of
-from halocline.schema.types import Array, DataType, Map, Primitive, Struct
-from halocline.schema.visitor import Visitor
+from halocline.schema.types import Struct
 from halocline.spark.types.char_types import lengths_hold
-from halocline.spark.types.columns import quoted
+from halocline.spark.types.columns import Everywhere, quoted
 
 LONGEST_SHOWN: Final = 500
 """So many characters are shown of a row that breaks a rule."""
@@ -83,45 +82,14 @@ def _schema_rules(schema: Struct) -> Iterator[RowRule]:
             yield RowRule(f"length of {name}", condition)
 
 
-class _Complete(Visitor[tuple[str, int], str]):
-    """A condition that is true if nothing below a value is null that must not be; empty if nothing must.
+class _Complete(Everywhere):
+    """That nothing below a value is null that must not be.
 
-    A struct that is null has null fields. Elements of arrays and maps are judged only where they are there at all. The
-    context is SQL for the value, and how many arrays and maps it stands in.
+    A struct that is null has null fields. Elements of arrays and maps are judged only where they are there at all.
     """
 
-    def primitive(self, type: Primitive, context: tuple[str, int]) -> str:
-        return ""
-
-    def struct(self, type: Struct, context: tuple[str, int]) -> str:
-        path, depth = context
-        parts: list[str] = []
-        for field in type.fields:
-            inner = f"{path}.{quoted(field.name)}"
-            parts += [] if field.nullable else [f"{inner} IS NOT NULL"]
-            parts.append(self.visit(field.type, (inner, depth)))
-        return _where_present(path, parts) if depth else " AND ".join(filter(None, parts))
-
-    def array(self, type: Array, context: tuple[str, int]) -> str:
-        path, depth = context
-        return _where_present(path, [self._elements(type.element, type.contains_null, path, depth)])
-
-    def map(self, type: Map, context: tuple[str, int]) -> str:
-        path, depth = context
-        values = self._elements(type.value, type.value_contains_null, f"map_values({path})", depth)
-        return _where_present(path, [values, self._elements(type.key, True, f"map_keys({path})", depth)])
-
-    def _elements(self, type: DataType, nullable: bool, path: str, depth: int) -> str:
-        each = f"x{depth}"
-        conditions = [] if nullable else [f"{each} IS NOT NULL"]
-        if below := self.visit(type, (each, depth + 1)):
-            conditions.append(below)
-        return f"forall({path}, {each} -> {' AND '.join(conditions)})" if conditions else ""
+    def itself(self, sql: str, nullable: bool) -> str:
+        return "" if nullable else f"{sql} IS NOT NULL"
 
 
 _COMPLETE: Final = _Complete()
-
-
-def _where_present(path: str, parts: Iterable[str]) -> str:
-    conditions = " AND ".join(filter(None, parts))
-    return f"({path} IS NULL OR ({conditions}))" if conditions else ""

@@ -37,6 +37,7 @@ from halocline.formats.delta.configuration import identity
 from halocline.formats.delta.configuration.column_mapping import mapped_field, physical_name
 from halocline.formats.delta.configuration.row_tracking import PRESERVED_TAG
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
+from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Field, Primitive, Struct
@@ -61,8 +62,6 @@ LEVEL: Final = 4
 
 CHANGE_TYPE: Final = "_change_type"
 _CHANGES: Final = "_change_data"
-_ROW_ID_COLUMN: Final = "delta.rowTracking.materializedRowIdColumnName"
-_ROW_VERSION_COLUMN: Final = "delta.rowTracking.materializedRowCommitVersionColumnName"
 # Ids that no column of a table ever gets; the first two are what Iceberg sets aside for the same columns.
 _ROW_ID_FIELD: Final = 2147483540
 _ROW_VERSION_FIELD: Final = 2147483539
@@ -168,7 +167,7 @@ class RowFiles:
         stored = self.state.properties
         if not self.state.protocol.supports("rowTracking") or not stored.row_tracking:
             return RowColumns()
-        row_id, version = (stored.get(key) for key in (_ROW_ID_COLUMN, _ROW_VERSION_COLUMN))
+        row_id, version = (stored.get(key) for key in (row_ids.ID_COLUMN, row_ids.VERSION_COLUMN))
         return RowColumns(
             row_id=row_id, row_commit_version=version, stored_row_id=row_id, stored_row_commit_version=version
         )

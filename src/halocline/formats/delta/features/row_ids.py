@@ -27,13 +27,13 @@ BATCH: Final = 100_000
 """At most how many files one commit adds again."""
 
 ENABLED: Final = "delta.enableRowTracking"
-_ID_COLUMN: Final = "delta.rowTracking.materializedRowIdColumnName"
-_VERSION_COLUMN: Final = "delta.rowTracking.materializedRowCommitVersionColumnName"
+ID_COLUMN: Final = "delta.rowTracking.materializedRowIdColumnName"
+VERSION_COLUMN: Final = "delta.rowTracking.materializedRowCommitVersionColumnName"
 
 
 def materialised_columns() -> dict[str, str]:
     """Properties that name the hidden columns in which rewritten rows keep their ids; no two tables share names."""
-    return {_ID_COLUMN: f"_row-id-col-{uuid4()}", _VERSION_COLUMN: f"_row-commit-version-col-{uuid4()}"}
+    return {ID_COLUMN: f"_row-id-col-{uuid4()}", VERSION_COLUMN: f"_row-commit-version-col-{uuid4()}"}
 
 
 def without_ids(snapshot: Snapshot) -> pa.Table:
