@@ -263,6 +263,19 @@ class Table(ABC):
     ) -> DataFrame:
         """The rows of a version, the newest if neither a version nor a time is given."""
 
+    def register_view(self, name: str, **reading: Any) -> None:
+        """Makes rows, such as `to_df` gives, known to SQL as a temporary view; later writes do not change it.
+
+        Args:
+            name: The name of the view.
+            reading: The version and the condition, and what else `to_df` takes.
+
+        Example:
+            >>> Table.for_path("lake/orders", spark).register_view("orders")  # doctest: +SKIP
+            >>> spark.sql("SELECT country, count(*) FROM orders GROUP BY country")  # doctest: +SKIP
+        """
+        self.to_df(**reading).createOrReplaceTempView(name)
+
     append: Callable[..., int]
     """Adds rows, and returns the version that has them."""
     overwrite: Callable[..., int]

@@ -78,15 +78,3 @@ def first_version_from(end: Snapshot, timestamp_ms: int) -> int:
     """The oldest version that is not before a time; the one after `end` if all are."""
     times = {entry.version: entry.timestamp_ms for entry in history(end)}
     return min((version for version, time in times.items() if time >= timestamp_ms), default=end.version + 1)
-
-
-def register_view(
-    table: Opened, name: str, *, version: int | None = None, timestamp: Moment | None = None, where: str | None = None
-) -> None:
-    """Makes the rows of a version known to SQL as a temporary view; later commits do not change it.
-
-    Example:
-        >>> Table.for_path("lake/orders", spark).register_view("orders")  # doctest: +SKIP
-        >>> spark.sql("SELECT country, count(*) FROM orders GROUP BY country")  # doctest: +SKIP
-    """
-    read_rows(table, version=version, timestamp=timestamp, where=where).createOrReplaceTempView(name)

@@ -14,7 +14,7 @@ from halocline.formats.delta.snapshot.history import HistoryEntry, history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.json_edge import to_json
 from halocline.table.delta import append as adding
-from halocline.table.delta import clone, columns, constraints, properties, read
+from halocline.table.delta import clone, columns, constraints, properties
 from halocline.table.delta import features as requirements
 from halocline.table.delta.convert import convert_folder
 from halocline.table.delta.create import create_table, replace_table
@@ -87,7 +87,6 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
 
     to_df = verb(read_rows)
     changes = verb(read_changes)
-    register_view = verb(read.register_view)
     append = verb(adding.append_rows)
     append_batch = verb(adding.append_batch)
     overwrite = verb(overwrite_rows)

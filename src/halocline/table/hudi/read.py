@@ -139,19 +139,6 @@ def read_changes(table: HudiOpened, begin: Instant, end: Instant | None = None) 
     return part_frame(table.spark, PartReader(table.store, found.read, struct_of_arrow(found.output)), found.parts)
 
 
-def register_view(
-    table: HudiOpened,
-    name: str,
-    *,
-    query: str = HudiQuery.SNAPSHOT,
-    version: int | str | None = None,
-    timestamp: Moment | None = None,
-    where: str | None = None,
-) -> None:
-    """Makes the rows as of an instant known to SQL as a temporary view; later writes do not change it."""
-    read_rows(table, query=query, version=version, timestamp=timestamp, where=where).createOrReplaceTempView(name)
-
-
 def _query(query: str) -> HudiQuery:
     if query not in tuple(HudiQuery):
         raise InputError(

@@ -69,7 +69,6 @@ class HudiTable(Table, format=TableFormat.HUDI):
     to_df = verb(read.read_rows)
     incremental = verb(read.read_written)
     changes = verb(read.read_changes)
-    register_view = verb(read.register_view)
     append = verb(write.append)
     insert = verb(write.insert)
     bulk_insert = verb(write.bulk_insert)

@@ -40,15 +40,3 @@ def read_rows(
     """
     snapshot = table.snapshot(version=version, timestamp=timestamp)
     return split_frame(table.spark, snapshot, where=where, columns=columns)
-
-
-def register_view(
-    table: IndexOpened,
-    name: str,
-    *,
-    version: int | None = None,
-    timestamp: Moment | None = None,
-    where: str | None = None,
-) -> None:
-    """Makes the rows of a version known to SQL as a temporary view; later commits do not change it."""
-    read_rows(table, version=version, timestamp=timestamp, where=where).createOrReplaceTempView(name)

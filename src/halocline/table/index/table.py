@@ -70,7 +70,6 @@ class IndexTable(Table, format=TableFormat.INDEX):
     # ------------------------------------------------------------------ rows
 
     to_df = verb(read.read_rows)
-    register_view = verb(read.register_view)
     append = verb(write.append)
     append_batch = verb(write.append_batch)
     overwrite = verb(write.overwrite)
