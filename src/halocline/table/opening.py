@@ -26,8 +26,8 @@ from zoneinfo import ZoneInfo
 
 from halocline.compat.release import Release
 from halocline.compat.terms import ProtocolChange, Terms
-from halocline.errors import ConflictError, InputError
-from halocline.formats.base import TableVersion
+from halocline.errors import AlreadyExistsError, ConflictError, InputError
+from halocline.formats.base import TableFormat, TableVersion, formats_at
 from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.scan.frames import session_zone
@@ -139,6 +139,21 @@ class Opening(ABC, Generic[V]):
         """The same, once it is known that the newest version may be read; the first verb starts from that version."""
         self._fresh = self.snapshot()
         return self
+
+    def is_taken(self, format: TableFormat, *, exist_ok: bool = False) -> bool:
+        """Whether a table of the format lies there already.
+
+        Raises:
+            AlreadyExistsError: There is a table, unless it may be there and is of the format.
+        """
+        taken = formats_at(self.store)
+        if taken and not (exist_ok and taken == (format,)):
+            raise AlreadyExistsError(
+                f"there is a {taken[0]} table at {self.url}",
+                sides={"asked for": "a new table there"},
+                next_step="Append to it, replace it, or choose another place.",
+            )
+        return bool(taken)
 
     @contextmanager
     def operation(self, name: str) -> Iterator[Operation]:

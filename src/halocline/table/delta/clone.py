@@ -17,8 +17,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import AlreadyExistsError, InputError
-from halocline.formats.base import formats_at
+from halocline.errors import InputError
+from halocline.formats.base import TableFormat
 from halocline.formats.delta.actions.action import Action, Add
 from halocline.formats.delta.actions.deletion_vectors import file_path
 from halocline.formats.delta.actions.locations import absolute_path, is_absolute, locate
@@ -71,10 +71,7 @@ def shallow_clone(
     source = table.snapshot(version=version, timestamp=timestamp)
     store = open_store(path, options)
     clone = Opened(store, table.session, table.settings)
-    if formats_at(store):
-        raise AlreadyExistsError(
-            f"there is a table at {store.root}", sides={"asked for": "a clone there"}, next_step="Choose another place."
-        )
+    clone.is_taken(TableFormat.DELTA)
     state = _state(source, dict(properties or {}))
     approve_change(None, state, clone.approve)
     files = source.files()

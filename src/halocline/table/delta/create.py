@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from halocline.errors import NotFoundError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Action, DomainMetadata
 from halocline.formats.delta.commit.provenance import CommitDescription
@@ -80,14 +80,8 @@ def create_table(
     """
     table = Opened.at(path, _session(what, spark), options)
     declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
-    if taken := formats_at(table.store):
-        if exist_ok and taken == (TableFormat.DELTA,):
-            return table.found()
-        raise AlreadyExistsError(
-            f"there is a {taken[0]} table at {table.url}",
-            sides={"asked for": "a new table there"},
-            next_step="Append to it, replace it, or choose another place.",
-        )
+    if table.is_taken(TableFormat.DELTA, exist_ok=exist_ok):
+        return table.found()
     return _created(table, what, declaration)
 
 

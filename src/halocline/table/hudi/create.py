@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from halocline.errors import AlreadyExistsError, InputError, nearest
-from halocline.formats.base import TableFormat, formats_at
+from halocline.errors import InputError, nearest
+from halocline.formats.base import TableFormat
 from halocline.formats.hudi.avro.from_arrow import avro_schema
 from halocline.formats.hudi.configuration import KeyGeneratorType, MergeMode, TableType
 from halocline.formats.hudi.terms import table_terms
@@ -79,14 +79,8 @@ def create(
         HudiTable('lake/trips')
     """
     table = HudiOpened.at(path, what.sparkSession if input_schema.is_frame(what) else spark, options)
-    if taken := formats_at(table.store):
-        if exist_ok and taken == (TableFormat.HUDI,):
-            return table.found()
-        raise AlreadyExistsError(
-            f"there is a {taken[0]} table at {table.url}",
-            sides={"asked for": "a new table there"},
-            next_step="Write to it, or choose another place.",
-        )
+    if table.is_taken(TableFormat.HUDI, exist_ok=exist_ok):
+        return table.found()
     for key in properties or ():
         if not key.startswith(_SETTINGS):
             raise InputError(

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import AlreadyExistsError, InputError, UnsupportedError, nearest
-from halocline.formats.base import TableFormat, formats_at
+from halocline.errors import InputError, UnsupportedError, nearest
+from halocline.formats.base import TableFormat
 from halocline.formats.index.split.fields import OPTIONS_KEY, FieldOptions, fields_of
 from halocline.formats.index.split.library import library
 from halocline.formats.index.transaction import IndexTransaction
@@ -65,14 +65,8 @@ def create(
         IndexTable('lake/logs')
     """
     table = IndexOpened.at(path, what.sparkSession if input_schema.is_frame(what) else spark, options)
-    if taken := formats_at(table.store):
-        if exist_ok and taken == (TableFormat.INDEX,):
-            return table.found()
-        raise AlreadyExistsError(
-            f"there is a {taken[0]} table at {table.url}",
-            sides={"asked for": "a new table there"},
-            next_step="Append to it, or choose another place.",
-        )
+    if table.is_taken(TableFormat.INDEX, exist_ok=exist_ok):
+        return table.found()
     library()
     columns = _columns(what)
     partitions = [
