@@ -23,7 +23,7 @@ from halocline.formats.hudi.move.engine import apply_move, finish_move
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.write.base_writer import with_meta_columns, write_base_file
-from halocline.formats.hudi.write.creation import create_table
+from halocline.formats.hudi.write.creation import NewTable, create_table
 from halocline.formats.hudi.write.transaction import begin_write
 from halocline.storage import open_store
 from halocline.storage.base import Store
@@ -37,9 +37,8 @@ def table(folder: Path, rows: int, instants: int) -> Store:
     store = open_store(folder)
     data = pa.table({"id": pa.array([f"k{number}" for number in range(rows)]), "value": pa.array(range(rows))})
     schema = avro_schema(data.schema, "orders")
-    config = create_table(
-        store, name="orders", type=TableType.COPY_ON_WRITE, version=6, schema=schema, record_keys=["id"]
-    )
+    new = NewTable(name="orders", type=TableType.COPY_ON_WRITE, version=6, schema=schema, record_keys=["id"])
+    config = create_table(store, new)
     write = begin_write(store, config, "commit", "INSERT")
     write.prepare_partition("")
     marked = with_meta_columns(data, data["id"].combine_chunks(), "", "f", write.time)

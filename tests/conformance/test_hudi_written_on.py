@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from hudi import HudiReadOptions, HudiTableBuilder
+from pyspark.sql.functions import lit
 from tests.support.hudi_conformance import SPARK, unpack
 
-from halocline.errors import ConflictError, IncompatibleError, UnsupportedError
+from halocline.errors import ConflictError
 from halocline.formats.hudi.maintain.compaction import run_compaction
 from halocline.table import HudiTable
 from halocline.table.hudi.writing import MetadataTableWarning
@@ -55,7 +56,17 @@ def changed(table: HudiTable) -> tuple[dict[str, float], dict[str, float]]:
 
 @pytest.mark.parametrize(
     "name",
-    ["v6_cow_hive_mdt", "v6_mor_logs", "v6_cow_complex1", "v8_mor_compacted_mdt", "v9_cow_complex2", "v9_mor_logs"],
+    [
+        "v6_cow_cdc",
+        "v6_mor_bucket_logonly",
+        "v8_mor_bucket_logonly",
+        "v6_cow_hive_mdt",
+        "v6_mor_logs",
+        "v6_cow_complex1",
+        "v8_mor_compacted_mdt",
+        "v9_cow_complex2",
+        "v9_mor_logs",
+    ],
 )
 def test_rows_are_changed_and_deleted_where_they_are(spark, tmp_path, name):
     path, table = opened(spark, tmp_path, name)
@@ -83,17 +94,27 @@ def test_a_group_that_is_about_to_be_clustered_is_not_changed(spark, tmp_path):
     assert ours(table) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "message"),
-    [
-        ("v6_cow_cdc", IncompatibleError, "changeDataCapture"),
-        ("v8_mor_bucket_logonly", UnsupportedError, "hash of their keys"),
-        ("v6_cow_nometa", UnsupportedError, "keys are not made of stored fields"),
-    ],
-)
-def test_tables_that_cannot_be_kept_right_are_not_written(spark, tmp_path, name, error, message):
-    _, table = opened(spark, tmp_path, name)
-    rows = table.to_df().drop(*[each for each in table.to_df().columns if each.startswith("_hoodie_")])
-    with pytest.raises(error, match=message):
-        table.upsert(rows)
-    assert table.snapshot().timeline.pending == frozenset() or name == "v8_mor_bucket_logonly"
+def test_rows_without_meta_columns_are_changed_where_they_are(spark, tmp_path):
+    path, table = opened(spark, tmp_path, "v6_cow_nometa")
+    before = {row.id: row.price for row in table.to_df().collect()}
+    first, second = sorted(before)[:2]
+    table.upsert(table.to_df(where=f"id = '{first}'").selectExpr("*").withColumns({"price": lit(777.0)}))
+    table.delete(f"id = '{second}'")
+    expected = {key: 777.0 if key == first else price for key, price in before.items() if key != second}
+    assert {row.id: row.price for row in table.to_df().collect()} == expected
+    batches = HudiTableBuilder.from_base_uri(str(path)).build().read(HudiReadOptions())
+    assert {row["id"]: row["price"] for batch in batches for row in batch.to_pylist()} == expected
+
+
+def test_what_a_write_changed_is_logged_as_the_table_s_own_writer_does(spark, tmp_path):
+    _, table = opened(spark, tmp_path, "v6_cow_cdc")
+    begin = str(table.version)
+    changed(table)
+    told = table.changes(begin).selectExpr("op", "before.price AS was", "after.price AS now").collect()
+    assert sorted((row.op, row.was is None, row.now) for row in told) == [("d", False, None), ("u", False, 777.0)]
+    stats = [stat for write in table.snapshot().timeline.writes[-2:] for stat in stats_of(table, write)]
+    assert all(stat.cdc_stats for stat in stats), "each rewritten base file names its change file"
+
+
+def stats_of(table: HudiTable, write) -> list:
+    return [stat for _, stat in table.snapshot().timeline.commit_metadata(write).stats]

@@ -19,7 +19,7 @@ from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.write.base_writer import with_meta_columns, write_base_file
-from halocline.formats.hudi.write.creation import create_table
+from halocline.formats.hudi.write.creation import NewTable, create_table
 from halocline.formats.hudi.write.log_writer import write_log_file
 from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
 from halocline.storage.base import Store
@@ -75,7 +75,7 @@ class HudiTableMaker:
     def create(store: Store, version: int, type: TableType, **options: Any) -> HudiTableMaker:
         schema = avro_schema(COLUMNS, "orders")
         options = {"record_keys": ["id"], "partition_fields": ["region"], "ordering_fields": ["ts"], **options}
-        config = create_table(store, name="orders", type=type, version=version, schema=schema, **options)
+        config = create_table(store, NewTable(name="orders", type=type, version=version, schema=schema, **options))
         return HudiTableMaker(store, config, schema)
 
     @property

@@ -160,15 +160,12 @@ class HaloclineSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, each once."""
+        from halocline.source.hudi_stream import HudiStreamWriter
         from halocline.source.stream import TableStreamWriter
 
         asked = self._asked.through(Door.STREAM_WRITE)
         if self._format is TableFormat.HUDI:
-            raise UnsupportedError(
-                "the data source writes no streams to Hudi tables",
-                sides={"table": asked.path, "possible": "each batch by itself"},
-                next_step="Use foreachBatch with Table.upsert.",
-            )
+            return cast(DataSourceStreamWriter, HudiStreamWriter.open(asked, struct_of(schema), overwrite=overwrite))
         return TableStreamWriter.open(asked, struct_of(schema), overwrite=overwrite)
 
 

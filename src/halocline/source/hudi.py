@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from halocline.errors import InputError
+from halocline.errors import InputError, SchemaError
 from halocline.formats.hudi.change_data import change_range, change_schema
 from halocline.formats.hudi.incremental import as_settled, read_range, settled_time
 from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
@@ -24,6 +24,7 @@ from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
 from halocline.source.options import LATEST, SourceOptions
 from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
+from halocline.spark.scan.file_rows import plain
 from halocline.spark.scan.slice_frames import PartReader, in_tasks
 from halocline.spark.types.columns import struct_of
 from halocline.table.hudi.opened import HudiOpened
@@ -64,6 +65,24 @@ def shown_columns(asked: SourceOptions, snapshot: HudiSnapshot) -> Struct:
     return struct_of_arrow(change_schema(snapshot) if asked.change_feed else snapshot.schema.columns)
 
 
+def checked_columns(asked: SourceOptions, snapshot: HudiSnapshot, schema: Struct) -> Struct:
+    """Columns that somebody has asked for, if the source has them with that type.
+
+    Raises:
+        SchemaError: It has not.
+    """
+    shown = shown_columns(asked, snapshot)
+    for each in schema.fields:
+        found = shown.get(each.name)
+        if found is None or plain(Struct([found])).fields[0].type != plain(Struct([each])).fields[0].type:
+            raise SchemaError(
+                f"the table has no column {each.name} of that type",
+                sides={"asked for": str(each), "table has": ", ".join(map(str, shown.fields))[:300]},
+                next_step="Leave the schema out, or give columns that the table has.",
+            )
+    return schema
+
+
 class HudiReader(DataSourceReader):
     """Reads the rows of an instant or of a range, or how they changed."""
 
@@ -76,6 +95,7 @@ class HudiReader(DataSourceReader):
         """What the tasks read, of similar size."""
         asked, columns = self._asked, self._schema.names
         snapshot = end_of(asked, self._version)
+        checked_columns(asked, snapshot, self._schema)
         if asked.change_feed:
             return _changes(snapshot, _begin(asked, snapshot), _end(asked, snapshot), self._schema)
         if asked.begin is not None or asked.end is not None:
@@ -129,6 +149,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What the tasks of a micro-batch read."""
         snapshot, columns = self._snapshot(), self._schema.names
+        checked_columns(self._asked, snapshot, self._schema)
         first, last = _time(snapshot, start), _time(snapshot, end)
         if first == last:
             return []

@@ -10,62 +10,71 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from halocline.errors import HaloclineError, UnsupportedError
+from halocline.formats.hudi.buckets import bucket_index
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.partition_paths import partition_paths
-from halocline.formats.hudi.record_keys import KeyColumns, written_key_columns
+from halocline.formats.hudi.record_keys import KeyColumns, stored_key, written_key_columns
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beat_once, beating, stop_beating
 from halocline.formats.hudi.write.rollback import roll_back
-from halocline.formats.hudi.write.transaction import HudiWrite
+from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
 from halocline.schema.types import Struct
 from halocline.source.hudi import opened
 from halocline.source.options import SourceOptions
 from halocline.spark.scan.packing import packed
+from halocline.spark.write.hudi_rows import attempt
 from halocline.table.hudi.columns import fitting_columns
-from halocline.table.hudi.write import stored_key
-from halocline.table.hudi.writing import begun, completed, ready
+from halocline.table.hudi.writing import action_of, completed, group_writer, ready
 
 if TYPE_CHECKING:
-    from halocline.table.hudi.opened import HudiOpened
+    from halocline.formats.hudi.snapshot import HudiSnapshot
+    from halocline.formats.hudi.write.stream_batch import StreamBatch
 
 _BUFFER_ROWS = 500_000
 
 
 class StatsMessage(WriterCommitMessage):
-    """What one task wrote."""
+    """What one task wrote, and for which write."""
 
-    def __init__(self, stats: Sequence[bytes]) -> None:
+    def __init__(self, stats: Sequence[bytes], write: HudiWrite | None = None) -> None:
         self.stats = list(stats)
+        self.write = write
 
 
-@dataclass
-class HudiWriter(DataSourceArrowWriter):
-    """Adds the rows of one batch as one write, or nothing."""
+@dataclass(frozen=True)
+class HudiRowSink:
+    """What puts rows into new file groups: a small value that can travel to where the rows are.
+
+    Attributes:
+        asked: What the source was asked for.
+        writer: What writes file groups, for no instant yet.
+        columns: The columns of the rows.
+        keys: What their keys are made of.
+    """
 
     asked: SourceOptions
-    write_: HudiWrite
     writer: GroupWriter
     columns: pa.Schema
     keys: KeyColumns
 
     @staticmethod
-    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> HudiWriter:
-        """Begins a write behind the gate, once it is known that the rows fit.
+    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> tuple[HudiRowSink, HudiSnapshot]:
+        """Finds the table behind the gate, and checks that the rows fit.
 
         Raises:
             IncompatibleError: The release that acts may not write the table.
             SchemaError: The columns do not fit.
-            UnsupportedError: Rows are to be replaced.
+            UnsupportedError: Rows are to be replaced, or placed by the hash of their keys.
         """
         if overwrite:
             raise UnsupportedError(
@@ -75,55 +84,88 @@ class HudiWriter(DataSourceArrowWriter):
             )
         table = opened(asked)
         snapshot = ready(table)
+        if bucket_index(snapshot, asked.settings.hudi_buckets) is not None:
+            raise UnsupportedError(
+                f"{table.url} has a bucket index, and tasks of the data source cannot share a bucket",
+                sides={"table": "one file group per bucket", "data source": "file groups of each task's own"},
+                next_step="Use Table.upsert; for a stream, in foreachBatch.",
+            )
         columns, text = fitting_columns(snapshot, schema, None)
-        keys = written_key_columns(snapshot.config, stored_key(snapshot))
-        running = begun(table, snapshot, "INSERT", columns, text, replaces=False)
-        beat_once(table.store, running.write.time)
         plain = pa.schema([each.with_nullable(True) for each in columns if each.name not in META_COLUMNS])
-        return HudiWriter(asked, running.write, running.writer(unique=False), plain, keys)
+        writer = group_writer(table, snapshot, columns, text, "", unique=False)
+        keys = written_key_columns(snapshot.config, stored_key(snapshot))
+        return HudiRowSink(asked, writer, plain, keys), snapshot
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write(self, write: HudiWrite, batches: Iterator[pa.RecordBatch]) -> StatsMessage:
         """Writes the rows of one task into file groups of its own."""
-        from pyspark import TaskContext
-
-        context: Any = TaskContext.get()
-        numbers = (0, 0, 0) if context is None else (context.partitionId(), context.stageId(), context.taskAttemptId())
+        numbers = attempt()
         stats: list[bytes] = []
-        with beating(self.writer.store, self.write_.time, own=False):
-            for held in packed((each for each in iterator if each.num_rows), lambda each: each.num_rows, _BUFFER_ROWS):
-                stats += self._groups(pa.Table.from_batches(held), "-".join(map(str, numbers)), numbers[0])
-        return StatsMessage(stats)
+        with beating(self.writer.store, write.time, own=False):
+            for held in packed((each for each in batches if each.num_rows), lambda each: each.num_rows, _BUFFER_ROWS):
+                rows = pa.Table.from_batches(held)
+                stats += self._groups(write, rows, "-".join(map(str, numbers)), numbers[0])
+        return StatsMessage(stats, write)
 
-    def _groups(self, rows: pa.Table, token: str, task: int) -> Iterator[bytes]:
-        fitted = fit_table(rows, self.columns, self.writer.config.name)
-        paths = pa.array(partition_paths(fitted, self.writer.config), pa.string())
-        keys = self.keys.of(fitted)
+    def _groups(self, write: HudiWrite, rows: pa.Table, token: str, task: int) -> Iterator[bytes]:
+        writer = replace(self.writer, instant=write.time)
+        fitted = fit_table(rows, self.columns, writer.config.name)
+        paths = pa.array(partition_paths(fitted, writer.config), pa.string())
+        keys = self.keys.made(fitted)
         for path in paths.unique().to_pylist():
             chosen = pa.compute.equal(paths, path)
-            self.write_.prepare_partition(path)
+            write.prepare_partition(path)
             target = WriteTarget(path, f"{uuid.uuid4()}-0")
             nothing = pa.array([], pa.string())
-            stat = self.writer.write(target, fitted.filter(chosen), keys.filter(chosen), nothing, token, task)
+            stat = writer.write(target, fitted.filter(chosen), keys.filter(chosen), nothing, token, task)
             if stat is not None:
                 yield msgspec.json.encode(stat)
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Makes what was written count."""
-        stats = [
-            msgspec.json.decode(each, type=WriteStat)
-            for message in messages
-            if isinstance(message, StatsMessage)
-            for each in message.stats
-        ]
-        table: HudiOpened = opened(self.asked)
+    def commit(
+        self, write: HudiWrite, messages: Sequence[WriterCommitMessage | None], batch: StreamBatch | None = None
+    ) -> None:
+        """Makes what was written count; a batch of a stream that the table has already is taken back."""
+        table = opened(self.asked)
         with table.operation("write"):
             table.snapshot("write")
-            completed(table, self.write_, stats, self.writer.schema)
-        stop_beating(table.store, self.write_.time)
+            completed(table, write, stats_of(messages), self.writer.schema, batch=batch)
+        stop_beating(table.store, write.time)
+
+    def abort(self, write: HudiWrite) -> None:
+        """Takes a write back."""
+        with contextlib.suppress(HaloclineError):
+            roll_back(self.writer.store, self.writer.config, write.instant)
+            stop_beating(self.writer.store, write.time)
+
+
+@dataclass
+class HudiWriter(DataSourceArrowWriter):
+    """Adds the rows of one batch as one write, or nothing."""
+
+    sink: HudiRowSink
+    begun: HudiWrite
+
+    @staticmethod
+    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> HudiWriter:
+        """Begins a write behind the gate, once it is known that the rows fit; see `HudiRowSink.open`."""
+        sink, snapshot = HudiRowSink.open(asked, schema, overwrite=overwrite)
+        write = begin_write(sink.writer.store, snapshot.config, action_of(snapshot), "INSERT", snapshot.timeline)
+        beat_once(sink.writer.store, write.time)
+        return HudiWriter(sink, write)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Writes the rows of one task."""
+        return self.sink.write(self.begun, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Makes what was written count."""
+        self.sink.commit(self.begun, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Takes the write back."""
-        store = self.writer.store
-        with contextlib.suppress(HaloclineError):
-            roll_back(store, self.writer.config, self.write_.instant)
-            stop_beating(store, self.write_.time)
+        self.sink.abort(self.begun)
+
+
+def stats_of(messages: Sequence[WriterCommitMessage | None]) -> list[WriteStat]:
+    """What all tasks wrote."""
+    told = (message.stats for message in messages if isinstance(message, StatsMessage))
+    return [msgspec.json.decode(each, type=WriteStat) for stats in told for each in stats]

@@ -55,7 +55,9 @@ _WRITES: Final = (Door.WRITE, Door.STREAM_WRITE)
 _OF_ONE_VERSION: Final = frozenset({"versionAsOf", "timestampAsOf"})
 _OF_CHANGES: Final = frozenset({"startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp"})
 _OF_HUDI: Final = frozenset({"query", "beginInstant", "endInstant"})
-_OF_EVERY_FORMAT: Final = frozenset({"versionAsOf", "timestampAsOf", "readChangeFeed", "timeZone"})
+_OF_EVERY_FORMAT: Final = frozenset(
+    {"versionAsOf", "timestampAsOf", "readChangeFeed", "timeZone", "checkpointLocation", "txnAppId"}
+)
 _FROM_SPARK: Final = frozenset({"path", "paths", "queryname"})
 _OF_FILES: Final = "The log says which files count, and how they are read."
 _OF_COLUMNS: Final = "A table has its own columns and types."

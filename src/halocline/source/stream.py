@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _MOST_FILES = 1000
 _ROWS = 10_000
 
-_ArrowStreamWriter: Any = getattr(spark_source, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
-_TAKES_ARROW = _ArrowStreamWriter is not DataSourceStreamWriter
+ArrowStreamWriter: Any = getattr(spark_source, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+"""What takes batches, where Spark hands them over."""
 
 
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -126,7 +126,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._asked.most_files or _MOST_FILES
 
 
-class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
+class TableStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
     """Adds micro-batches to a table, each once."""
 
     def __init__(self, sink: RowSink, schema: Struct, asked: SourceOptions) -> None:
@@ -137,28 +137,17 @@ class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
     @staticmethod
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> TableStreamWriter:
         """Finds the table and checks that the rows fit."""
-        if overwrite:
-            raise UnsupportedError(
-                "a stream only adds rows to a table",
-                sides={"output mode": "complete", "possible": "append"},
-                next_step='Use outputMode("append"), or foreachBatch with Table.overwrite.',
-            )
-        if asked.txn_app_id is None and asked.checkpoint is None:
-            raise InputError(
-                "the stream cannot be told apart from others",
-                sides={"checkpointLocation": "not given as an option", "txnAppId": "not given"},
-                next_step='Give .option("checkpointLocation", ...), or name the query with txnAppId.',
-            )
+        check_identity(asked, overwrite=overwrite)
         return TableStreamWriter(RowSink.open(asked, schema, overwrite=False), schema, asked)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Writes the rows of one task into files that nobody knows yet."""
-        return FilesMessage.of(self._sink, iterator if _TAKES_ARROW else _batches(iterator, self._schema))
+        return FilesMessage.of(self._sink, arrow_batches(iterator, self._schema))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Makes the files part of the table, unless this batch is in it already."""
         files = files_of(messages)
-        app_id = self._asked.txn_app_id or _query_id(str(self._asked.checkpoint))
+        app_id = identity(self._asked)
         if not files and not self._sink.is_new:
             return
         parameters = {"outputMode": "Append", "queryId": app_id, "epochId": str(batchId)}
@@ -173,8 +162,32 @@ class TableStreamWriter(_ArrowStreamWriter):  # type: ignore[misc]
         self._sink.discard([file.path for file in written(messages)])
 
 
-def _query_id(checkpoint: str) -> str:
-    """The id of the query that a checkpoint belongs to, which Spark keeps in it."""
+def check_identity(asked: SourceOptions, *, overwrite: bool) -> None:
+    """Refuses a stream that replaces rows, or whose batches could not be told from those of others.
+
+    Raises:
+        InputError: It has neither a name nor a checkpoint.
+        UnsupportedError: It replaces rows.
+    """
+    if overwrite:
+        raise UnsupportedError(
+            "a stream only adds rows to a table",
+            sides={"output mode": "complete", "possible": "append"},
+            next_step='Use outputMode("append"), or foreachBatch with Table.overwrite.',
+        )
+    if asked.txn_app_id is None and asked.checkpoint is None:
+        raise InputError(
+            "the stream cannot be told apart from others",
+            sides={"checkpointLocation": "not given as an option", "txnAppId": "not given"},
+            next_step='Give .option("checkpointLocation", ...), or name the query with txnAppId.',
+        )
+
+
+def identity(asked: SourceOptions) -> str:
+    """The name of the stream, or the id of the query that its checkpoint belongs to, which Spark keeps in it."""
+    if asked.txn_app_id is not None:
+        return asked.txn_app_id
+    checkpoint = str(asked.checkpoint)
     try:
         return str(json.loads(open_store(checkpoint).get("metadata"))["id"])
     except (HaloclineError, ValueError, KeyError, TypeError) as error:
@@ -185,8 +198,11 @@ def _query_id(checkpoint: str) -> str:
         ) from None
 
 
-def _batches(rows: Iterator[Any], schema: Struct) -> Iterator[pa.RecordBatch]:
-    """Rows as batches, for a Spark that hands over rows."""
+def arrow_batches(rows: Iterator[Any], schema: Struct) -> Iterator[pa.RecordBatch]:
+    """What Spark hands over as batches: they are, or, before Spark 4.1, rows."""
+    if ArrowStreamWriter is not DataSourceStreamWriter:
+        yield from rows
+        return
     import pyarrow as pa
 
     from halocline.schema.arrow import arrow_schema

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
 import pytest
 from tests.support.hudi_tables import COLUMNS, KINDS, HudiTableMaker, rows, shown
 
@@ -39,6 +46,8 @@ def test_batches_are_what_the_reader_without_spark_gives(spark, tmp_path, versio
     found = loaded(spark, tmp_path, beginInstant=begin)
     assert [key for key, _, _ in seen(found)] == ["k1", "k2", "k7"]
     assert len(seen(loaded(spark, tmp_path, endInstant=begin))) == 6
+    with pytest.raises(Exception, match="no column ts of that type"):
+        spark.read.format("halocline").schema("ts STRING, id STRING").load(str(tmp_path)).count()
     few = spark.read.format("halocline").schema("ts BIGINT, id STRING").load(str(tmp_path))
     assert few.columns == ["ts", "id"]
     assert few.where("ts = 200").count() == 3
@@ -135,3 +144,93 @@ def test_rows_are_added_to_a_table_that_is_there(spark, tmp_path, version, type)
         bad.write.format("halocline").mode("append").save(str(tmp_path))
     assert len(shown(maker.snapshot.read())) == 6
     assert maker.snapshot.timeline.pending == frozenset()
+
+
+def stream_in(spark, folder, table, **options):
+    """Every file of the folder as a batch of its own, into the table."""
+    found = spark.readStream.schema(spark.read.parquet(str(folder / "0")).schema).option("maxFilesPerTrigger", 1)
+    query = (
+        found.parquet(str(folder / "*"))
+        .writeStream.format("halocline")
+        .option("checkpointLocation", str(table) + "-checkpoint")
+        .options(**options)
+        .trigger(availableNow=True)
+        .start(str(table))
+    )
+    query.awaitTermination()
+
+
+@pytest.mark.parametrize(("version", "type"), [(6, COW), (9, MOR)])
+def test_a_stream_into_a_table_adds_each_batch_once(spark, tmp_path, version, type):
+    folder, table = tmp_path / "in", tmp_path / "table"
+    maker = HudiTableMaker.create(open_store(table), version, type)
+    batches = [rows(range(each * 3, each * 3 + 3), 100, f"b{each}-") for each in range(3)]
+    for number, batch in enumerate(batches[:2]):
+        spark.createDataFrame(batch).coalesce(1).write.parquet(str(folder / str(number)))
+    stream_in(spark, folder, table)
+    expected = shown(batch for each in batches[:2] for batch in each.to_batches())
+    assert shown(maker.snapshot.read()) == expected
+    before = maker.snapshot.version
+    checkpoint = tmp_path / "table-checkpoint/commits"
+    (last,) = (each for each in checkpoint.iterdir() if each.name == "1")
+    last.unlink()  # as if Spark had died after the table was committed
+    (checkpoint / ".1.crc").unlink(missing_ok=True)
+    stream_in(spark, folder, table)
+    assert (maker.snapshot.version, shown(maker.snapshot.read())) == (before, expected)
+    spark.createDataFrame(batches[2]).coalesce(1).write.parquet(str(folder / "2"))
+    stream_in(spark, folder, table)
+    assert len(shown(maker.snapshot.read())) == 9
+    assert maker.snapshot.timeline.pending == frozenset()
+    assert list(maker.store.list(".hoodie/.aux")) == [], "no note is left"
+
+
+def test_a_stream_into_a_table_of_a_version_that_the_release_does_not_write_is_refused(spark, tmp_path):
+    folder, table = tmp_path / "in", tmp_path / "table"
+    maker = HudiTableMaker.create(open_store(table), 8, COW)
+    spark.createDataFrame(rows(range(3), 100, "a")).write.parquet(str(folder / "0"))
+    with pytest.raises(Exception, match="table version 8"):
+        stream_in(spark, folder, table, **{"halocline.release": "hudi@0.15.0"})
+    assert maker.snapshot.timeline.instants == ()
+
+
+KILLED = """
+    import os, sys
+    from pyspark.sql import SparkSession
+    from halocline.source.data_source import register
+
+    spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate())
+    register(spark)
+    folder, table = sys.argv[1:]
+    rows = spark.readStream.schema(spark.read.parquet(folder + "/0").schema).option("maxFilesPerTrigger", 1)
+    query = (rows.parquet(folder + "/*").writeStream.format("halocline")
+        .option("checkpointLocation", table + "-checkpoint").start(table))
+    query.awaitTermination()
+"""
+
+
+def test_a_stream_that_is_killed_in_the_middle_of_a_batch_goes_on_without_a_row_lost_or_twice(spark, tmp_path):
+    folder, table = tmp_path / "in", tmp_path / "table"
+    maker = HudiTableMaker.create(open_store(table), 8, COW)
+    batches = [rows(range(each * 3, each * 3 + 3), 100, "a") for each in range(4)]
+    for number, batch in enumerate(batches):
+        spark.createDataFrame(batch).coalesce(1).write.parquet(str(folder / str(number)))
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(KILLED), str(folder), str(table)],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 200
+        while not maker.snapshot.timeline.pending or not maker.snapshot.timeline.writes:
+            assert process.poll() is None, "the stream has ended by itself"
+            assert time.monotonic() < deadline, "no batch began"
+            time.sleep(0.01)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    stream_in(spark, folder, table)
+    expected = shown(batch for each in batches for batch in each.to_batches())
+    assert shown(maker.snapshot.read()) == expected

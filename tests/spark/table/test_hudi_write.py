@@ -9,18 +9,21 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hudi import HudiReadOptions, HudiTableBuilder
+from pyspark.sql.functions import lit
 
 from halocline.errors import (
     AlreadyExistsError,
     ConflictError,
     ConstraintError,
-    IncompatibleError,
     InputError,
     SchemaError,
     UnsupportedError,
 )
+from halocline.formats.hudi.buckets import BucketIndex, bucket_index
+from halocline.formats.hudi.lint import lint_hudi
 from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.write.heartbeat import is_alive
 from halocline.formats.hudi.write.transaction import begin_write
@@ -170,18 +173,22 @@ def test_times_make_partition_paths(spark, tmp_path):
         assert len(ours(table)) == 2
 
 
-def test_what_this_release_does_not_keep_up_is_refused_or_taken_out(spark, tmp_path):
-    table = made(spark, tmp_path / "cdc")
-    file = tmp_path / "cdc/.hoodie/hoodie.properties"
-    file.write_text(file.read_text().replace("hoodie.table.cdc.enabled=false", "hoodie.table.cdc.enabled=true"))
-    with pytest.raises(IncompatibleError, match="changeDataCapture"):
-        table.insert(rows(spark, [1], 100, "a"))
-    table = made(spark, tmp_path / "mdt")
-    file = tmp_path / "mdt/.hoodie/hoodie.properties"
-    file.write_text(file.read_text() + "hoodie.table.metadata.partitions=files\n")
+def test_a_metadata_table_is_taken_out_with_a_warning_and_indexes_only_if_asked(spark, tmp_path):
+    table = made(spark, tmp_path)
+    file, before = tmp_path / ".hoodie/hoodie.properties", (tmp_path / ".hoodie/hoodie.properties").read_text()
     table.store.put(".hoodie/metadata/files/x", b"")
+    file.write_text(before + "hoodie.table.metadata.partitions=files,record_index,secondary_index_name\n")
+    for verb in (table.insert, table.upsert, table.overwrite):
+        with pytest.raises(UnsupportedError, match="has indexes in its metadata table") as refused:
+            verb(rows(spark, [1], 100, "a"))
+    with pytest.raises(UnsupportedError, match="has indexes in its metadata table"):
+        table.compact()
+    assert "record_index, secondary_index_name" in str(refused.value)
+    assert [each.code for each in lint_hudi(table.store).findings] == ["INDEXES_NOT_KEPT"]
+    assert table.store.exists(".hoodie/metadata/files/x")
+    asked = Table.for_path(tmp_path, spark, options={"halocline.hudi.dropIndexes": "true"})
     with pytest.warns(MetadataTableWarning):
-        table.insert(rows(spark, [1], 100, "a"))
+        asked.insert(rows(spark, [1], 100, "a"))
     assert "hoodie.table.metadata.partitions" not in properties(table.store)
     assert list(table.store.list(".hoodie/metadata")) == []
 
@@ -280,13 +287,133 @@ def test_a_writer_that_is_killed_leaves_no_row_and_the_next_write_cleans_up(spar
     assert left == [], "its files, markers and heartbeat are gone"
 
 
-def test_tables_that_other_code_places_rows_in_are_refused(spark, tmp_path):
-    table = made(spark, tmp_path)
-    table.insert(rows(spark, [1], 100, "a"))
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
+def test_rows_of_a_bucket_index_lie_in_the_group_of_their_hash(spark, tmp_path, version, kind):
+    table = made(spark, tmp_path, version, kind, buckets=3)
+    table.insert(rows(spark, range(12), 100, "a"))
+    table.upsert(rows(spark, [1, 2, 30], 200, "b"))
+    table.insert(rows(spark, [3], 300, "c"))
+    table.delete("id = 'k0'")
+    table.delete(rows(spark, [5, 77], 1, "x"))
+    expected = {f"k{each}": (100, f"a{each}") for each in range(12) if each not in (0, 5)}
+    expected |= {"k1": (200, "b1"), "k2": (200, "b2"), "k30": (200, "b30"), "k3": (300, "c3")}
+    assert {row[0]: row[1:] for row in ours(table)} == expected
+    assert ours(table) == theirs(tmp_path)
+    groups = [(each.partition, each.file_id[:8]) for each in table.snapshot().slices]
+    assert len(groups) == len(set(groups)) <= 6, "one file group per bucket"
+    for each in table.snapshot().slices:
+        keys = [key for batch in table.snapshot().reader(["id"]).read(table.store, each) for key in batch["id"]]
+        assert set(BucketIndex(3).of(pa.array([key.as_py() for key in keys])).tolist()) == {int(each.file_id[:8])}
+    table.insert_overwrite(rows(spark, [40, 42], 400, "d"))
+    assert [row for row in ours(table) if int(row[0][1:]) % 2 == 0] == [("k40", 400, "d40"), ("k42", 400, "d42")]
+    with pytest.raises(UnsupportedError, match="bucket index"):
+        table.cluster()
+    with pytest.raises(Exception, match="bucket index"):
+        rows(spark, [50], 1, "e").write.format("halocline").mode("append").save(str(tmp_path))
+
+
+def forget_buckets(file: Path) -> None:
+    """Leaves the properties as writers of Apache Hudi leave them, which do not say how many there are."""
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(line for line in lines if not line.startswith(("hoodie.bucket.", "hoodie.index."))))
+
+
+def test_how_many_buckets_there_are_is_told_by_the_keys_or_asked_for(spark, tmp_path):
+    table = made(spark, tmp_path, buckets=4)
+    table.insert(rows(spark, range(12), 100, "a"))
     file = tmp_path / ".hoodie/hoodie.properties"
-    file.write_text(file.read_text().replace("hoodie.populate.meta.fields=true", "hoodie.populate.meta.fields=false"))
-    with pytest.raises(UnsupportedError, match="keys are not made of stored fields"):
-        table.upsert(rows(spark, [1], 200, "b"))
+    forget_buckets(file)
+    assert bucket_index(table.snapshot()) == BucketIndex(4)
+    table.upsert(rows(spark, [3, 50], 200, "b"))
+    assert len(ours(table)) == 13
+    with pytest.raises(UnsupportedError, match="do not explain as 5"):
+        Table.for_path(tmp_path, spark, options={"halocline.hudi.buckets": "5"}).upsert(rows(spark, [3], 300, "c"))
+    few = made(spark, tmp_path / "few", buckets=64, partition_by=[], keys=["id"])
+    few.insert(rows(spark, [1], 100, "a"))
+    with pytest.raises(ConstraintError, match="different buckets"):
+        few.insert(rows(spark, [1], 100, "a").withColumn("id", lit("a:b")))
+    forget_buckets(tmp_path / "few/.hoodie/hoodie.properties")
+    with pytest.raises(UnsupportedError, match="do not tell how many buckets"):
+        few.upsert(rows(spark, [1], 200, "b"))
+    Table.for_path(tmp_path / "few", spark, options={"halocline.hudi.buckets": "64"}).upsert(rows(spark, [1], 200, "b"))
+    assert ours(few) == [("k1", 200, "b1")]
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
+def test_rows_without_meta_columns_are_written_and_found_by_their_fields(spark, tmp_path, version, kind):
+    table = made(spark, tmp_path, version, kind, meta_columns=False, keys=["id", "name"])
+    table.insert(rows(spark, range(4), 100, "a"))
+    table.upsert(rows(spark, [1, 9], 200, "a"))
+    table.delete("id = 'k2'")
+    table.delete(spark.createDataFrame([("k3", "a3", "eu")], "id STRING, name STRING, region STRING"))
+    assert ours(table) == [("k0", 100, "a0"), ("k1", 200, "a1"), ("k9", 200, "a9")]
+    assert not [each for each in table.to_df().columns if each.startswith("_hoodie_")]
+    if kind == "cow":
+        assert theirs(tmp_path) == ours(table)
+    else:
+        table.compact()
+        assert theirs(tmp_path) == ours(table)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "mode"), [(6, "cow", "op_key_only"), (8, "mor", "data_before"), (9, "cow", "data_before_after")]
+)
+def test_every_write_to_a_table_that_logs_changes_tells_them(spark, tmp_path, version, kind, mode):
+    table = made(spark, tmp_path, version, kind, change_log=mode)
+    table.insert(rows(spark, range(4), 100, "a"))
+    begin = table.history()[0].completion if version > 6 else table.version
+    table.upsert(rows(spark, [1, 9], 200, "b"))
+    table.delete("id = 'k2'")
+    told = table.changes(begin).selectExpr("op", "before.name AS was", "after.name AS now").collect()
+    expected = [("d", "a2", None), ("i", None, "b9"), ("u", "a1", "b1")]
+    assert sorted((row.op, row.was, row.now) for row in told) == expected
+    assert ours(table) == theirs(tmp_path)
+
+
+def test_an_upsert_reads_only_the_files_whose_footers_let_its_keys_in(spark, tmp_path):
+    table = made(spark, tmp_path, 8, "cow", partition_by=[])
+    table.insert(rows(spark, range(40), 100, "a"), rows_per_group=5)
+    slices = table.snapshot().slices
+    (held,) = [each for each in slices if "k3" in keys_in(table, each)]
+    damaged = {}
+    for each in slices:  # the rows of all others cannot be read any more, but their footers can
+        if each is not held:
+            path = tmp_path / each.base.path
+            damaged[path] = path.read_bytes()
+            footer = int.from_bytes(damaged[path][-8:-4], "little") + 8
+            path.write_bytes(b"PAR1" + b"\0" * (len(damaged[path]) - footer - 4) + damaged[path][-footer:])
+    table.upsert(rows(spark, [3], 200, "b"))
+    for path, content in damaged.items():
+        path.write_bytes(content)
+    after = {each.file_id: each.base.path for each in table.snapshot().slices}
+    assert [each.file_id for each in slices if after[each.file_id] != each.base.path] == [held.file_id]
+    assert ("k3", 200, "b3") in ours(table)
+
+
+def keys_in(table: HudiTable, slice) -> list[str]:
+    batches = table.snapshot().reader(["id"]).read(table.store, slice)
+    return [key for batch in batches for key in batch["id"].to_pylist()]
+
+
+def test_a_table_whose_first_rows_cannot_be_written_is_not_left_behind(spark, tmp_path):
+    without = rows(spark, [1, 2], 100, "a").withColumn("id", lit(None).cast("string"))
+    with pytest.raises(ConstraintError, match="no record key"):
+        Table.create(tmp_path / "t", without, format="hudi", keys="id", partition_by="region")
+    assert not [path for path in (tmp_path / "t").rglob("*") if path.is_file()]
+    made = Table.create(tmp_path / "t", rows(spark, [1, 2], 100, "a"), format="hudi", keys="id", partition_by="region")
+    assert len(ours(made)) == 2
+
+
+@pytest.mark.parametrize("keys", [["id"], ["id", "name"]])
+def test_keys_of_which_nothing_has_a_value_are_refused(spark, tmp_path, keys):
+    table = made(spark, tmp_path, keys=keys, key_generator="COMPLEX" if len(keys) > 1 else None)
+    empty = rows(spark, [1], 100, "a").withColumns({"id": lit(""), "name": lit(None).cast("string")})
+    for verb in (table.insert, table.upsert):
+        with pytest.raises(ConstraintError, match="no record key"):
+            verb(empty)
+    with pytest.raises(UnsupportedError, match="cannot be part of a record key"):
+        made(spark, tmp_path / "array", keys="tags")
+    assert not (tmp_path / "array").exists()
 
 
 def test_a_delete_by_no_condition_and_a_write_without_a_partition_are_refused(spark, tmp_path):

@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import InputError
+from halocline.errors import InputError, UnsupportedError
 from halocline.formats.hudi.blocks.content import rows_of
 from halocline.formats.hudi.blocks.frame import BlockType, CorruptSpan, read_blocks
-from halocline.formats.hudi.configuration import CDC, ChangeLogging
+from halocline.formats.hudi.configuration import CDC, CDC_MODE, META_FIELDS, ChangeLogging
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.incremental import RangeWrite, read_range
 from halocline.formats.hudi.merge.entries import BlockFilter
-from halocline.formats.hudi.record_keys import RECORD_KEY
+from halocline.formats.hudi.row_changes import RowChanges
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileGroup, FileSlice, data_files, file_groups
 from halocline.formats.hudi.snapshot import HudiSnapshot
@@ -34,10 +34,6 @@ from halocline.storage.base import Store
 
 _TABLE_SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 """Operations that change no row."""
-
-INSERT: Final = "i"
-UPDATE: Final = "u"
-DELETE: Final = "d"
 
 
 def change_schema(snapshot: HudiSnapshot) -> pa.Schema:
@@ -112,30 +108,18 @@ class HudiChanges:
 
     def _told(self, time: str, before: pa.Table, after: pa.Table) -> Iterator[pa.RecordBatch]:
         """Changes that the rows before and after an instant tell."""
-        held = pc.index_in(after[RECORD_KEY], before[RECORD_KEY].combine_chunks()).combine_chunks()
+        assert self.images.keys is not None
+        if COMMIT_TIME not in after.schema.names:
+            raise UnsupportedError(
+                "rows without meta columns do not tell which of them a write changed",
+                sides={"table": f"{META_FIELDS}=false", "needed": f"both images, {CDC_MODE}=DATA_BEFORE_AFTER"},
+                next_step="Compare the rows of two instants: to_df(version=...).",
+            )
         written = np.asarray(pc.equal(after[COMMIT_TIME], time).fill_null(False))
-        was = np.asarray(held.is_valid())
-        gone = np.asarray(pc.invert(pc.is_in(before[RECORD_KEY], after[RECORD_KEY].combine_chunks())))
-        updated, inserted = np.flatnonzero(written & was), np.flatnonzero(written & ~was)
-        places = np.asarray(held.fill_null(0), np.int64)
-        nothing = pa.nulls(0)
-        for op, old, new in (
-            (DELETE, pa.array(np.flatnonzero(gone)), nothing),
-            (UPDATE, pa.array(places[updated]), pa.array(updated)),
-            (INSERT, nothing, pa.array(inserted)),
-        ):
-            count = max(len(old), len(new))
-            if count:
-                images = [self._image(before, old, count), self._image(after, new, count)]
-                columns = [pa.repeat(op, count), pa.repeat(time, count), *images]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.output)
-
-    def _image(self, rows: pa.Table, places: pa.Array, count: int) -> pa.Array:
-        type = self.output.field("before").type
-        if not len(places):
-            return pa.nulls(count, type)
-        columns = [rows[field.name].take(places).combine_chunks() for field in type]
-        return pa.StructArray.from_arrays(columns, fields=list(type))
+        told = RowChanges.told(self.images.keys.of(before), self.images.keys.of(after), written)
+        for op, _, _, was, now in told.images(before, after, self.output.field("before").type):
+            columns = [pa.repeat(op, len(was)), pa.repeat(time, len(was)), was, now]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.output)
 
 
 def change_range(snapshot: HudiSnapshot, begin: str | None = None, end: str | None = None) -> HudiChanges:

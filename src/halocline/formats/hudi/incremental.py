@@ -134,12 +134,18 @@ def read_range(snapshot: HudiSnapshot, begin: str | None = None, end: str | None
         end: The time up to which they count; up to the newest if not given.
 
     Raises:
-        InputError: A time is none, or is a requested time where completion times count.
+        InputError: A time is none, or is a requested time where completion times count, or the end is before the begin.
     """
     timeline, layout = snapshot.timeline, snapshot.config.layout
     for time in (begin, end):
         if time is not None:
             _check_meaning(snapshot, checked_time(time))
+    if begin is not None and end is not None and order(end) < order(begin):
+        raise InputError(
+            "a range of writes ends before it begins",
+            sides={"begin": begin, "end": end},
+            next_step="Give the earlier time first; writes after it, up to the later one, count.",
+        )
 
     def inside(instant: HudiInstant) -> bool:
         time = order(instant.completion if layout > 1 and instant.completion else instant.time)

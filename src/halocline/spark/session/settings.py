@@ -100,6 +100,16 @@ class Settings:
         default=4 * 1024**3,
         expected="a number of bytes",
     )
+    hudi_buckets: int = number(
+        "halocline.hudi.buckets",
+        "how many buckets a Hudi table with a bucket index has; 0 lets its file groups tell",
+        default=0,
+        expected="a number of buckets",
+    )
+    hudi_drop_indexes: bool = switch(
+        "halocline.hudi.dropIndexes",
+        "true lets a write take out the indexes in a Hudi table's metadata table, which are not kept up to date here",
+    )
     fleet: str | None = text("halocline.fleet", "grpc://host:port", "the fleet that this process joins")
     fleet_name: str | None = text(
         "halocline.fleet.name", "a name", "who the member is, the same across restarts; made of the application's name"

@@ -1,36 +1,35 @@
 """From a DataFrame to file groups of a Hudi table.
 
-Rows are *keyed*: fitted to the table's columns, with their record key and partition path. They are *tagged* with the
-file group that holds the key in that partition, by a join with the keys of base files, and of groups that have none.
-New keys are spread over new groups. Then each group is written by one task, which holds the rows for that group and,
-where it is rewritten, the group itself.
+Rows are *keyed*: fitted to the table's columns, with their record key and partition path. They are *located*: the file
+groups of their partitions are asked which of the keys they hold, or the hash of the key says it, if the table has a
+bucket index. New keys are spread over new groups, or go to the group of their bucket. Then each group is written by
+one task, which holds the rows for that group and, where it is rewritten, the group itself.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
 
+from halocline.formats.hudi.buckets import BucketIndex
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.evolution import fit_table
+from halocline.formats.hudi.key_lookup import KeyLookup
 from halocline.formats.hudi.partition_paths import partition_paths
-from halocline.formats.hudi.record_keys import RECORD_KEY, KeyColumns
-from halocline.formats.hudi.slice_reader import SliceReader
+from halocline.formats.hudi.record_keys import KeyColumns
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.timeline.metadata import WriteStat
+from halocline.formats.hudi.write.base_writer import check_keys
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.schema.arrow import arrow_schema, struct_of_arrow
 from halocline.schema.types import Field, Primitive, Struct
-from halocline.spark.scan.row_columns import RowColumns
-from halocline.spark.scan.scan import scan
 from halocline.spark.scan.slice_frames import PartReader, part_frame
-from halocline.spark.types.columns import quoted, spark_schema, sql_type
-from halocline.spark.types.file_layout import FileLayout
+from halocline.spark.types.columns import quoted, spark_schema, sql_type, struct_of
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
@@ -39,11 +38,13 @@ if TYPE_CHECKING:
 KEY: Final = "__halocline_key"
 PATH: Final = "__halocline_path"
 GROUP: Final = "__halocline_group"
+BUCKET: Final = "__halocline_bucket"
 DELETED: Final = "__halocline_deleted"
 
 ROWS_PER_GROUP: Final = 500_000
 """How many new rows a new file group is given at most, unless the user says otherwise."""
 
+_KEYS_AT_ONCE: Final = 500_000
 _TEXT: Final = Primitive("string")
 _NUMBER: Final = Primitive("long")
 _STAT: Final = "stat binary"
@@ -61,24 +62,11 @@ def keyed(df: DataFrame, columns: pa.Schema, config: HudiTableConfig, keys: KeyC
         for batch in batches:
             if batch.num_rows:
                 fitted = fit_table(batch, nullable, config.name)
-                made = [keys.of(fitted), pa.array(partition_paths(fitted, config), pa.string())]
+                made = [keys.made(fitted), pa.array(partition_paths(fitted, config), pa.string())]
                 whole = pa.Table.from_arrays([*fitted.columns, *made], names=[*nullable.names, KEY, PATH])
                 yield from fit_table(whole, output, config.name).to_batches()
 
     return shown.mapInArrow(rows, spark_schema([*schema.fields, Field(KEY, _TEXT), Field(PATH, _TEXT)]))
-
-
-@dataclass(frozen=True)
-class _KeyReader:
-    """Reads the keys of slices without base files, with the number of the group."""
-
-    reader: SliceReader
-
-    def read(self, store: Store, part: _Numbered) -> Iterator[pa.RecordBatch]:
-        for batch in self.reader.read(store, part.slice):
-            count = batch.num_rows
-            columns = [batch.column(0), pa.repeat(part.slice.partition, count), pa.repeat(part.number, count)]
-            yield pa.RecordBatch.from_arrays(columns, names=[KEY, PATH, GROUP])
 
 
 @dataclass(frozen=True)
@@ -91,35 +79,54 @@ class _Numbered:
         return self.slice.size
 
 
-def existing_keys(spark: SparkSession, store: Store, slices: Sequence[FileSlice], reader: SliceReader) -> DataFrame:
-    """The keys that slices hold, each with the number of its slice in the list.
+@dataclass(frozen=True)
+class _NumberedKeys:
+    """Looks keys up, and says in which slice of a list they are."""
+
+    lookup: KeyLookup
+
+    def read(self, store: Store, part: _Numbered) -> Iterator[pa.RecordBatch]:
+        for keys in self.lookup.find(store, part.slice):
+            count = len(keys)
+            columns = [keys, pa.repeat(part.slice.partition, count), pa.repeat(part.number, count)]
+            yield pa.RecordBatch.from_arrays(columns, names=[KEY, PATH, GROUP])
+
+
+def located(df: DataFrame, store: Store, slices: Sequence[FileSlice], lookup: KeyLookup) -> DataFrame:
+    """Rows with the number of each slice in a list that holds their key; null where none does.
+
+    Keys that fit into the memory of a task are taken to the slices, which read no row if their footers rule all of them
+    out. Of more keys, the slices' own are taken to them, by a join.
 
     Args:
-        spark: The session.
+        df: Keyed rows, which are not computed again.
         store: Where the table lies.
-        slices: The slices.
-        reader: Reads the keys of slices whose rows are in log files alone.
+        slices: The slices, of all partitions that the rows belong to.
+        lookup: Looks keys up.
     """
-    numbers = [number for number, each in enumerate(slices) if each.base is not None]
-    based = [slices[number] for number in numbers]
-    files = pa.table(
-        {
-            "path": pa.array([each.base.path for each in based if each.base], pa.string()),
-            "size": pa.array([each.base.size for each in based if each.base], pa.int64()),
-        }
-    )
-    layout = FileLayout(Struct([Field(RECORD_KEY, _TEXT)]))
-    found = scan(spark, store, files, layout, rows=RowColumns(file=GROUP))
-    places = pa.table({"at": pa.array(range(len(based)), pa.int64()), "n": pa.array(numbers, pa.int64())})
-    places = places.append_column("p", pa.array([each.partition for each in based], pa.string()))
-    side = spark.createDataFrame(places, "at BIGINT, n BIGINT, p STRING").hint("broadcast")
-    shown = (f"{RECORD_KEY} AS {KEY}", f"p AS {PATH}", f"n AS {GROUP}")
-    df = found.join(side, found[GROUP] == side["at"]).selectExpr(*shown)
-    alone = [_Numbered(number, each) for number, each in enumerate(slices) if each.base is None]
-    if alone:
-        schema = Struct([Field(KEY, _TEXT), Field(PATH, _TEXT), Field(GROUP, _NUMBER)])
-        df = df.unionAll(part_frame(spark, PartReader(store, _KeyReader(reader).read, schema), alone))
-    return df
+    wanted = df.where(f"{KEY} IS NOT NULL").select(PATH, KEY).distinct().limit(_KEYS_AT_ONCE + 1).toArrow()
+    if wanted.num_rows <= _KEYS_AT_ONCE:
+        paths, keys = wanted[PATH].combine_chunks(), wanted[KEY].combine_chunks()
+        by_path = {path: keys.filter(pa.compute.equal(paths, path)) for path in paths.unique().to_pylist()}
+        lookup = replace(lookup, wanted=by_path)
+    parts = [_Numbered(number, each) for number, each in enumerate(slices)]
+    schema = Struct([Field(KEY, _TEXT), Field(PATH, _TEXT), Field(GROUP, _NUMBER)])
+    known = part_frame(df.sparkSession, PartReader(store, _NumberedKeys(lookup).read, schema), parts)
+    return df.join(known, [KEY, PATH], "left")
+
+
+def bucketed(df: DataFrame, index: BucketIndex) -> DataFrame:
+    """Keyed rows with the bucket of each."""
+    schema = struct_of(df.schema)
+    output = Struct([*schema.fields, Field(BUCKET, _NUMBER)])
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            keys = batch.column(batch.schema.get_field_index(KEY))
+            check_keys(keys)
+            yield batch.append_column(BUCKET, pa.array(index.of(keys), pa.int64()))
+
+    return df.mapInArrow(rows, spark_schema(output.fields))
 
 
 @dataclass
@@ -154,6 +161,22 @@ class Targets:
         return spark.createDataFrame(table, f"{PATH} STRING, first BIGINT, groups BIGINT").hint("broadcast")
 
 
+def in_buckets(df: DataFrame, numbers: Mapping[tuple[str, int], int]) -> DataFrame:
+    """Rows with the number of the group of their bucket, without those whose bucket has none.
+
+    Args:
+        df: Rows with their buckets.
+        numbers: The number of each group, by partition and bucket.
+    """
+    rows = [(path, bucket, number) for (path, bucket), number in numbers.items()]
+    columns = [list(each) for each in zip(*rows, strict=True)] or [[], [], []]
+    types = (pa.string(), pa.int64(), pa.int64())
+    arrays = [pa.array(values, type) for values, type in zip(columns, types, strict=True)]
+    table = pa.Table.from_arrays(arrays, names=[PATH, BUCKET, GROUP])
+    places = df.sparkSession.createDataFrame(table, f"{PATH} STRING, {BUCKET} BIGINT, {GROUP} BIGINT")
+    return df.join(places.hint("broadcast"), [PATH, BUCKET]).drop(BUCKET)
+
+
 def spread_out(df: DataFrame, targets: Targets, rows_per_group: int) -> DataFrame:
     """Rows without a group, in new ones."""
     counts = {row[0]: row[1] for row in df.groupBy(PATH).count().collect()}
@@ -169,17 +192,11 @@ def write_groups(df: DataFrame, targets: Sequence[WriteTarget], writer: GroupWri
         df: Keyed and numbered rows; with a column that says which of them are deletes, if there are any.
         targets: The groups, by number.
         writer: What writes a group.
-
-    Raises:
-        ConstraintError: A row has no key, or breaks a rule.
     """
     columns = [name for name in writer.reader.schema.names if not name.startswith("_hoodie_")]
 
     def write(table: pa.Table) -> pa.Table:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        numbers = (0, 0, 0) if context is None else (context.partitionId(), context.stageId(), context.taskAttemptId())
+        numbers = attempt()
         target = targets[table[GROUP][0].as_py()]
         gone = table[DELETED].combine_chunks() if DELETED in table.schema.names else None
         rows = table if gone is None else table.filter(pa.compute.invert(gone))
@@ -196,3 +213,11 @@ def write_groups(df: DataFrame, targets: Sequence[WriteTarget], writer: GroupWri
 
     found = df.groupBy(GROUP).applyInArrow(write, _STAT).collect()
     return [msgspec.json.decode(row[0], type=WriteStat) for row in found]
+
+
+def attempt() -> tuple[int, int, int]:
+    """The task, its stage and its attempt, which write tokens are made of."""
+    from pyspark import TaskContext
+
+    context: Any = TaskContext.get()
+    return (0, 0, 0) if context is None else (context.partitionId(), context.stageId(), context.taskAttemptId())

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from halocline.errors import InputError, SchemaError, nearest
 from halocline.formats.hudi.avro.from_arrow import avro_schema
+from halocline.formats.hudi.record_keys import check_key_type
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.schema.arrow import arrow_schema, struct_of_arrow
@@ -39,7 +40,8 @@ def fitting_columns(snapshot: HudiSnapshot, rows: Struct, mode: SchemaMode) -> t
 
     Args:
         snapshot: The table.
-        rows: The columns of the rows. Those that they lack become null, except those of the key and the partition.
+        rows: The columns of the rows. Those that they lack become null, except those of the key and the partition, and
+            those that must not be null.
         mode: `merge` lets the table grow by the columns that it lacks.
 
     Raises:
@@ -58,6 +60,9 @@ def fitting_columns(snapshot: HudiSnapshot, rows: Struct, mode: SchemaMode) -> t
                 sides={"rows have": ", ".join(rows.names), "needed": name},
                 next_step="Give the columns of the key, and those of the partition.",
             )
+    for name in config.record_keys:
+        if name in plain.names:
+            check_key_type(plain.field(name).type)
     new = []
     for field in rows.fields:
         held = table.get(field.name)

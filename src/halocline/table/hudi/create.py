@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from halocline.errors import InputError, nearest
 from halocline.formats.base import TableFormat
 from halocline.formats.hudi.avro.from_arrow import avro_schema
-from halocline.formats.hudi.configuration import KeyGeneratorType, MergeMode, TableType
+from halocline.formats.hudi.configuration import ChangeLogging, HudiTableConfig, KeyGeneratorType, MergeMode, TableType
+from halocline.formats.hudi.properties import FILES, FOLDER, read_properties
+from halocline.formats.hudi.record_keys import check_key_type
 from halocline.formats.hudi.terms import table_terms
-from halocline.formats.hudi.write.creation import VERSIONS, create_table, table_properties
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write.creation import VERSIONS, NewTable, create_table
+from halocline.formats.hudi.write.transaction import PARTITION_METADATA
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Struct
 from halocline.spark.types import input_schema
@@ -41,6 +45,9 @@ def create(
     hive_style: bool = False,
     url_encoded: bool = False,
     key_generator: str | None = None,
+    meta_columns: bool = True,
+    buckets: int | None = None,
+    change_log: Literal["op_key_only", "data_before", "data_before_after"] | None = None,
     properties: Mapping[str, str] | None = None,
     name: str | None = None,
     database: str = "",
@@ -63,6 +70,11 @@ def create(
         url_encoded: Whether values in partition paths are escaped.
         key_generator: `SIMPLE`, `COMPLEX`, `TIMESTAMP`, `CUSTOM` or `NON_PARTITION`; by the number of fields if not
             given.
+        meta_columns: Whether rows carry the columns that Hudi adds. Without them, ranges of writes cannot be read.
+        buckets: How many buckets each partition has, which makes it a table with a bucket index: the hash of its key
+            says which file group a row belongs to. Every other writer must be told the same number.
+        change_log: Whether writers log how rows change, and how much of it: what happened to which key, the row
+            before as well, or the rows before and after.
         properties: Settings of the key generator, such as `hoodie.keygen.timebased.output.dateformat`.
         name: The table's name; that of its folder if not given.
         database: The database that it is registered in.
@@ -90,27 +102,49 @@ def create(
             )
     columns = offered(what) if input_schema.is_frame(what) else input_schema.declared(what)
     title = name or table.url.rstrip("/").rpartition("/")[2]
-    declared: dict[str, Any] = {
-        "name": title,
-        "type": _KINDS[kind],
-        "version": _version(version),
-        "schema": avro_schema(arrow_schema(columns.fields), title),
-        "record_keys": _known(columns, "keys", keys),
-        "partition_fields": _known(columns, "partition_by", partition_by),
-        "ordering_fields": _known(columns, "ordering", ordering),
-        "merge_mode": None if merge is None else _MERGES[merge],
-        "hive_style": hive_style,
-        "url_encoded": url_encoded,
-        "database": database,
-        "key_generator": None if key_generator is None else _generator(key_generator),
-        "key_settings": dict(properties or {}),
-    }
+    stored = arrow_schema(columns.fields)
+    for key in _known(columns, "keys", keys):
+        check_key_type(stored.field(key).type)
+    new = NewTable(
+        name=title,
+        type=_KINDS[kind],
+        version=_version(version),
+        schema=avro_schema(stored, title),
+        record_keys=_known(columns, "keys", keys),
+        partition_fields=_known(columns, "partition_by", partition_by),
+        ordering_fields=_known(columns, "ordering", ordering),
+        merge_mode=None if merge is None else _MERGES[merge],
+        hive_style=hive_style,
+        url_encoded=url_encoded,
+        database=database,
+        key_generator=None if key_generator is None else _generator(key_generator),
+        meta_columns=meta_columns,
+        buckets=buckets,
+        change_logging=None if change_log is None else ChangeLogging(change_log.upper()),
+        key_settings=dict(properties or {}),
+    )
     with table.operation("create"):
-        table.approve(None, table_terms(table_properties(table.url, **declared), table.url))
-        create_table(table.store, **declared)
+        table.approve(None, table_terms(new.properties, table.url))
+        create_table(table.store, new)
         if input_schema.is_frame(what):
-            bulk_insert(table, what)
+            try:
+                bulk_insert(table, what)
+            except BaseException:
+                _take_away(table)
+                raise
     return table.found()
+
+
+def _take_away(table: HudiOpened) -> None:
+    """Takes a table away whose first rows could not be written, unless somebody else has begun to write to it."""
+    config = HudiTableConfig.parse(read_properties(table.store).pairs, table.url)
+    timeline = HudiTimeline.load(table.store, config)
+    if timeline.writes or timeline.pending:
+        return
+    table.store.delete(f"{FOLDER}/{FILES[0]}")
+    left = [meta.path for meta in table.store.list()]
+    ours = (path for path in left if path.startswith(f"{FOLDER}/") or path.endswith(PARTITION_METADATA))
+    table.store.delete_many(list(ours))
 
 
 def _known(columns: Struct, argument: str, given: str | Sequence[str]) -> list[str]:

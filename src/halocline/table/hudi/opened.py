@@ -15,7 +15,8 @@ class HudiOpened(Opening[HudiSnapshot]):
     """A Hudi table that has been found, or a place where one is to be."""
 
     def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> HudiSnapshot:
-        as_of: str | datetime | None = None if version is None else str(version)
+        # The instants of a bootstrap, ...01 and ...02, lose their zeros as numbers.
+        as_of: str | datetime | None = None if version is None else f"{version:014}" if version < 10 else str(version)
         if timestamp_ms is not None:
             if version is not None:
                 raise InputError("give a version or a timestamp, not both")

@@ -1,6 +1,7 @@
 """Table services: what keeps a Hudi table fast to read without changing its rows.
 
-They run in this process, a file group at a time, as operations of the fleet.
+They are operations of the fleet. File groups are merged and put together by tasks of Spark, one each; without a
+session, and where no rows are needed, by this process.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from halocline.formats.hudi.maintain import archiving, cleaning, clustering, compaction
+from halocline.formats.hudi.maintain.running import Runner, in_turn
 from halocline.formats.hudi.timeline.instant import HudiInstant
+from halocline.spark.write.hudi_services import in_spark_tasks
 from halocline.table.hudi.opened import HudiOpened
-from halocline.table.hudi.writing import ready
+from halocline.table.hudi.writing import ready, table_lock
 from halocline.table.opening import as_operation
 
 
@@ -19,19 +22,35 @@ from halocline.table.opening import as_operation
 def compact(table: HudiOpened) -> tuple[HudiInstant, ...]:
     """Merges log files into base files, pending compactions first, and returns what was completed."""
     ready(table)
-    return compaction.compact(table.store)
+    return compaction.compact(table.store, runner=_runner(table), lock=table_lock(table.store))
 
 
 @as_operation
 def cluster(table: HudiOpened, *, sort_by: Sequence[str] = ()) -> HudiInstant | None:
-    """Puts the rows of small file groups together; None if there is nothing to do.
+    """Puts the rows of small file groups together, pending clusterings first; None if there is nothing to do.
 
     Args:
         table: The table.
         sort_by: The columns by which rows are sorted.
     """
     ready(table)
-    return clustering.cluster(table.store, sort_by=sort_by)
+    return clustering.cluster(table.store, sort_by=sort_by, runner=_runner(table), lock=table_lock(table.store))
+
+
+@as_operation
+def cancel_clustering(table: HudiOpened, instant: str | int) -> HudiInstant:
+    """Takes a clustering back that is pending, so that its file groups can be written to again; returns the rollback.
+
+    Args:
+        table: The table.
+        instant: The instant of the clustering; `detail` names what is pending.
+
+    Raises:
+        ConflictError: Somebody is running it.
+        NotFoundError: No clustering of that time is pending.
+    """
+    ready(table)
+    return clustering.cancel_clustering(table.store, str(instant), lock=table_lock(table.store))
 
 
 @as_operation
@@ -61,3 +80,7 @@ def archive(table: HudiOpened, *, keep: int = 20, at_most: int = 30) -> tuple[Hu
     """
     ready(table)
     return archiving.archive(table.store, keep=keep, at_most=at_most)
+
+
+def _runner(table: HudiOpened) -> Runner:
+    return in_turn if table.session is None else in_spark_tasks(table.session, table.store)

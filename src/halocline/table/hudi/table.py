@@ -90,5 +90,6 @@ class HudiTable(Table, format=TableFormat.HUDI):
 
     compact = verb(services.compact)
     cluster = verb(services.cluster)
+    cancel_clustering = verb(services.cancel_clustering)
     clean = verb(services.clean)
     archive = verb(services.archive)

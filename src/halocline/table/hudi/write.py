@@ -2,35 +2,43 @@
 
 A write is one instant, at the table version that the table has. Executors write the files, the driver completes it.
 What each verb does with keys that are there: `insert`, `bulk_insert` and `append` do not look; `upsert` merges by the
-table's rule; `delete` takes them out.
+table's rule; `delete` takes them out. In a table with a bucket index the hash of a key says where it is, so there all
+of them merge.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from halocline.errors import InputError
-from halocline.formats.hudi.record_keys import RECORD_KEY, written_key_columns
+from halocline.formats.hudi.buckets import BucketIndex, bucket_file_id, bucket_index, bucket_of
+from halocline.formats.hudi.key_lookup import KeyLookup
+from halocline.formats.hudi.record_keys import RECORD_KEY, key_columns, stored_key, written_key_columns
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.table_schema import META_COLUMNS
+from halocline.formats.hudi.write.group_writer import WriteTarget
 from halocline.schema.types import Struct
 from halocline.spark.session.analysis import Expression, check_condition
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types import input_schema
 from halocline.spark.types.columns import quoted, sql_type
 from halocline.spark.write.hudi_rows import (
+    BUCKET,
     DELETED,
     GROUP,
     KEY,
     PATH,
     ROWS_PER_GROUP,
     Targets,
-    existing_keys,
+    bucketed,
+    in_buckets,
     keyed,
+    located,
     spread_out,
     write_groups,
 )
@@ -111,15 +119,7 @@ def upsert(
         >>> Table.for_path("lake/trips", spark).upsert(df)  # doctest: +SKIP
         20261115114938669
     """
-    columns, schema = columns_for(ready(table), df, schema_mode)
-    with writing(table, "UPSERT", columns, schema) as running:
-        rows = _keyed(running, df)
-        tagged, targets = _tagged(running, rows)
-        tagged = computed_once(tagged)
-        held = tagged.where(f"{GROUP} IS NOT NULL")
-        new = spread_out(tagged.where(f"{GROUP} IS NULL"), targets, _positive(rows_per_group))
-        _check_clustering(running, held, targets)
-        return _done(running, held.unionByName(new), targets)
+    return _merged(table, df, "UPSERT", schema_mode, rows_per_group)
 
 
 @as_operation
@@ -142,10 +142,16 @@ def delete(table: HudiOpened, what: str | Column | DataFrame) -> int:
         snapshot = running.snapshot
         if condition is None:
             keys = _keys_of(running, what)  # type: ignore[arg-type]
-        else:
+        elif snapshot.config.meta_fields:
             found = read_rows(table, where=condition, columns=[RECORD_KEY, _PATHS])
             keys = found.selectExpr(f"{RECORD_KEY} AS {KEY}", f"{_PATHS} AS {PATH}")
-        tagged, targets = _tagged(running, keys.distinct())
+        else:
+            keys = _keys_of(running, read_rows(table, where=condition))
+        index = bucket_index(snapshot, table.settings.hudi_buckets)
+        if index is None:
+            tagged, targets = _located(running, keys.distinct())
+        else:
+            tagged, targets = _in_buckets(running, keys.distinct(), index, new=False)
         names = [each for each in running.columns.names if each not in META_COLUMNS]
         types = _types(snapshot, running.columns)
         nothing = [f"CAST(NULL AS {sql_type(types.find([name])[1].type)}) AS {quoted(name)}" for name in names]
@@ -201,23 +207,65 @@ def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
 
 
 def _added(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, rows_per_group: int) -> int:
+    snapshot = ready(table)
+    if bucket_index(snapshot, table.settings.hudi_buckets) is not None:
+        return _merged(table, df, operation, mode, rows_per_group)
+    columns, schema = columns_for(snapshot, df, mode)
+    with writing(table, operation, columns, schema) as running:
+        rows, targets = _in_new_groups(running, df, rows_per_group)
+        return _done(running, rows, targets, unique=False)
+
+
+def _merged(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, rows_per_group: int) -> int:
     columns, schema = columns_for(ready(table), df, mode)
     with writing(table, operation, columns, schema) as running:
-        targets = Targets(targets_of(running.snapshot, running.snapshot.slices)[:0])
-        rows = spread_out(computed_once(_keyed(running, df)), targets, _positive(rows_per_group))
-        return _done(running, rows, targets, unique=False)
+        rows = _keyed(running, df)
+        index = bucket_index(running.snapshot, table.settings.hudi_buckets)
+        if index is not None:
+            placed, targets = _in_buckets(running, rows, index)
+            _check_clustering(running, placed.where(f"{GROUP} < {len(targets.held)}"), targets)
+            return _done(running, placed, targets)
+        tagged, targets = _located(running, rows)
+        tagged = computed_once(tagged)
+        held = tagged.where(f"{GROUP} IS NOT NULL")
+        new = spread_out(tagged.where(f"{GROUP} IS NULL"), targets, _positive(rows_per_group))
+        _check_clustering(running, held, targets)
+        return _done(running, held.unionByName(new), targets)
 
 
 def _replaced(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, rows_per_group: int) -> int:
     columns, schema = columns_for(ready(table), df, mode)
     with writing(table, operation, columns, schema, replaces=True) as running:
-        targets = Targets(targets_of(running.snapshot, running.snapshot.slices)[:0])
-        rows = spread_out(computed_once(_keyed(running, df)), targets, _positive(rows_per_group))
+        index = bucket_index(running.snapshot, table.settings.hudi_buckets)
+        if index is None:
+            rows, targets = _in_new_groups(running, df, rows_per_group)
+        else:
+            rows, targets = _in_buckets(running, _keyed(running, df), index, held=False)
         touched = {each.partition for each in targets.new}
         whole = operation == "INSERT_OVERWRITE_TABLE"
         gone = _groups_in(running.snapshot, None if whole else touched)
         check_not_clustering(running.snapshot, [(path, each) for path, ids in gone.items() for each in ids])
-        return _done(running, rows, targets, unique=False, replaced=gone)
+        return _done(running, rows, targets, unique=index is not None, replaced=gone)
+
+
+def _in_new_groups(running: RunningWrite, df: DataFrame, rows_per_group: int) -> tuple[DataFrame, Targets]:
+    targets = Targets([])
+    return spread_out(computed_once(_keyed(running, df)), targets, _positive(rows_per_group)), targets
+
+
+def _in_buckets(
+    running: RunningWrite, rows: DataFrame, index: BucketIndex, *, held: bool = True, new: bool = True
+) -> tuple[DataFrame, Targets]:
+    """Rows with the number of the group of their bucket: one that is there, or a new one."""
+    rows = computed_once(bucketed(rows, index))
+    wanted = sorted({(row[0], row[1]) for row in rows.select(PATH, BUCKET).distinct().collect()})
+    slices = {(each.partition, bucket_of(each.file_id)): each for each in running.snapshot.slices} if held else {}
+    there = [each for each in wanted if each in slices]
+    missing = [each for each in wanted if new and each not in slices]
+    targets = Targets(targets_of(running.snapshot, [slices[each] for each in there]))
+    targets.new += [WriteTarget(path, bucket_file_id(bucket, str(uuid.uuid4()))) for path, bucket in missing]
+    numbers = {place: number for number, place in enumerate([*there, *missing])}
+    return in_buckets(rows, numbers), targets
 
 
 def _done(
@@ -268,15 +316,14 @@ def _keys_of(running: RunningWrite, df: DataFrame) -> DataFrame:
     return keyed(df.select(*map(quoted, needed)), plain, config, keys).select(KEY, PATH)
 
 
-def _tagged(running: RunningWrite, rows: DataFrame) -> tuple[DataFrame, Targets]:
+def _located(running: RunningWrite, rows: DataFrame) -> tuple[DataFrame, Targets]:
     """Rows with the number of each group that holds their key; null where none does."""
     snapshot, rows = running.snapshot, computed_once(rows)
     touched = {row[0] for row in rows.select(PATH).distinct().collect()}
     slices = _slices_in(snapshot, touched)
-    targets = Targets(targets_of(snapshot, slices))
-    reader = snapshot.reader([RECORD_KEY], merging=any(each.logs for each in slices))
-    known = existing_keys(running.table.spark, snapshot.store, slices, reader)
-    return rows.join(known, [KEY, PATH], "left"), targets
+    keys = key_columns(snapshot.config)
+    reader = snapshot.reader(keys.names, merging=any(each.logs for each in slices))
+    return located(rows, snapshot.store, slices, KeyLookup(reader, keys)), Targets(targets_of(snapshot, slices))
 
 
 def _check_clustering(running: RunningWrite, tagged: DataFrame, targets: Targets) -> None:
@@ -287,17 +334,6 @@ def _check_clustering(running: RunningWrite, tagged: DataFrame, targets: Targets
     except Exception:
         touched = [targets.held[row[0]] for row in tagged.select(GROUP).distinct().collect()]
         check_not_clustering(running.snapshot, [(each.partition, each.file_id) for each in touched])
-
-
-def stored_key(snapshot: HudiSnapshot) -> str | None:
-    """A key that the table holds, where only such a one tells how keys are spelt."""
-    config = snapshot.config
-    if len(config.record_keys) != 1 or str(config.key_generator) != "COMPLEX":
-        return None
-    reader = snapshot.reader([RECORD_KEY], merging=any(each.logs for each in snapshot.slices))
-    batches = (batch for slice in snapshot.slices for batch in reader.read(snapshot.store, slice))
-    first = next((batch for batch in batches if batch.num_rows), None)
-    return None if first is None else str(first.column(0)[0].as_py())
 
 
 def _groups_in(snapshot: HudiSnapshot, partitions: set[str] | None) -> dict[str, list[str]]:

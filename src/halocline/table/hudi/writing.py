@@ -17,10 +17,9 @@ from typing import Final
 import pyarrow as pa
 
 from halocline.errors import ConflictError, HaloclineError, UnsupportedError
-from halocline.formats.hudi.configuration import FIRST_OF_LAYOUT_2, TableType
+from halocline.formats.hudi.configuration import FIRST_OF_LAYOUT_2, HudiTableConfig, TableType
 from halocline.formats.hudi.maintain.locks import FileSystemLock
 from halocline.formats.hudi.properties import properties, table_version
-from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import (
@@ -35,15 +34,16 @@ from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beating, take_back_failed
 from halocline.formats.hudi.write.markers import marked_files
-from halocline.formats.hudi.write.metadata_table import retire_metadata_table
+from halocline.formats.hudi.write.metadata_table import indexes_of, retire_metadata_table
 from halocline.formats.hudi.write.rollback import roll_back
+from halocline.formats.hudi.write.stream_batch import StreamBatch
 from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
 from halocline.storage.base import Store
 from halocline.table.hudi.opened import HudiOpened
 
 _LOCK_WAIT_S: Final = 120.0
 _LOCK_EXPIRES_S: Final = 900.0
-"""Completing a write takes moments, and a move of thousands of instants half a minute; who holds it longer has died."""
+"""Who holds the lock and lives renews it meanwhile; who does not for so long has died."""
 
 
 class MetadataTableWarning(UserWarning):
@@ -70,17 +70,19 @@ class RunningWrite:
 
     def writer(self, *, unique: bool) -> GroupWriter:
         """What writes file groups."""
-        config, reader = self.snapshot.config, self.reader()
-        return GroupWriter(self.table.store, config, reader, self.schema, self.write.time, unique)
-
-    def reader(self) -> SliceReader:
-        """What reads slices, with the columns that the table is going to have."""
-        reader = self.snapshot.reader(merging=True)
-        return replace(reader, schema=self.columns, columns=tuple(self.columns.names))
+        return group_writer(self.table, self.snapshot, self.columns, self.schema, self.write.time, unique=unique)
 
     def complete(self, stats: Sequence[WriteStat], replaced: Mapping[str, list[str]] | None = None) -> int:
         """Makes what was written count, and returns the instant as a number."""
         return completed(self.table, self.write, stats, self.schema, replaced)
+
+
+def group_writer(
+    table: HudiOpened, snapshot: HudiSnapshot, columns: pa.Schema, schema: str, time: str, *, unique: bool
+) -> GroupWriter:
+    """What writes file groups for an instant, with the columns that the table is going to have."""
+    reader = replace(snapshot.reader(merging=True), schema=columns, columns=tuple(columns.names))
+    return GroupWriter(table.store, snapshot.config, reader, schema, time, unique)
 
 
 def completed(
@@ -89,13 +91,17 @@ def completed(
     stats: Sequence[WriteStat],
     schema: str,
     replaced: Mapping[str, list[str]] | None = None,
+    *,
+    batch: StreamBatch | None = None,
 ) -> int:
     """Makes what a write wrote count, and returns its instant as a number.
+
+    A micro-batch that the table has already is taken back instead, and the number is 0.
 
     Raises:
         ConflictError: The lease of the fleet has run out, or another write changed the same file groups.
     """
-    written = {stat.path for stat in stats}
+    written = {path for stat in stats for path in (stat.path, *(stat.cdc_stats or ()))}
     # Attempts of tasks that did not count have left files that would be taken for others of the same instant.
     table.store.delete_many([path for path, _ in marked_files(table.store, write.time) if path not in written])
     with table_lock(table.store):
@@ -109,7 +115,11 @@ def completed(
             )
         if write.config.version >= FIRST_OF_LAYOUT_2:
             table.check_lease()
-        return int(write.complete(stats, schema=schema, replaced=replaced).time)
+        if batch is not None and batch.is_in(HudiTimeline.load(table.store, write.config)):
+            roll_back(table.store, write.config, write.instant)
+            return 0
+        extra = {} if batch is None else batch.told
+        return int(write.complete(stats, schema=schema, replaced=replaced, extra=extra).time)
 
 
 def table_lock(store: Store) -> FileSystemLock:
@@ -121,10 +131,14 @@ def begun(
     table: HudiOpened, snapshot: HudiSnapshot, operation: str, columns: pa.Schema, schema: str, *, replaces: bool
 ) -> RunningWrite:
     """A write that is requested and under way."""
-    merging = snapshot.config.type is TableType.MERGE_ON_READ
-    action = REPLACE_COMMIT if replaces else DELTA_COMMIT if merging else COMMIT
+    action = REPLACE_COMMIT if replaces else action_of(snapshot)
     write = begin_write(table.store, snapshot.config, action, operation, snapshot.timeline)
     return RunningWrite(table, snapshot, write, columns, schema)
+
+
+def action_of(snapshot: HudiSnapshot) -> str:
+    """What a write that replaces nothing is in the timeline."""
+    return DELTA_COMMIT if snapshot.config.type is TableType.MERGE_ON_READ else COMMIT
 
 
 @contextmanager
@@ -148,6 +162,7 @@ def writing(
     Raises:
         IncompatibleError: The release that acts may not write the table.
         ConflictError: The lease of the fleet has run out, or another write changed the same file groups.
+        UnsupportedError: The table has indexes that would have to go.
     """
     snapshot = ready(table)
     chosen = snapshot.schema.columns if columns is None else columns
@@ -167,8 +182,9 @@ def ready(table: HudiOpened) -> HudiSnapshot:
     """The newest instant for writing, behind the gate, once others that died are taken back."""
     snapshot = table.snapshot("write")
     config = snapshot.config
-    changed = bool(take_back_failed(table.store, config))
+    changed = bool(take_back_failed(table.store, config, table_lock(table.store)))
     if config.metadata_partitions:
+        _check_indexes(table, config)
         retire_metadata_table(table.store, config)
         changed = True
         warnings.warn(
@@ -177,6 +193,18 @@ def ready(table: HudiOpened) -> HudiSnapshot:
             stacklevel=5,
         )
     return table.snapshot("write") if changed else snapshot
+
+
+def _check_indexes(table: HudiOpened, config: HudiTableConfig) -> None:
+    """Refuses to take away what somebody has built, unless that is asked for."""
+    indexes = indexes_of(config)
+    if indexes and not table.settings.hudi_drop_indexes:
+        raise UnsupportedError(
+            f"{table.url} has indexes in its metadata table, which a write from here would have to take out",
+            sides={"table": ", ".join(indexes), "halocline keeps up": "no index of a metadata table"},
+            next_step="Write with the writer that made them; or let them go, with "
+            'options={"halocline.hudi.dropIndexes": "true"}, and build them again afterwards.',
+        )
 
 
 def avro_text(snapshot: HudiSnapshot) -> str:
@@ -195,17 +223,7 @@ def avro_text(snapshot: HudiSnapshot) -> str:
 
 
 def targets_of(snapshot: HudiSnapshot, slices: Sequence[FileSlice]) -> list[WriteTarget]:
-    """File groups that are there as targets of a write.
-
-    Raises:
-        UnsupportedError: The table finds its rows by the hash of their keys.
-    """
-    if slices and all(each.file_id[:8].isdigit() and each.file_id[8:9] == "-" for each in snapshot.slices):
-        raise UnsupportedError(
-            f"rows of {snapshot.store.root} are found by the hash of their keys, and rows cannot be placed so here",
-            sides={"table": "file groups named by bucket", "halocline writes": "tables without a bucket index"},
-            next_step="Write with the writer that made the table.",
-        )
+    """File groups that are there as targets of a write."""
     planned = _planned(snapshot.timeline) if snapshot.config.layout == 1 else {}
     return [
         WriteTarget(each.partition, each.file_id, each, planned.get((each.partition, each.file_id))) for each in slices
@@ -230,7 +248,7 @@ def check_not_clustering(snapshot: HudiSnapshot, groups: Sequence[tuple[str, str
                 f"file group {file_id} of {snapshot.store.root} is about to be clustered, so it cannot be changed",
                 condition="CONCURRENT_APPEND",
                 sides={"this write": f"changes it, in {partition!r}", "pending": str(instant)},
-                next_step="Run the clustering, or take it back, and write again.",
+                next_step=f"Run it with cluster(), or take it back with cancel_clustering({instant.time}).",
             )
 
 

@@ -185,6 +185,19 @@ def test_a_requested_time_is_refused_where_completion_times_count():
     assert len(read_range(made(6).snapshot, "0").writes) == 2
 
 
+@pytest.mark.parametrize(("version", "type"), [KINDS[0], KINDS[3]])
+def test_a_range_that_ends_before_it_begins_or_counts_from_one_is_refused(version, type):
+    maker = HudiTableMaker.create(MemoryStore(), version, type)
+    times = [maker.upsert([each], 100 + each, "a") for each in range(2)]
+    if version > 6:
+        times = [maker.snapshot.timeline.completion_of(each) for each in times]
+    with pytest.raises(InputError, match="ends before it begins"):
+        read_range(maker.snapshot, times[1], times[0])
+    with pytest.raises(InputError, match="is no instant"):
+        read_range(maker.snapshot, "1")
+    assert read_range(maker.snapshot, times[0], times[0]).writes == ()
+
+
 def test_a_range_needs_the_meta_columns():
     table = with_properties(made(8, TableType.COPY_ON_WRITE), **{"populate.meta.fields": "false"})
     with pytest.raises(InputError, match="do not say which write"):

@@ -2,8 +2,8 @@
 
 A clustering is *scheduled*: its plan names the file groups that belong together. It is *run* on what those groups hold
 then, writes new ones, and replaces the old. A write to one of the groups while it runs is a conflict: nothing of the
-clustering counts, and it can be run again. Rows keep the instant that wrote them, so an incremental query does not
-return them again.
+clustering counts, and it can be run again, or *cancelled*. Rows keep the instant that wrote them, so an incremental
+query does not return them again.
 
 Up to table version 7 a clustering that is pending has the name of a replace commit, and its plan says what it is.
 """
@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
-from halocline.errors import ConflictError, InputError, NotFoundError
+from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
 from halocline.formats.hudi.avro.containers import write_record
-from halocline.formats.hudi.maintain.compaction import pending_clusterings, planned_groups, remove_leftovers
+from halocline.formats.hudi.buckets import bucket_of
+from halocline.formats.hudi.maintain.compaction import pending_clusterings, planned_groups
+from halocline.formats.hudi.maintain.running import Lock, Runner, complete, in_turn, running
+from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import CLUSTERING, REPLACE_COMMIT, HudiInstant
@@ -26,10 +31,10 @@ from halocline.formats.hudi.timeline.metadata import CommitMetadata, ReplacePlan
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.base_writer import write_base_file
-from halocline.formats.hudi.write.commit_body import encode_commit
-from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
-from halocline.formats.hudi.write.markers import delete_markers
+from halocline.formats.hudi.write.heartbeat import is_alive
+from halocline.formats.hudi.write.instants import put_requested
 from halocline.formats.hudi.write.metadata_table import retire_metadata_table
+from halocline.formats.hudi.write.rollback import roll_back
 from halocline.storage.base import Store
 
 SMALL_BYTES: Final = 300 * 1024 * 1024
@@ -58,6 +63,7 @@ def schedule_clustering(
 
     Raises:
         InputError: There is no such column.
+        UnsupportedError: The table has a bucket index.
     """
     snapshot = HudiSnapshot.load(store)
     missing = [name for name in sort_by if name not in snapshot.schema.columns.names]
@@ -67,6 +73,12 @@ def schedule_clustering(
             condition="COLUMN_NOT_FOUND",
             sides={"asked for": ", ".join(sort_by), "table has": ", ".join(snapshot.schema.columns.names[:20])},
             next_step="Use one of the table's columns.",
+        )
+    if snapshot.slices and all(bucket_of(each.file_id) is not None for each in snapshot.slices):
+        raise UnsupportedError(
+            f"{store.root} has a bucket index, and rows put together would lie outside of their buckets",
+            sides={"table": "one file group per bucket", "clustering": "makes file groups of several others"},
+            next_step="Compact the table instead; its files are as many as its buckets.",
         )
     planned = planned_groups(snapshot.timeline)
     small = [
@@ -79,54 +91,104 @@ def schedule_clustering(
     return put_requested(store, snapshot.config, action, _encoded(store, groups, sort_by))
 
 
-def run_clustering(store: Store, time: str) -> HudiInstant:
+def run_clustering(store: Store, time: str, *, runner: Runner = in_turn, lock: Lock = None) -> HudiInstant:
     """Does what a scheduled clustering plans, and makes it count.
 
     Args:
         store: Where the table lies.
         time: The instant of the clustering.
+        runner: What has the file groups put together; this process if not given.
+        lock: What every writer of the table holds while it completes something.
 
     Raises:
-        ConflictError: One of its file groups was written to meanwhile; it can be run again.
+        ConflictError: One of its file groups was written to meanwhile, or somebody else runs it; it can be run again.
         NotFoundError: No clustering of that time is pending.
     """
     snapshot = HudiSnapshot.load(store)
-    instant = next((each for each, _ in pending_clusterings(snapshot.timeline) if each.time == time), None)
-    if instant is None:
-        found = ", ".join(each.time for each, _ in pending_clusterings(snapshot.timeline))
-        raise NotFoundError(
-            f"no clustering {time} of {store.root} is pending",
-            sides={"asked for": time, "pending": found or "none"},
-            next_step="Schedule one.",
-        )
+    instant = _pending(snapshot, time)
     config = retire_metadata_table(store, snapshot.config)
-    put_inflight(store, config, instant)
-    remove_leftovers(store, time)
-    plan = ReplacePlan.parse(snapshot.timeline.requested_body(instant).record, f"{instant} of {store.root}")
-    live = {(each.partition, each.file_id): each for each in snapshot.slices}
-    stats: dict[str, list[WriteStat]] = {}
-    replaced: dict[str, list[str]] = {}
-    for number, slices in enumerate(_planned(plan, live)):
-        stat = _put_together(snapshot, slices, time, number, _sort_columns(plan))
-        stats.setdefault(stat.partition_path or "", []).append(stat)
-        for each in slices:
+    with running(store, config, instant):
+        plan = ReplacePlan.parse(snapshot.timeline.requested_body(instant).record, f"{instant} of {store.root}")
+        live = {(each.partition, each.file_id): each for each in snapshot.slices}
+        parts = [(f"{uuid.uuid4()}-0", slices) for slices in _planned(plan, live)]
+        stats: dict[str, list[WriteStat]] = {}
+        for stat in runner(_Clusterer(store, snapshot.reader(), time, _sort_columns(plan)), parts):
+            stats.setdefault(stat.partition_path or "", []).append(stat)
+        replaced: dict[str, list[str]] = {}
+        for each in (slice for _, slices in parts for slice in slices):
             replaced.setdefault(each.partition, []).append(each.file_id)
-    metadata = CommitMetadata(
-        partition_to_write_stats=stats,
-        partition_to_replace_file_ids=replaced,
-        extra_metadata={"schema": snapshot.schema.avro} if snapshot.schema.avro else {},
-        operation_type="CLUSTER",
-    )
-    _check_untouched(snapshot, set(metadata.replaced), time)
-    done = put_completed(store, config, instant, encode_commit(metadata, REPLACE_COMMIT, config.layout))
-    delete_markers(store, time)
-    return done
+        metadata = CommitMetadata(
+            partition_to_write_stats=stats,
+            partition_to_replace_file_ids=replaced,
+            extra_metadata={"schema": snapshot.schema.avro} if snapshot.schema.avro else {},
+            operation_type="CLUSTER",
+        )
+        groups = set(metadata.replaced)
+        return complete(
+            store, config, instant, metadata, REPLACE_COMMIT, lock, lambda: _check_untouched(snapshot, groups, time)
+        )
 
 
-def cluster(store: Store, *, sort_by: Sequence[str] = (), small_bytes: int = SMALL_BYTES) -> HudiInstant | None:
-    """Schedules a clustering and runs it; None if there is nothing to put together."""
+def cancel_clustering(store: Store, time: str, *, lock: Lock = None) -> HudiInstant:
+    """Takes a clustering back that is planned and not completed, so that its file groups can be written to again.
+
+    Args:
+        store: Where the table lies.
+        time: The instant of the clustering.
+        lock: What every writer of the table holds while it completes something.
+
+    Returns:
+        The rollback.
+
+    Raises:
+        ConflictError: Somebody is running it.
+        NotFoundError: No clustering of that time is pending.
+    """
+    with lock or nullcontext():
+        snapshot = HudiSnapshot.load(store)
+        instant = _pending(snapshot, time)
+        with running(store, snapshot.config, instant):
+            return roll_back(store, snapshot.config, instant)
+
+
+def cluster(
+    store: Store,
+    *,
+    sort_by: Sequence[str] = (),
+    small_bytes: int = SMALL_BYTES,
+    runner: Runner = in_turn,
+    lock: Lock = None,
+) -> HudiInstant | None:
+    """Runs every clustering that is pending and that nobody is at, and then one that puts together what is left.
+
+    Args:
+        store: Where the table lies.
+        sort_by: The columns that rows are sorted by in each new file.
+        small_bytes: Files that are smaller are put together.
+        runner: What has the file groups put together; this process if not given.
+        lock: What every writer of the table holds while it completes something.
+
+    Returns:
+        The last clustering that was completed; None if there was nothing to put together.
+    """
+    pending = [each.time for each, _ in pending_clusterings(HudiSnapshot.load(store).timeline)]
+    done = [run_clustering(store, time, runner=runner, lock=lock) for time in pending if not is_alive(store, time)]
     requested = schedule_clustering(store, sort_by=sort_by, small_bytes=small_bytes)
-    return None if requested is None else run_clustering(store, requested.time)
+    if requested is not None:
+        done.append(run_clustering(store, requested.time, runner=runner, lock=lock))
+    return done[-1] if done else None
+
+
+def _pending(snapshot: HudiSnapshot, time: str) -> HudiInstant:
+    pending = [each for each, _ in pending_clusterings(snapshot.timeline)]
+    for each in pending:
+        if each.time == time:
+            return each
+    raise NotFoundError(
+        f"no clustering {time} of {snapshot.store.root} is pending",
+        sides={"asked for": time, "pending": ", ".join(each.time for each in pending) or "none"},
+        next_step="Schedule one.",
+    )
 
 
 def _together(slices: Sequence[FileSlice], group_bytes: int) -> Iterator[list[FileSlice]]:
@@ -158,22 +220,24 @@ def _sort_columns(plan: ReplacePlan) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def _put_together(
-    snapshot: HudiSnapshot, slices: Sequence[FileSlice], time: str, number: int, sort_by: Sequence[str]
-) -> WriteStat:
-    reader = snapshot.reader()
-    batches = (batch for each in slices for batch in reader.read(snapshot.store, each))
-    rows = pa.Table.from_batches(batches, reader.output)
-    if sort_by:
-        rows = rows.sort_by([(name, "ascending") for name in sort_by])
-    return write_base_file(
-        snapshot.store,
-        rows,
-        partition=slices[0].partition,
-        file_id=f"{uuid.uuid4()}-0",
-        token=f"{number}-0-0",
-        instant=time,
-    )
+@dataclass(frozen=True)
+class _Clusterer:
+    """Puts slices together: a small value that can travel to where the work is done."""
+
+    store: Store
+    reader: SliceReader
+    time: str
+    sort_by: Sequence[str]
+
+    def __call__(self, part: tuple[str, Sequence[FileSlice]], token: str) -> WriteStat:
+        file_id, slices = part
+        batches = (batch for each in slices for batch in self.reader.read(self.store, each))
+        rows = pa.Table.from_batches(batches, self.reader.output)
+        if self.sort_by:
+            rows = rows.sort_by([(name, "ascending") for name in self.sort_by])
+        return write_base_file(
+            self.store, rows, partition=slices[0].partition, file_id=file_id, token=token, instant=self.time
+        )
 
 
 def _check_untouched(snapshot: HudiSnapshot, groups: set[tuple[str, str]], time: str) -> None:

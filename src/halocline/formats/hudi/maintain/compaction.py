@@ -11,6 +11,7 @@ while one is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,10 +19,12 @@ import pyarrow as pa
 from halocline.errors import ConflictError, NotFoundError, UnsupportedError
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.maintain.running import Lock, Runner, complete, in_turn, running
 from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
-from halocline.formats.hudi.slices import FileSlice, data_files
+from halocline.formats.hudi.slice_reader import SliceReader
+from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.hudi.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, HudiInstant, order
+from halocline.formats.hudi.timeline.instant import CLUSTERING, COMMIT, COMPACTION, REPLACE_COMMIT, HudiInstant, order
 from halocline.formats.hudi.timeline.metadata import (
     CommitMetadata,
     CompactionOperation,
@@ -32,9 +35,8 @@ from halocline.formats.hudi.timeline.metadata import (
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.base_writer import write_base_file
-from halocline.formats.hudi.write.commit_body import encode_commit
-from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
-from halocline.formats.hudi.write.markers import delete_markers
+from halocline.formats.hudi.write.heartbeat import is_alive
+from halocline.formats.hudi.write.instants import put_requested
 from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.formats.hudi.write.rollback import failed_writes
 from halocline.storage.base import Store
@@ -83,14 +85,17 @@ def schedule_compaction(
     )
 
 
-def run_compaction(store: Store, time: str) -> HudiInstant:
+def run_compaction(store: Store, time: str, *, runner: Runner = in_turn, lock: Lock = None) -> HudiInstant:
     """Does what a scheduled compaction plans, and makes it count.
 
     Args:
         store: Where the table lies.
         time: The instant of the compaction.
+        runner: What has the file groups merged; this process if not given.
+        lock: What every writer of the table holds while it completes something.
 
     Raises:
+        ConflictError: Somebody else runs it.
         NotFoundError: No compaction of that time is pending, or a file that it names is gone.
         UnsupportedError: Rows are merged by code that only the table's owner has.
     """
@@ -102,40 +107,48 @@ def run_compaction(store: Store, time: str) -> HudiInstant:
             sides={"asked for": time, "pending": ", ".join(sorted(snapshot.timeline.pending_compactions)) or "none"},
             next_step="Schedule one.",
         )
-    retire_metadata_table(store, snapshot.config)
-    put_inflight(store, snapshot.config, instant)
-    remove_leftovers(store, time)
-    plan = read_plan(snapshot.timeline, instant)
-    stats = [_compact(snapshot, each, time, number) for number, each in enumerate(plan.operations or [])]
-    by_partition: dict[str, list[WriteStat]] = {}
-    for stat in stats:
-        by_partition.setdefault(stat.partition_path or "", []).append(stat)
-    metadata = CommitMetadata(
-        partition_to_write_stats=by_partition,
-        extra_metadata={"schema": snapshot.schema.avro} if snapshot.schema.avro else {},
-        operation_type="COMPACT",
-        compacted=True,
-    )
-    layout = snapshot.config.layout
-    done = put_completed(store, snapshot.config, instant, encode_commit(metadata, "commit", layout))
-    delete_markers(store, time)
-    return done
+    config = retire_metadata_table(store, snapshot.config)
+    with running(store, config, instant):
+        plan = read_plan(snapshot.timeline, instant)
+        slices = [_planned_slice(each, time) for each in plan.operations or []]
+        stats = runner(_Compactor(store, snapshot.reader(), time), slices)
+        by_partition: dict[str, list[WriteStat]] = {}
+        for stat in stats:
+            by_partition.setdefault(stat.partition_path or "", []).append(stat)
+        metadata = CommitMetadata(
+            partition_to_write_stats=by_partition,
+            extra_metadata={"schema": snapshot.schema.avro} if snapshot.schema.avro else {},
+            operation_type="COMPACT",
+            compacted=True,
+        )
+        return complete(store, config, instant, metadata, COMMIT, lock)
 
 
-def compact(store: Store, *, wanted: Callable[[FileSlice], bool] = lambda slice: True) -> tuple[HudiInstant, ...]:
-    """Runs every compaction that is pending, and then one that merges what is left.
+def compact(
+    store: Store,
+    *,
+    wanted: Callable[[FileSlice], bool] = lambda slice: True,
+    runner: Runner = in_turn,
+    lock: Lock = None,
+) -> tuple[HudiInstant, ...]:
+    """Runs every compaction that is pending and that nobody is at, and then one that merges what is left.
 
     Args:
         store: Where the table lies.
         wanted: Which slices to merge; all if not given. Plans that are pending are done whatever they name.
+        runner: What has the file groups merged; this process if not given.
+        lock: What every writer of the table holds while it completes something.
 
     Returns:
         The completed compactions.
     """
     snapshot = HudiSnapshot.load(store)
-    done = [run_compaction(store, each.time) for each in pending_compactions(snapshot.timeline)]
+    pending = [each.time for each in pending_compactions(snapshot.timeline) if not is_alive(store, each.time)]
+    done = [run_compaction(store, each, runner=runner, lock=lock) for each in pending]
     requested = schedule_compaction(store, wanted=wanted)
-    return (*done, *(() if requested is None else (run_compaction(store, requested.time),)))
+    if requested is not None:
+        done.append(run_compaction(store, requested.time, runner=runner, lock=lock))
+    return tuple(done)
 
 
 def pending_compactions(timeline: HudiTimeline) -> tuple[HudiInstant, ...]:
@@ -235,20 +248,26 @@ def _operation(slice: FileSlice) -> Mapping[str, Any]:
     }
 
 
-def _compact(snapshot: HudiSnapshot, operation: CompactionOperation, time: str, number: int) -> WriteStat:
-    slice = _planned_slice(operation, time)
-    reader = snapshot.reader()
-    rows = pa.Table.from_batches(reader.read(snapshot.store, slice), reader.output)
-    return write_base_file(
-        snapshot.store,
-        rows,
-        partition=slice.partition,
-        file_id=slice.file_id,
-        token=f"{number}-0-0",
-        instant=time,
-        previous=operation.base_instant_time,
-        counts=(0, rows.num_rows, 0),
-    )
+@dataclass(frozen=True)
+class _Compactor:
+    """Merges slices: a small value that can travel to where the work is done."""
+
+    store: Store
+    reader: SliceReader
+    time: str
+
+    def __call__(self, slice: FileSlice, token: str) -> WriteStat:
+        rows = pa.Table.from_batches(self.reader.read(self.store, slice), self.reader.output)
+        return write_base_file(
+            self.store,
+            rows,
+            partition=slice.partition,
+            file_id=slice.file_id,
+            token=token,
+            instant=self.time,
+            previous=slice.instant,
+            counts=(0, rows.num_rows, 0),
+        )
 
 
 def _planned_slice(operation: CompactionOperation, time: str) -> FileSlice:
@@ -263,15 +282,6 @@ def _planned_slice(operation: CompactionOperation, time: str) -> FileSlice:
         base if isinstance(base, BaseFile) else None,
         tuple(each for each in logs if isinstance(each, LogFile)),
     )
-
-
-def remove_leftovers(store: Store, time: str) -> None:
-    """Removes base files of an attempt that died: two files of one group and instant confuse readers."""
-    store.delete_many([each.path for each in _base_files(data_files(store), time)])
-
-
-def _base_files(files: Iterable[BaseFile | LogFile], time: str) -> Iterator[BaseFile]:
-    return (each for each in files if isinstance(each, BaseFile) and each.instant == time)
 
 
 def _name(file: BaseFile | LogFile) -> str:

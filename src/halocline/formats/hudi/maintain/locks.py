@@ -8,13 +8,15 @@ A lock is any context manager, so the fleet's or that of another service serves 
 that Apache Hudi calls `FileSystemBasedLockProvider`: a file that only one can create. Both find it at the same place,
 so Java writers and ours exclude each other.
 
-The limit: a holder that dies leaves the file. It expires after the time that every writer of the table must have set
-alike; without one, somebody has to delete the file.
+A holder that dies leaves the file. It expires after the time that every writer of the table must have set alike, of
+which the file's time of change tells; a holder that lives renews it before. Without such a time, somebody has to delete
+the file.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from datetime import UTC, datetime
@@ -23,7 +25,7 @@ from typing import Final, Self
 
 import msgspec
 
-from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
+from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError, UnavailableError
 from halocline.formats.hudi.properties import FOLDER
 from halocline.storage.base import Store
 
@@ -57,6 +59,8 @@ class FileSystemLock:
         self._store, self._path = store, path
         self._wait_s, self._expires_s = wait_s, expires_s
         self._etag: str | None = None
+        self._given_back = threading.Event()
+        self._renewing: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         deadline, pause = time.monotonic() + self._wait_s, 0.01
@@ -64,16 +68,20 @@ class FileSystemLock:
             if time.monotonic() > deadline:
                 raise UnavailableError(
                     f"another writer holds the lock of {self._store.root}",
-                    sides={"waited": f"{self._wait_s:g} s", "lock": self._path},
+                    sides={"waited": f"{self._wait_s:g} s", "lock": self._path, "holder": self._holder()},
                     next_step=f"Find out whether that writer is alive; if it is not, delete {self._path}.",
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 0.5)
+        self._keep()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._given_back.set()
+        if self._renewing is not None:
+            self._renewing.join()
         held, self._etag = self._etag, None
         try:
             found = self._store.head(self._path).etag
@@ -89,17 +97,54 @@ class FileSystemLock:
             )
 
     def _try(self) -> bool:
-        said = {
-            "lockCreateTime": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3],
-            "lockThreadName": f"{os.getpid()}-{threading.current_thread().name}",
-            "lockStacksInfo": "halocline",
-        }
-        body = msgspec.json.encode(said)
+        body = self._body()
         try:
             self._etag = self._store.put_if_absent(self._path, body)
         except AlreadyExistsError:
             return self._take_over(body)
         return True
+
+    def _body(self) -> bytes:
+        said = {
+            "lockCreateTime": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3],
+            "lockThreadName": f"{socket.gethostname()}-{os.getpid()}-{threading.current_thread().name}",
+            "lockStacksInfo": "halocline",
+        }
+        return msgspec.json.encode(said)
+
+    def _holder(self) -> str:
+        """Who holds the lock, and since when it was last renewed, as far as the file tells."""
+        try:
+            body, meta = self._store.fetch(self._path)
+        except NotFoundError:
+            return "nobody any more"
+        since = f"{datetime.fromtimestamp(meta.modified_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        try:
+            said = msgspec.json.decode(body, type=dict[str, str])
+        except msgspec.MsgspecError:
+            return f"unknown, since {since}"
+        return f"{said.get('lockThreadName') or 'unknown'} ({said.get('lockStacksInfo', '')[:40]}), since {since}"
+
+    def _keep(self) -> None:
+        """Renews the lock for as long as it is held, so that it does not expire under a holder that lives."""
+        self._given_back.clear()
+        self._renewing = None
+        if self._expires_s is None:
+            return
+        every = self._expires_s / 3
+
+        def renew() -> None:
+            while not self._given_back.wait(every):
+                try:
+                    self._etag = self._store.put_if_match(self._path, body, self._etag or "")
+                except (ConflictError, NotFoundError):
+                    return  # somebody has taken it over; that is told when it is given back
+                except HaloclineError:
+                    continue  # the store may answer the next time, well before the lock expires
+
+        body = self._body()
+        self._renewing = threading.Thread(target=renew, name="halocline-lock", daemon=True)
+        self._renewing.start()
 
     def _take_over(self, body: bytes) -> bool:
         """Replaces the lock of a holder that counts as dead; of several that try, one succeeds."""

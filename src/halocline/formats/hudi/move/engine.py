@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace as replaced
 
-from halocline.errors import ConflictError
+from halocline.errors import ConflictError, InputError
 from halocline.formats.hudi import configuration as keys
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.maintain.compaction import compact, run_compaction
@@ -68,12 +68,27 @@ def apply_move(
     Raises:
         ConflictError: Another writer was at work, or the table would not be the same; nothing has been flipped.
     """
+    check_grace(grace_s)
     with lock or nullcontext():
         _begin(store, move)
         run = _Run(store, move.source, move.target, grace_s, move)
         for stage in move.stages:
             _ACTIONS[stage.kind](run)
     return _config(store)
+
+
+def check_grace(grace_s: float) -> None:
+    """Refuses a grace period that is none, before anything is done.
+
+    Raises:
+        InputError: It is negative, or no number.
+    """
+    if not grace_s >= 0:
+        raise InputError(
+            f"an old timeline cannot stay for {grace_s} seconds",
+            sides={"given": f"grace_s={grace_s}", "possible": "0, which deletes it at once, or more"},
+            next_step=f"Leave it out for {GRACE_S:g}.",
+        )
 
 
 def resume_move(
@@ -142,6 +157,7 @@ def finish_move(store: Store, *, lock: AbstractContextManager[object] | None = N
     Raises:
         ConflictError: A writer has committed to the old timeline since the flip; nothing is deleted.
     """
+    check_grace(grace_s)
     with lock or nullcontext():
         record = read_record(store)
         cleanup = record.cleanup

@@ -116,7 +116,7 @@ def order(time: str) -> str:
     return f"{time}999" if len(time) == _SECONDS else time
 
 
-_TIME: Final = re.compile(r"0[0-9]*|[12]|[1-9](?:[0-9]{7}|[0-9]{9}|[0-9]{11}|[0-9]{13}|[0-9]{16,})")
+_TIME: Final = re.compile(r"0[0-9]*|[1-9](?:[0-9]{7}|[0-9]{9}|[0-9]{11}|[0-9]{13}|[0-9]{16,})")
 
 
 def checked_time(text: str) -> str:
@@ -125,7 +125,7 @@ def checked_time(text: str) -> str:
     Times are compared as texts, by which the version 99 of a table in another format would lie in the far future.
 
     Raises:
-        InputError: It is no number, or has more or fewer digits. Those of a bootstrap, 1 and 2, may lack their zeros.
+        InputError: It is no number, or has more or fewer digits.
 
     Example:
         >>> checked_time("20250101000000000")

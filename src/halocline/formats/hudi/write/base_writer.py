@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from halocline.errors import ConstraintError
-from halocline.formats.hudi.names import base_file_name
+from halocline.formats.hudi.key_lookup import FILTER, FILTER_CODE, LARGEST, SMALLEST
+from halocline.formats.hudi.names import BaseFile, base_file_name
 from halocline.formats.hudi.record_keys import RECORD_KEY
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.formats.hudi.timeline.metadata import WriteStat
@@ -43,18 +45,27 @@ def with_meta_columns(
         >>> rows.to_pylist()[0]["_hoodie_commit_seqno"]
         '10_0_0'
     """
-    if keys.null_count:
-        raise ConstraintError(
-            f"{keys.null_count} of {len(keys)} rows have no record key",
-            sides={"rows": "null in a key field", "table": "every row has a key"},
-            next_step="Leave those rows out, or give them a key.",
-        )
+    check_keys(keys)
     count = rows.num_rows
     sequence = pa.array([f"{instant}_{task}_{row}" for row in range(count)], pa.string())
     meta = [pa.repeat(instant, count), sequence, keys, pa.repeat(partition, count), pa.repeat(file_name, count)]
     columns = [*meta, *rows.columns]
     fields = [pa.field(name, pa.string()) for name in META_COLUMNS] + list(rows.schema)
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def check_keys(keys: pa.Array) -> None:
+    """Refuses rows without a key.
+
+    Raises:
+        ConstraintError: There is one.
+    """
+    if keys.null_count:
+        raise ConstraintError(
+            f"{keys.null_count} of {len(keys)} rows have no record key",
+            sides={"rows": "null or empty text in all key fields", "table": "every row has a key"},
+            next_step="Leave those rows out, or give them a key.",
+        )
 
 
 def write_base_file(
@@ -66,7 +77,9 @@ def write_base_file(
     token: str,
     instant: str,
     previous: str | None = None,
+    previous_base: BaseFile | None = None,
     counts: tuple[int, int, int] | None = None,
+    changes: Mapping[str, int] | None = None,
 ) -> WriteStat:
     """Writes a base file, and says what it wrote.
 
@@ -78,7 +91,9 @@ def write_base_file(
         token: The attempt.
         instant: The instant that writes it.
         previous: The instant of the slice that it continues; None for a new file group.
+        previous_base: The base file that it is made from, if there is one.
         counts: How many rows are new, were updated and were deleted; all are new if not given.
+        changes: The change files that tell of them, with their sizes.
     """
     name = base_file_name(file_id, token, instant)
     path = f"{partition}/{name}" if partition else name
@@ -100,21 +115,30 @@ def write_base_file(
         total_write_bytes=len(data),
         file_size_in_bytes=len(data),
         partition_path=partition,
+        cdc_stats=dict(changes) if changes else None,
+        prev_base_file=None if previous_base is None else previous_base.path.rpartition("/")[2],
     )
+
+
+def _bounds(keys: pa.ChunkedArray) -> tuple[str, str]:
+    """The smallest and the largest key, in the order that Java has: by units of UTF-16."""
+    if pc.all(pc.string_is_ascii(keys)).as_py():
+        found = pc.min_max(keys)
+        return found["min"].as_py(), found["max"].as_py()
+    texts = sorted(keys.to_pylist(), key=lambda text: text.encode("utf-16-be", "surrogatepass"))
+    return texts[0], texts[-1]
 
 
 def _encoded(rows: pa.Table) -> bytes:
     footer = dict(rows.schema.metadata or {})
     if RECORD_KEY in rows.schema.names:
         keys = rows[RECORD_KEY]
-        bounds = pc.min_max(keys)
         footer |= {
-            b"org.apache.hudi.bloomfilter": bloom_filter(keys.to_pylist()).encode(),
-            b"hoodie_bloom_filter_type_code": TYPE_CODE.encode(),
+            FILTER: bloom_filter(keys.to_pylist()).encode(),
+            FILTER_CODE: TYPE_CODE.encode(),
         }
         if rows.num_rows:
-            footer[b"hoodie_min_record_key"] = bounds["min"].as_py().encode()
-            footer[b"hoodie_max_record_key"] = bounds["max"].as_py().encode()
+            footer[SMALLEST], footer[LARGEST] = (each.encode() for each in _bounds(keys))
     out = io.BytesIO()
     writer = pq.ParquetWriter(out, rows.schema.remove_metadata(), compression="gzip", store_schema=False)
     try:

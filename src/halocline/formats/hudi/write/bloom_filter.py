@@ -1,7 +1,8 @@
 """The filter in the footer of a base file that tells which keys it cannot hold.
 
-Hudi's bloom index reads it: a filter of rows of bits, each for a number of keys, serialised as Java writes it and then
-as Base64. The hash is the second Murmur hash, chained: each hash is the seed of the next.
+Hudi's bloom index reads it, and so do writes here: a filter of rows of bits, each for a number of keys, serialised as
+Java writes it and then as Base64. The simple kind has one row and no counts. The hash is the second Murmur hash,
+chained: each hash is the seed of the next.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import base64
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 TYPE_CODE: Final = "DYNAMIC_V0"
+SIMPLE_CODE: Final = "SIMPLE"
 
 _FALSE_POSITIVES: Final = 0.000000001
 _FEWEST: Final = 100
@@ -53,21 +55,71 @@ def bloom_filter(keys: Iterable[str], false_positives: float = _FALSE_POSITIVES,
     return base64.b64encode(b"".join(pieces)).decode()
 
 
+def may_hold(text: str, code: str, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which of some keys a file may hold, as far as its filter tells; all if it is none that is known.
+
+    Args:
+        text: The filter.
+        code: What kind of filter it is.
+        keys: The keys.
+
+    Example:
+        >>> may_hold(bloom_filter(["k0"]), TYPE_CODE, ["k0", "k1"]).tolist()
+        [True, False]
+    """
+    everything = np.ones(len(keys), bool)
+    try:
+        data = base64.b64decode(text, validate=True)
+        version, hashes, kind, size = _HEAD.unpack_from(data)
+        if (version, kind) != (_VERSION, _MURMUR) or code not in (TYPE_CODE, SIMPLE_CODE) or size < 1:
+            return everything
+        width, rows, at = (size + 7) // 8, 1, 0
+        if code == TYPE_CODE:
+            *_, rows = _COUNTS.unpack_from(data, _HEAD.size)
+            at = _HEAD.size + _COUNTS.size
+    except (ValueError, struct.error):
+        return everything
+    if len(data) != at + rows * (_HEAD.size + width):
+        return everything
+    filters = [
+        np.unpackbits(
+            np.frombuffer(data, np.uint8, width, at + row * (_HEAD.size + width) + _HEAD.size), bitorder="little"
+        )
+        for row in range(rows)
+    ]
+    found = np.zeros(len(keys), bool)
+    for places, group in _by_length([each.encode() for each in keys]):
+        held = np.ones((rows, len(group)), bool)
+        for bits in _chained(group, hashes, size):
+            for row, filter in enumerate(filters):
+                held[row] &= filter[bits].astype(bool)
+        found[places] = held.any(axis=0)
+    return found
+
+
 def _bits(keys: list[bytes], hashes: int, size: int) -> bytes:
     bits = np.zeros((size + 7) // 8 * 8, bool)
-    for group in _by_length(keys):
-        seed = np.zeros(len(group), np.uint32)
-        for _ in range(hashes):
-            seed = _murmur(group, seed)
-            bits[np.abs(seed.view(np.int32).astype(np.int64)) % size] = True
+    for _, group in _by_length(keys):
+        for found in _chained(group, hashes, size):
+            bits[found] = True
     return np.packbits(bits, bitorder="little").tobytes()
 
 
-def _by_length(keys: list[bytes]) -> list[npt.NDArray[np.uint8]]:
-    groups: dict[int, list[bytes]] = {}
-    for key in keys:
-        groups.setdefault(len(key), []).append(key)
-    return [np.frombuffer(b"".join(each), np.uint8).reshape(len(each), length) for length, each in groups.items()]
+def _chained(keys: npt.NDArray[np.uint8], hashes: int, size: int) -> Iterator[npt.NDArray[np.int64]]:
+    """The bits of keys of one length, hash by hash."""
+    seed = np.zeros(len(keys), np.uint32)
+    for _ in range(hashes):
+        seed = _murmur(keys, seed)
+        yield np.abs(seed.view(np.int32).astype(np.int64)) % size
+
+
+def _by_length(keys: list[bytes]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]]:
+    """Keys of one length, with where they stand."""
+    lengths = np.array([len(key) for key in keys], np.int64)
+    for length in np.unique(lengths).tolist():
+        places = np.flatnonzero(lengths == length)
+        joined = b"".join(keys[at] for at in places)
+        yield places, np.frombuffer(joined, np.uint8).reshape(len(places), length)
 
 
 def _murmur(keys: npt.NDArray[np.uint8], seed: Hashes) -> Hashes:

@@ -1,14 +1,17 @@
 """Rows of one write into one file group: a small value that can travel to where the rows are.
 
 New groups get a base file. In a copy-on-write table the rows of a group that is there are merged with its base file
-into a new one, by the rule that readers of log files merge by; in a merge-on-read table they go to a log file.
+into a new one, by the rule that readers of log files merge by; in a merge-on-read table they go to a log file. Where
+the table logs changes, a base file that is written anew comes with a file that tells them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,12 +19,13 @@ from halocline.formats.hudi.blocks.deletes import DeletedKey
 from halocline.formats.hudi.configuration import HudiTableConfig, TableType
 from halocline.formats.hudi.merge.log_state import LogState, row_state
 from halocline.formats.hudi.merge.merged_rows import BaseMerge
-from halocline.formats.hudi.record_keys import RECORD_KEY
+from halocline.formats.hudi.row_changes import RowChanges
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileSlice
-from halocline.formats.hudi.table_schema import COMMIT_TIME
+from halocline.formats.hudi.table_schema import COMMIT_TIME, META_COLUMNS
 from halocline.formats.hudi.timeline.metadata import WriteStat
-from halocline.formats.hudi.write.base_writer import with_meta_columns, write_base_file
+from halocline.formats.hudi.write.base_writer import check_keys, with_meta_columns, write_base_file
+from halocline.formats.hudi.write.change_log import change_rows, write_change_file
 from halocline.formats.hudi.write.log_writer import write_log_file
 from halocline.storage.base import Store
 
@@ -79,7 +83,10 @@ class GroupWriter:
         Raises:
             ConstraintError: A row has no key.
         """
-        marked = with_meta_columns(rows, keys, target.partition, target.file_id, self.instant, task)
+        check_keys(keys)
+        marked = rows
+        if self.config.meta_fields:
+            marked = with_meta_columns(rows, keys, target.partition, target.file_id, self.instant, task)
         marked = marked.select(self.reader.schema.names).cast(self.reader.output)
         gone = [DeletedKey(key, target.partition) for key in deletes.to_pylist()]
         if target.slice is None:
@@ -114,6 +121,7 @@ class GroupWriter:
             layout=self.config.layout,
             token=token,
             instant=self.instant,
+            tells_slice=self.config.change_logging is not None,
         )
 
     def _rewritten(self, target: WriteTarget, slice: FileSlice, state: LogState, token: str) -> WriteStat:
@@ -123,19 +131,50 @@ class GroupWriter:
         before = pa.Table.from_batches(batches, self.reader.output)
         merge = BaseMerge(state, self.reader.rule, self.reader.keys, self.reader.defaults)
         after = pa.concat_tables([self.reader.output.empty_table(), *merge.rows([before])])
-        ours = np.asarray(pc.equal(after[COMMIT_TIME], self.instant).fill_null(False))
-        new = ours & ~np.asarray(pc.is_in(after[RECORD_KEY], before[RECORD_KEY].combine_chunks()))
-        inserted, written = int(new.sum()), int(ours.sum())
-        counts = inserted, written - inserted, before.num_rows + inserted - after.num_rows
-        return self._base(target, after, token, slice.instant, counts)
+        keys = self.reader.keys.of(before), self.reader.keys.of(after)
+        told = RowChanges.told(*keys, self._written(after, keys[1], state))
+        inserted = len(told.inserted)
+        counts = inserted, len(told.updated), before.num_rows + inserted - after.num_rows
+        changes = self._logged(target, token, told, (before, after), keys)
+        return self._base(target, after, token, slice, counts, changes)
+
+    def _written(self, rows: pa.Table, keys: pa.Array, state: LogState) -> npt.NDArray[np.bool_]:
+        """Which rows this write wrote. Where rows do not say, those of its keys: one that lost counts as well."""
+        if self.config.meta_fields:
+            return np.asarray(pc.equal(rows[COMMIT_TIME], self.instant).fill_null(False))
+        return np.asarray(pc.is_in(keys, state.keys.filter(pa.array(~state.deleted))))
+
+    def _logged(
+        self,
+        target: WriteTarget,
+        token: str,
+        told: RowChanges,
+        rows: tuple[pa.Table, pa.Table],
+        keys: tuple[pa.Array, pa.Array],
+    ) -> dict[str, int]:
+        """The change file that tells of the changes, if the table logs them."""
+        if self.config.change_logging is None:
+            return {}
+        row = pa.struct([each for each in self.reader.output if each.name not in META_COLUMNS])
+        return write_change_file(
+            self.store,
+            change_rows(told, *rows, keys, row, self.instant),
+            logging=self.config.change_logging,
+            schema=self.schema,
+            partition=target.partition,
+            file_id=target.file_id,
+            token=token,
+            instant=self.instant,
+        )
 
     def _base(
         self,
         target: WriteTarget,
         rows: pa.Table,
         token: str,
-        previous: str | None,
+        previous: FileSlice | None,
         counts: tuple[int, int, int] | None = None,
+        changes: Mapping[str, int] | None = None,
     ) -> WriteStat:
         return write_base_file(
             self.store,
@@ -144,6 +183,8 @@ class GroupWriter:
             file_id=target.file_id,
             token=token,
             instant=self.instant,
-            previous=previous,
+            previous=None if previous is None else previous.instant,
+            previous_base=None if previous is None else previous.base,
             counts=counts,
+            changes=changes,
         )

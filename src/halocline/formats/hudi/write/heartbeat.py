@@ -13,18 +13,21 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Final
 
 from halocline.errors import HaloclineError, NotFoundError
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.properties import FOLDER
+from halocline.formats.hudi.timeline.instant import HudiInstant
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.rollback import failed_writes, roll_back
 from halocline.storage.base import Store
 
 _EVERY_S: Final = 20.0
 _DEAD_AFTER_MS: Final = 3 * 60 * 1000
+_OWN: Final[set[tuple[str, str]]] = set()
+"""The instants that this process is at work on. Another process may have had its number before, and have died."""
 
 
 def beat_once(store: Store, instant: str) -> None:
@@ -49,7 +52,10 @@ def beating(store: Store, instant: str, *, own: bool = True) -> Iterator[None]:
     """
     path, done = _path(instant), threading.Event()
     body = json.dumps({"host": socket.gethostname(), "pid": os.getpid()} if own else {}).encode()
+    mine = (store.root, instant)
     store.put(path, body)
+    if own:
+        _OWN.add(mine)
 
     def beat() -> None:
         while not done.wait(_EVERY_S):
@@ -64,6 +70,7 @@ def beating(store: Store, instant: str, *, own: bool = True) -> Iterator[None]:
         done.set()
         thread.join()
         if own:
+            _OWN.discard(mine)
             stop_beating(store, instant)
 
 
@@ -78,18 +85,35 @@ def is_alive(store: Store, instant: str) -> bool:
     with suppress(ValueError, TypeError):
         said = json.loads(body)
         if isinstance(said, dict) and said.get("host") == socket.gethostname():
-            return _is_process(int(said["pid"]))
+            number = int(said["pid"])
+            return (store.root, instant) in _OWN if number == os.getpid() else _is_process(number)
     return True
 
 
-def take_back_failed(store: Store, config: HudiTableConfig) -> tuple[str, ...]:
-    """Takes back the writes whose writers have died, and returns their instants."""
-    failed = failed_writes(HudiTimeline.load(store, config))
-    dead = [each for each in failed if not is_alive(store, each.time)]
-    for each in dead:
-        roll_back(store, config, each)
-        store.delete(_path(each.time))
+def take_back_failed(
+    store: Store, config: HudiTableConfig, lock: AbstractContextManager[object] | None = None
+) -> tuple[str, ...]:
+    """Takes back the writes whose writers have died, and returns their instants.
+
+    Args:
+        store: Where the table lies.
+        config: What it is.
+        lock: What every writer of the table holds while it completes a write: one that was slow rather than dead must
+            not complete what is being taken back.
+    """
+    if not _dead_writes(store, config):
+        return ()
+    with lock or nullcontext():
+        dead = _dead_writes(store, config)
+        for each in dead:
+            roll_back(store, config, each)
+            store.delete(_path(each.time))
     return tuple(each.time for each in dead)
+
+
+def _dead_writes(store: Store, config: HudiTableConfig) -> list[HudiInstant]:
+    failed = failed_writes(HudiTimeline.load(store, config))
+    return [each for each in failed if not is_alive(store, each.time)]
 
 
 def _path(instant: str) -> str:

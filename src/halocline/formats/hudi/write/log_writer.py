@@ -40,6 +40,7 @@ def write_log_file(
     token: str,
     instant: str,
     inserted: int = 0,
+    tells_slice: bool = False,
 ) -> WriteStat:
     """Writes a log file, and says what it wrote.
 
@@ -53,6 +54,7 @@ def write_log_file(
         token: The attempt.
         instant: The instant that writes it.
         inserted: How many of the rows have keys that are new to the table; see above.
+        tells_slice: Whether to say which files the slice consists of, as in layout 1; readers of changes look there.
     """
     named = slice.instant if layout == 1 else instant
     same = [each.version for each in slice.logs if each.instant == named]
@@ -63,11 +65,12 @@ def write_log_file(
     data = encode_log(rows, deletes, schema, instant)
     store.put(path, data)
     count = 0 if rows is None else rows.num_rows
-    kept = [each.path.rpartition("/")[2] for each in slice.logs if each.instant == named] if layout == 1 else []
+    tells_slice = tells_slice or layout == 1
+    kept = [_name(each.path) for each in slice.logs if layout > 1 or each.instant == named] if tells_slice else []
     return WriteStat(
         file_id=slice.file_id,
         path=path,
-        prev_commit=named,
+        prev_commit=slice.instant if tells_slice else named,
         num_writes=count,
         num_inserts=inserted,
         num_update_writes=count - inserted,
@@ -77,9 +80,13 @@ def write_log_file(
         partition_path=slice.partition,
         log_version=version,
         log_offset=0,
-        base_file=slice.base.path.rpartition("/")[2] if slice.base and layout == 1 else "",
+        base_file=_name(slice.base.path) if slice.base and tells_slice else "",
         log_files=[*kept, name],
     )
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def encode_log(rows: pa.Table | None, deletes: Sequence[DeletedKey], schema: str, instant: str) -> bytes:
@@ -89,7 +96,7 @@ def encode_log(rows: pa.Table | None, deletes: Sequence[DeletedKey], schema: str
     header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: text}
     blocks = []
     if rows is not None and rows.num_rows:
-        blocks.append(encode_block(BlockType.AVRO_DATA, header, encode_avro_rows(_encoded(rows, text))))
+        blocks.append(encode_block(BlockType.AVRO_DATA, header, encode_avro_rows(encoded_rows(rows, text))))
     if deletes:
         blocks.append(encode_block(BlockType.DELETE, header, encode_deletes(deletes)))
     return b"".join(blocks)
@@ -107,7 +114,8 @@ def with_meta_fields(schema: str) -> str:
     return json.dumps({**parsed, "fields": [*meta, *parsed["fields"]]}, separators=(",", ":"))
 
 
-def _encoded(rows: pa.Table, schema: str) -> list[bytes]:
+def encoded_rows(rows: pa.Table, schema: str) -> list[bytes]:
+    """Rows in Avro's binary form, each by itself, with the columns of a schema."""
     ready = prepare(json.loads(schema))
     types = {each["name"]: each["type"] for each in parse_schema(schema, "the rows to write")["fields"]}
     encoded = []

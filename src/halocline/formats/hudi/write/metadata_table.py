@@ -2,7 +2,8 @@
 
 It lists the files of the table, and its indexes make queries faster. A write that it does not know of makes it wrong,
 and clients that trust it would read old files. So before the first such write the properties stop naming it, which is
-all that clients look at, and then its files go. The next writer that wants one builds it again.
+all that clients look at, and then its files go. The next writer that wants one builds it again: the list of files and
+the statistics of itself, an index only if somebody asks for it again. So indexes are *somebody's*.
 """
 
 from __future__ import annotations
@@ -25,6 +26,21 @@ METADATA_KEYS: Final = (
     "hoodie.table.secondary.indexes.metadata",
 )
 """The properties that name it."""
+
+
+_INDEXES: Final = ("record_index", "bloom_filters", "secondary_index_", "expr_index_", "func_index_")
+
+
+def indexes_of(config: HudiTableConfig) -> tuple[str, ...]:
+    """The indexes that somebody has asked for, which a writer that builds the metadata table again does not make.
+
+    Example:
+        >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
+        >>> pairs[METADATA_PARTITIONS] = "column_stats,files,record_index"
+        >>> indexes_of(HudiTableConfig.parse(pairs, "t"))
+        ('record_index',)
+    """
+    return tuple(each for each in config.metadata_partitions if each.startswith(_INDEXES))
 
 
 def retire_metadata_table(store: Store, config: HudiTableConfig) -> HudiTableConfig:

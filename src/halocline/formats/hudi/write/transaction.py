@@ -18,9 +18,10 @@ from typing import Final
 
 from halocline.errors import AlreadyExistsError, ConflictError
 from halocline.formats.hudi.avro.containers import write_record
+from halocline.formats.hudi.buckets import bucket_of
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.properties import read_properties, table_version
-from halocline.formats.hudi.timeline.instant import REPLACE_COMMIT, HudiInstant
+from halocline.formats.hudi.timeline.instant import REPLACE_COMMIT, HudiInstant, file_name
 from halocline.formats.hudi.timeline.metadata import CommitMetadata, WriteStat
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
@@ -99,6 +100,7 @@ class HudiWrite:
         action, layout = self.instant.action, self.config.layout
         with lock or nullcontext():
             self._check_version()
+            self._check_pending()
             self._check_conflicts(HudiTimeline.load(self.store, self.config), metadata)
             done = put_completed(self.store, self.config, self.instant, encode_commit(metadata, action, layout))
         delete_markers(self.store, self.time)
@@ -113,6 +115,16 @@ class HudiWrite:
                 condition="TABLE_MOVED",
                 sides={"this write": f"version {self.config.version}", "table": f"version {found}"},
                 next_step="Open the table again and do the write once more.",
+            )
+
+    def _check_pending(self) -> None:
+        """A write that others took for dead and took back has no files any more."""
+        if not self.store.exists(f"{self.config.timeline_folder}/{file_name(self.instant)}"):
+            raise ConflictError(
+                f"{self.time} of {self.store.root} was taken back while it was under way",
+                condition="CONCURRENT_APPEND",
+                sides={"this write": str(self.instant), "timeline": "no such pending instant"},
+                next_step="Do the write once more; other writers took it for dead, since its heartbeat had stopped.",
             )
 
     def _check_conflicts(self, timeline: HudiTimeline, metadata: CommitMetadata) -> None:
@@ -154,5 +166,7 @@ def begin_write(
 
 
 def _groups(metadata: CommitMetadata) -> set[tuple[str, str]]:
+    """The file groups that a write touches; those of a bucket are one, since a bucket may have no other."""
     written = {(partition, stat.file_id) for partition, stat in metadata.stats if stat.file_id}
-    return written | set(metadata.replaced)
+    touched = written | set(metadata.replaced)
+    return {(partition, file_id if bucket_of(file_id) is None else file_id[:8]) for partition, file_id in touched}

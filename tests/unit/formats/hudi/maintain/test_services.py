@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import threading
 from datetime import UTC, datetime
 from functools import cache
@@ -18,14 +20,21 @@ from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.incremental import read_range
 from halocline.formats.hudi.maintain.archiving import archive
 from halocline.formats.hudi.maintain.cleaning import CleaningPolicy, clean, plan_cleaning
-from halocline.formats.hudi.maintain.clustering import cluster, run_clustering, schedule_clustering
-from halocline.formats.hudi.maintain.compaction import compact
+from halocline.formats.hudi.maintain.clustering import (
+    cancel_clustering,
+    cluster,
+    run_clustering,
+    schedule_clustering,
+)
+from halocline.formats.hudi.maintain.compaction import compact, run_compaction, schedule_compaction
 from halocline.formats.hudi.maintain.locks import LOCK_FILE, FileSystemLock
 from halocline.formats.hudi.move.engine import apply_move
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.properties import encode, properties
+from halocline.formats.hudi.slices import data_files
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.write import schemas
+from halocline.formats.hudi.write.heartbeat import beating
 from halocline.formats.hudi.write.metadata_table import METADATA_FOLDERS
 from halocline.storage.base import Store
 from halocline.storage.memory import MemoryStore
@@ -229,6 +238,73 @@ def test_a_write_to_a_group_that_is_being_clustered_is_a_conflict(monkeypatch):
     assert ("k1", 900, "meanwhile1") in before
     run_clustering(table.store, requested.time)
     assert (rows(table.store), len(table.snapshot.slices)) == (before, 2)
+
+
+@pytest.mark.parametrize(("version", "type"), KINDS)
+def test_a_clustering_that_was_cut_short_is_run_again_by_the_next_one(version, type):
+    def made() -> HudiTableMaker:
+        table = HudiTableMaker.create(MemoryStore(), version, type)
+        table.upsert(range(4), 100, "a")
+        table.upsert(range(4, 8), 200, "b")
+        return table
+
+    counted = FaultyStore(made().store)
+    cluster(counted)
+    for number in range(1, counted.count + 1):
+        table = made()
+        before = rows(table.store)
+        with contextlib.suppress(CrashError):
+            cluster(FaultyStore(table.store).crash_after(number))
+        assert rows(table.store) == before
+        cluster(table.store)  # the last crashes come after the clustering is completed
+        assert (rows(table.store), len(table.snapshot.slices)) == (before, 2), f"after {number} operations"
+        assert table.snapshot.timeline.pending == frozenset()
+        files = [each for each in data_files(table.store) if each.instant == table.snapshot.timeline.writes[-1].time]
+        assert len(files) == 2, "nothing is left of the attempt"
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_clustering_that_is_cancelled_lets_its_groups_be_written_to(version):
+    table = HudiTableMaker.create(MemoryStore(), version, TableType.COPY_ON_WRITE)
+    table.upsert(range(4), 100, "a")
+    table.upsert(range(4, 8), 200, "b")
+    before = rows(table.store)
+    requested = schedule_clustering(table.store)
+    with beating(table.store, requested.time):
+        for run in (run_clustering, cancel_clustering):
+            with pytest.raises(ConflictError, match="somebody is running"):
+                run(table.store, requested.time)
+        assert cluster(table.store) is None, "what somebody else is at is left alone"
+    assert cancel_clustering(table.store, requested.time).action == "rollback"
+    assert (rows(table.store), table.snapshot.timeline.pending) == (before, frozenset())
+    with pytest.raises(NotFoundError, match="no clustering"):
+        cancel_clustering(table.store, requested.time)
+    assert cluster(table.store) is not None
+
+
+def test_a_compaction_that_somebody_runs_is_not_run_twice():
+    table = HudiTableMaker.create(MemoryStore(), 8, TableType.MERGE_ON_READ)
+    table.upsert(range(4), 100, "a")
+    table.upsert([1], 200, "b")
+    requested = schedule_compaction(table.store)
+    with beating(table.store, requested.time):
+        with pytest.raises(ConflictError, match="somebody is running"):
+            run_compaction(table.store, requested.time)
+        assert compact(table.store) == ()
+    assert len(compact(table.store)) == 1
+
+
+def test_a_lock_is_renewed_for_as_long_as_its_holder_lives():
+    store = MemoryStore()
+    with FileSystemLock(store, wait_s=0, expires_s=0.3):
+        first = store.head(LOCK_FILE).etag
+        late = FileSystemLock(store, wait_s=1.5, expires_s=0.3)
+        with pytest.raises(UnavailableError) as told, late:
+            pass
+        assert store.head(LOCK_FILE).etag != first, "it was renewed"
+    assert f"{socket.gethostname()}-{os.getpid()}-MainThread (halocline)" in str(told.value), "who holds it is said"
+    with late:
+        pass
 
 
 def test_only_columns_of_the_table_are_sorted_by():

@@ -353,6 +353,18 @@ def test_two_moves_at_once_are_refused():
         move(table.store, 9)
 
 
+@pytest.mark.parametrize("grace_s", [-1, -0.5, float("nan")])
+def test_a_grace_period_that_is_none_is_refused_before_anything_is_done(grace_s):
+    maker = HudiTableMaker.create(MemoryStore(), 6, TableType.COPY_ON_WRITE)
+    maker.upsert([1], 100, "a")
+    before = sorted(meta.path for meta in maker.store.list())
+    with pytest.raises(InputError, match="cannot stay for"):
+        apply_move(maker.store, plan_move(maker.store, 8), grace_s=grace_s)
+    with pytest.raises(InputError, match="cannot stay for"):
+        finish_move(maker.store, grace_s=grace_s)
+    assert sorted(meta.path for meta in maker.store.list()) == before
+
+
 def test_a_damaged_record_is_told():
     table = busy_table(6, TableType.COPY_ON_WRITE)
     table.store.put(PATH, b"{")

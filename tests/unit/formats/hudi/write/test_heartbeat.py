@@ -49,8 +49,10 @@ def test_a_process_of_this_machine_is_known_to_be_dead_at_once(table):
     write = table.begin()
     said(table, write.time, host=socket.gethostname(), pid=dead_process())
     assert not is_alive(table.store, write.time)
-    said(table, write.time, host=socket.gethostname(), pid=os.getpid())
+    said(table, write.time, host=socket.gethostname(), pid=os.getppid())
     assert is_alive(table.store, write.time)
+    said(table, write.time, host=socket.gethostname(), pid=os.getpid())
+    assert not is_alive(table.store, write.time), "another process had the number, before this one was started"
     said(table, write.time, host="elsewhere", pid=dead_process())
     assert is_alive(table.store, write.time), "what runs elsewhere cannot be seen from here"
 
