@@ -107,6 +107,8 @@ _CLASSES: Final[Mapping[str, KeyGeneratorType]] = {
     "GlobalAvroDeleteKeyGenerator": KeyGeneratorType.GLOBAL_DELETE,
 }
 
+_INDEXES: Final = ("record_index", "bloom_filters", "secondary_index_", "expr_index_", "func_index_")
+
 _E = TypeVar("_E", bound=StrEnum)
 
 
@@ -232,6 +234,18 @@ class HudiTableConfig:
     def is_partitioned(self) -> bool:
         """Whether rows lie in partitions."""
         return bool(self.partition_fields)
+
+    @property
+    def indexes(self) -> tuple[str, ...]:
+        """The indexes in the metadata table that somebody asked for: who builds it again does not make them.
+
+        Example:
+            >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
+            >>> pairs[METADATA_PARTITIONS] = "column_stats,files,record_index"
+            >>> HudiTableConfig.parse(pairs, "t").indexes
+            ('record_index',)
+        """
+        return tuple(each for each in self.metadata_partitions if each.startswith(_INDEXES))
 
     @property
     def created_by_1x(self) -> bool:

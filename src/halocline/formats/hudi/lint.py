@@ -20,7 +20,6 @@ from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorTy
 from halocline.formats.hudi.properties import CHECKSUM, FILES, FOLDER, checksum, encode, read_properties
 from halocline.formats.hudi.terms import terms_of
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
-from halocline.formats.hudi.write.metadata_table import indexes_of
 from halocline.storage.base import Store
 
 HURTS: Final[Mapping[str, str]] = {
@@ -134,9 +133,9 @@ def _findings(store: Store, config: HudiTableConfig) -> Iterator[HudiFinding]:
     if config.metadata_partitions and next(iter(store.list(_METADATA_FOLDER)), None) is None:
         what = f"{keys.METADATA_PARTITIONS} names partitions, and {_METADATA_FOLDER} is empty"
         yield HudiFinding("METADATA_TABLE_MISSING", what, removes=frozenset({keys.METADATA_PARTITIONS}))
-    elif indexes := indexes_of(config):
+    elif config.indexes:
         hand = "write with the writer that made them, or let them go and build them again"
-        yield HudiFinding("INDEXES_NOT_KEPT", f"the metadata table has {', '.join(indexes)}", by_hand=hand)
+        yield HudiFinding("INDEXES_NOT_KEPT", f"the metadata table has {', '.join(config.indexes)}", by_hand=hand)
     if store.exists(f"{FOLDER}/{FILES[1]}"):
         hand = "delete it if no writer is at work"
         yield HudiFinding("BACKUP_LEFT", f"{FOLDER}/{FILES[1]} lies beside the properties", by_hand=hand)

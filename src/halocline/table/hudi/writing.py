@@ -34,7 +34,7 @@ from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beating, take_back_failed
 from halocline.formats.hudi.write.markers import marked_files
-from halocline.formats.hudi.write.metadata_table import indexes_of, retire_metadata_table
+from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.stream_batch import StreamBatch
 from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
@@ -197,11 +197,10 @@ def ready(table: HudiOpened) -> HudiSnapshot:
 
 def _check_indexes(table: HudiOpened, config: HudiTableConfig) -> None:
     """Refuses to take away what somebody has built, unless that is asked for."""
-    indexes = indexes_of(config)
-    if indexes and not table.settings.hudi_drop_indexes:
+    if config.indexes and not table.settings.hudi_drop_indexes:
         raise UnsupportedError(
             f"{table.url} has indexes in its metadata table, which a write from here would have to take out",
-            sides={"table": ", ".join(indexes), "halocline keeps up": "no index of a metadata table"},
+            sides={"table": ", ".join(config.indexes), "halocline keeps up": "no index of a metadata table"},
             next_step="Write with the writer that made them; or let them go, with "
             'options={"halocline.hudi.dropIndexes": "true"}, and build them again afterwards.',
         )

@@ -28,21 +28,6 @@ METADATA_KEYS: Final = (
 """The properties that name it."""
 
 
-_INDEXES: Final = ("record_index", "bloom_filters", "secondary_index_", "expr_index_", "func_index_")
-
-
-def indexes_of(config: HudiTableConfig) -> tuple[str, ...]:
-    """The indexes that somebody has asked for, which a writer that builds the metadata table again does not make.
-
-    Example:
-        >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
-        >>> pairs[METADATA_PARTITIONS] = "column_stats,files,record_index"
-        >>> indexes_of(HudiTableConfig.parse(pairs, "t"))
-        ('record_index',)
-    """
-    return tuple(each for each in config.metadata_partitions if each.startswith(_INDEXES))
-
-
 def retire_metadata_table(store: Store, config: HudiTableConfig) -> HudiTableConfig:
     """Takes the metadata table away, if the table has one.
 
