@@ -231,6 +231,33 @@ def test_a_write_that_another_one_has_overtaken_is_refused_and_taken_back(spark,
     assert theirs(tmp_path) == ours(table)
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_bridge_does_a_write_again_that_a_move_has_overtaken(spark, tmp_path, monkeypatch, kind):
+    from halocline.table.hudi import write
+
+    def overtaken(*given):
+        stats = real(*given)
+        monkeypatch.setattr(write, "write_groups", real)
+        # A writer that others take for dead: the move takes it back, and goes on.
+        table.store.delete_many([meta.path for meta in table.store.list(".hoodie/.heartbeat")])
+        table.upgrade(8) if table.detail()["tableVersion"] == 6 else table.downgrade(6)
+        return stats
+
+    table, real = made(spark, tmp_path, 6, kind), write.write_groups
+    table.insert(rows(spark, range(4), 100, "a"))
+    bridge = Table.for_path(tmp_path, spark, options={"halocline.hudi.bridge": "true"})
+    monkeypatch.setattr(write, "write_groups", overtaken)
+    bridge.upsert(rows(spark, [1, 9], 200, "b"))
+    assert table.detail()["tableVersion"] == 8
+    expected = [("k0", 100, "a0"), ("k1", 200, "b1"), ("k2", 100, "a2"), ("k3", 100, "a3"), ("k9", 200, "b9")]
+    assert ours(table) == theirs(tmp_path) == expected
+    monkeypatch.setattr(write, "write_groups", overtaken)
+    with pytest.raises(ConflictError, match="was moved to version 6"):
+        table.upsert(rows(spark, [1], 300, "c"))
+    assert ours(table) == theirs(tmp_path) == expected, "nothing of it counts"
+    assert table.detail()["pending"] == []
+
+
 def test_a_running_write_of_another_process_is_left_alone(spark, tmp_path):
     table = made(spark, tmp_path)
     table.insert(rows(spark, range(4), 100, "a"))

@@ -106,6 +106,11 @@ class Settings:
         default=0,
         expected="a number of buckets",
     )
+    hudi_bridge: bool = switch(
+        "halocline.hudi.bridge",
+        "true gets along with both sides of a move of a Hudi table: a write that a move overtakes is done again, "
+        "and log files completed in another order than they began (non-blocking concurrency) are refused",
+    )
     hudi_drop_indexes: bool = switch(
         "halocline.hudi.dropIndexes",
         "true lets a write take out the indexes in a Hudi table's metadata table, which are not kept up to date here",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from halocline.errors import InputError
+from halocline.formats.hudi.bridge import check_written_in_turn
 from halocline.formats.hudi.merge.rules import Dialect
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.spark.session.settings import HudiMergeRules
@@ -23,4 +24,9 @@ class HudiOpened(Opening[HudiSnapshot]):
             as_of = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
         rules = self.settings.hudi_merge_rules
         dialect = None if rules is HudiMergeRules.OF_TABLE else Dialect(rules.value)
-        return HudiSnapshot.load(self.store, as_of=as_of, dialect=dialect, release=self.release, operation=operation)
+        snapshot = HudiSnapshot.load(
+            self.store, as_of=as_of, dialect=dialect, release=self.release, operation=operation
+        )
+        if self.settings.hudi_bridge:
+            check_written_in_turn(snapshot)
+        return snapshot

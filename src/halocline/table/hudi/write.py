@@ -45,7 +45,7 @@ from halocline.spark.write.hudi_rows import (
 from halocline.table.hudi.columns import SchemaMode, columns_for
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.read import read_rows
-from halocline.table.hudi.writing import RunningWrite, check_not_clustering, ready, targets_of, writing
+from halocline.table.hudi.writing import RunningWrite, across_moves, check_not_clustering, ready, targets_of, writing
 from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ _PATHS = META_COLUMNS[3]
 
 
 @as_operation
+@across_moves
 def insert(
     table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
 ) -> int:
@@ -79,6 +80,7 @@ def insert(
 
 
 @as_operation
+@across_moves
 def bulk_insert(
     table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
 ) -> int:
@@ -87,6 +89,7 @@ def bulk_insert(
 
 
 @as_operation
+@across_moves
 def append(
     table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
 ) -> int:
@@ -95,6 +98,7 @@ def append(
 
 
 @as_operation
+@across_moves
 def upsert(
     table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
 ) -> int:
@@ -123,6 +127,7 @@ def upsert(
 
 
 @as_operation
+@across_moves
 def delete(table: HudiOpened, what: str | Column | DataFrame) -> int:
     """Deletes rows, and returns the instant.
 
@@ -161,6 +166,7 @@ def delete(table: HudiOpened, what: str | Column | DataFrame) -> int:
 
 
 @as_operation
+@across_moves
 def insert_overwrite(
     table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
 ) -> int:
@@ -169,6 +175,7 @@ def insert_overwrite(
 
 
 @as_operation
+@across_moves
 def overwrite(
     table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
 ) -> int:
@@ -177,6 +184,7 @@ def overwrite(
 
 
 @as_operation
+@across_moves
 def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
     """Deletes all rows of partitions, and returns the instant.
 

@@ -9,10 +9,11 @@ the table version.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -33,13 +34,19 @@ from halocline.formats.hudi.timeline.metadata import CompactionPlan, ReplacePlan
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beating, take_back_failed
-from halocline.formats.hudi.write.markers import marked_files
+from halocline.formats.hudi.write.markers import delete_markers, marked_files
 from halocline.formats.hudi.write.metadata_table import retire_metadata_table
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.stream_batch import StreamBatch
 from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
 from halocline.storage.base import Store
 from halocline.table.hudi.opened import HudiOpened
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MOVES_AT_ONCE: Final = 3
+"""From 6 to 9 a table passes three versions; who is overtaken more often than that is told."""
 
 _LOCK_WAIT_S: Final = 120.0
 _LOCK_EXPIRES_S: Final = 900.0
@@ -172,10 +179,40 @@ def writing(
             yield running
         except BaseException as error:
             try:
-                roll_back(table.store, snapshot.config, running.write.instant)
+                _take_back(table.store, running.write)
             except HaloclineError as left:
                 error.add_note(f"What was written of {running.write.time} is still there: {left.message}")
             raise
+
+
+def _take_back(store: Store, write: HudiWrite) -> None:
+    """Takes a write back that has failed; where the table has moved, its timeline is not that of the write any more."""
+    if table_version(properties(store), store.root) == write.config.version:
+        roll_back(store, write.config, write.instant)
+        return
+    store.delete_many([path for path, _ in marked_files(store, write.time)])
+    delete_markers(store, write.time)
+
+
+def across_moves(verb: Callable[P, R]) -> Callable[P, R]:
+    """A verb that is done again where a move of the table has overtaken it, if the table is opened as a bridge.
+
+    Nothing of what was overtaken counts, so to do it again at the version that the table has now is to do it once.
+    """
+
+    @wraps(verb)
+    def done(*given: P.args, **named: P.kwargs) -> R:
+        table = given[0]
+        assert isinstance(table, HudiOpened)
+        for _ in range(_MOVES_AT_ONCE if table.settings.hudi_bridge else 0):
+            try:
+                return verb(*given, **named)
+            except ConflictError as error:
+                if error.condition not in ("TABLE_MOVED", "CONCURRENT_METADATA_CHANGE"):
+                    raise
+        return verb(*given, **named)
+
+    return done
 
 
 def ready(table: HudiOpened) -> HudiSnapshot:

@@ -22,7 +22,7 @@ from halocline.errors import ConflictError, InputError, NotFoundError, Unsupport
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.buckets import bucket_of
 from halocline.formats.hudi.maintain.compaction import pending_clusterings, planned_groups
-from halocline.formats.hudi.maintain.running import Lock, Runner, complete, in_turn, running
+from halocline.formats.hudi.maintain.running import Lock, Runner, check_no_log_compaction, complete, in_turn, running
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
@@ -63,9 +63,10 @@ def schedule_clustering(
 
     Raises:
         InputError: There is no such column.
-        UnsupportedError: The table has a bucket index.
+        UnsupportedError: The table has a bucket index, or a log compaction is pending.
     """
     snapshot = HudiSnapshot.load(store)
+    check_no_log_compaction(snapshot.timeline)
     missing = [name for name in sort_by if name not in snapshot.schema.columns.names]
     if missing:
         raise InputError(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from halocline.errors import ConflictError, NotFoundError, UnsupportedError
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.configuration import TableType
-from halocline.formats.hudi.maintain.running import Lock, Runner, complete, in_turn, running
+from halocline.formats.hudi.maintain.running import Lock, Runner, check_no_log_compaction, complete, in_turn, running
 from halocline.formats.hudi.names import BaseFile, LogFile, parse_data_file
 from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileSlice
@@ -59,11 +59,12 @@ def schedule_compaction(
 
     Raises:
         ConflictError: A write is under way that may still append to the slices.
-        UnsupportedError: The table has no log files by its type.
+        UnsupportedError: The table has no log files by its type, or a log compaction is pending.
     """
     for _ in range(_ATTEMPTS):
         snapshot = HudiSnapshot.load(store)
         _check_type(snapshot)
+        check_no_log_compaction(snapshot.timeline)
         _check_nothing_appends(snapshot)
         planned = planned_groups(snapshot.timeline)
         slices = [

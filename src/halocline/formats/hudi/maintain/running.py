@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
-from halocline.errors import ConflictError
+from halocline.errors import ConflictError, UnsupportedError
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.names import BaseFile
 from halocline.formats.hudi.slices import data_files
-from halocline.formats.hudi.timeline.instant import HudiInstant
+from halocline.formats.hudi.timeline.instant import LOG_COMPACTION, HudiInstant
 from halocline.formats.hudi.timeline.metadata import CommitMetadata, WriteStat
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.commit_body import encode_commit
 from halocline.formats.hudi.write.heartbeat import beating, is_alive
 from halocline.formats.hudi.write.instants import put_completed, put_inflight
@@ -32,6 +33,21 @@ Runner: TypeAlias = Callable[[Work, Sequence[Any]], list[WriteStat]]
 
 Lock: TypeAlias = AbstractContextManager[object] | None
 """What every writer of the table holds while it completes something; None if there is no other."""
+
+
+def check_no_log_compaction(timeline: HudiTimeline) -> None:
+    """Refuses to plan anything beside a log compaction, whose plan may name the same log files.
+
+    Raises:
+        UnsupportedError: One is pending.
+    """
+    pending = [each for each in timeline.instants if each.action == LOG_COMPACTION and not each.is_completed]
+    if pending:
+        raise UnsupportedError(
+            f"a log compaction of {timeline.store.root} is pending, which this release neither runs nor takes back",
+            sides={"pending": ", ".join(map(str, pending)), "halocline runs": "compaction and clustering"},
+            next_step="Run it or roll it back with the writer that planned it.",
+        )
 
 
 def in_turn(work: Work, parts: Sequence[Any]) -> list[WriteStat]:

@@ -14,7 +14,7 @@ from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_tables import KINDS, HudiTableMaker, shown
 from tests.support.hudi_tables import rows as made_rows
 
-from halocline.errors import ConflictError, InputError, NotFoundError, UnavailableError
+from halocline.errors import ConflictError, InputError, NotFoundError, UnavailableError, UnsupportedError
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.incremental import read_range
@@ -292,6 +292,16 @@ def test_a_compaction_that_somebody_runs_is_not_run_twice():
             run_compaction(table.store, requested.time)
         assert compact(table.store) == ()
     assert len(compact(table.store)) == 1
+
+
+def test_nothing_is_planned_beside_a_log_compaction():
+    table = HudiTableMaker.create(MemoryStore(), 8, TableType.MERGE_ON_READ)
+    table.upsert(range(4), 100, "a")
+    table.upsert([1], 200, "b")
+    table.store.put(".hoodie/timeline/20990101000000000.logcompaction.requested", b"")
+    for service in (compact, cluster):
+        with pytest.raises(UnsupportedError, match=r"log compaction .* is pending"):
+            service(table.store)
 
 
 def test_a_lock_is_renewed_for_as_long_as_its_holder_lives():
