@@ -17,7 +17,9 @@ class HudiOpened(Opening[HudiSnapshot]):
 
     def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> HudiSnapshot:
         # The instants of a bootstrap, ...01 and ...02, lose their zeros as numbers.
-        as_of: str | datetime | None = None if version is None else f"{version:014}" if version < 10 else str(version)
+        as_of: str | datetime | None = (
+            None if version is None else f"{version:014}" if version in (1, 2) else str(version)
+        )
         if timestamp_ms is not None:
             if version is not None:
                 raise InputError("give a version or a timestamp, not both")
