@@ -2,8 +2,8 @@
 
 Base files of such a write are deleted. Of its log files, up to table version 7 a file may hold blocks of other writes
 as well, so a command block in a new log file takes the blocks back; from 8 on a log file is one write's, and is
-deleted. The rollback is an instant of its own, and the pending files of the write go last: until then it is found again
-and taken back again, with the same result.
+deleted, as are files that tell changes. The rollback is an instant of its own, and the pending files of the write go
+last: until then it is found again and taken back again, with the same result.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def roll_back(store: Store, config: HudiTableConfig, failed: HudiInstant) -> Hud
                 "logFilesFromFailedCommit": {},
             },
         )
-        if isinstance(file, LogFile) and config.layout == 1:
+        if isinstance(file, LogFile) and config.layout == 1 and not file.is_change_data:
             path, size = _command(store, file, failed, rollback)
             said["rollbackLogFiles"][path] = size
             said["logFilesFromFailedCommit"][file.path] = file.size
