@@ -23,7 +23,7 @@ from halocline.errors import (
     UnsupportedError,
 )
 from halocline.formats.hudi.buckets import BucketIndex, bucket_index
-from halocline.formats.hudi.lint import lint_hudi
+from halocline.formats.hudi.lint import lint
 from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.write.heartbeat import is_alive
 from halocline.formats.hudi.write.transaction import begin_write
@@ -184,7 +184,7 @@ def test_a_metadata_table_is_taken_out_with_a_warning_and_indexes_only_if_asked(
     with pytest.raises(UnsupportedError, match="has indexes in its metadata table"):
         table.compact()
     assert "record_index, secondary_index_name" in str(refused.value)
-    assert [each.code for each in lint_hudi(table.store).findings] == ["INDEXES_NOT_KEPT"]
+    assert [each.code for each in lint(table.store).findings] == ["INDEXES_NOT_KEPT"]
     assert table.store.exists(".hoodie/metadata/files/x")
     asked = Table.for_path(tmp_path, spark, options={"halocline.hudi.dropIndexes": "true"})
     with pytest.warns(MetadataTableWarning):
