@@ -48,6 +48,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "CLOCK_SKEW": "The clocks of two parties are too far apart.",
         "COLUMN_NOT_FOUND": "The table has no such column.",
         "COMMIT_INVALID": "The actions offered cannot be one commit.",
+        "COMPANION_STALE": "A companion index shows another version than its source has.",
         "CONCURRENT_APPEND": "Somebody else added files that this commit should have read.",
         "CONCURRENT_DELETE_DELETE": "Somebody else removed a file that this commit removes as well.",
         "CONCURRENT_DELETE_READ": "Somebody else removed a file that this commit has read.",

@@ -14,9 +14,10 @@ From the bottom: `log` reads and writes commits and checkpoints, `split` writes 
 searched for and runs it on one split, `pruning` says which splits need not be asked, `rows` gives rows as the table has
 them, `protocol` says what a commit needs; `snapshot` is a version behind the gate, `transaction` makes the next one,
 `search` finds rows, `relevance` puts the best first, `aggregate` counts and adds them up, `delete` takes them out,
-`merge` makes few splits of many, `maintain` keeps a table in order, and `inspection` tells what a table is.
+`merge` makes few splits of many, `companion` indexes the rows of another table, `maintain` keeps a table in order, and
+`inspection` tells what a table is.
 
 What is refused, by name: tables that require more than this release provides, writing to tables whose newest state is
-in Avro, companion splits (which hold no rows of their own), and full-text search in bundles. Nothing is ever left out
+in Avro, companions of IndexTables4Spark (which hold no rows), and full-text search in bundles. Nothing is ever left out
 silently: a commit, manifest or split that cannot be read is an error that names it.
 """

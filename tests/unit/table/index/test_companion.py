@@ -1,0 +1,160 @@
+"""Companion indexes: they show one version of their source, cost what changed, and do not answer for another."""
+
+import msgspec
+import pyarrow as pa
+import pytest
+from tests.support.arrow_rows import written
+from tests.support.hudi_tables import HudiTableMaker
+from tests.support.index_tables import rows_of
+from tests.support.log_builder import LogBuilder, schema_of
+
+from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
+from halocline.formats.delta.actions.action import Metadata, ProtocolAction, Remove
+from halocline.formats.delta.actions.deletion_vectors import write_file
+from halocline.formats.hudi.configuration import TableType
+from halocline.formats.index.companion import Companion, commit_companion, companion_changes, sync_companion
+from halocline.formats.index.search import Search, search_table
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.storage import open_store
+from halocline.table.index.companion import build_index, fresh_companion, source_at, sync_index
+
+FIELDS = {"text": {"type": "text"}}
+VECTORS = ProtocolAction(3, 7, ["deletionVectors"], ["deletionVectors"])
+
+
+def texts(ids):
+    return pa.table({"id": pa.array(ids, pa.int64()), "text": [f"row {each} of {each % 3}" for each in ids]})
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A Delta table with deletion vectors, of two files with ten rows each."""
+    log = LogBuilder(open_store(str(tmp_path / "source")))
+    metadata = Metadata("1", schema_of(id="long", text="string"), configuration={"delta.enableDeletionVectors": "true"})
+    log.files = [written(log.store, texts(range(10))), written(log.store, texts(range(10, 20)))]
+    log.create(*log.files, protocol=VECTORS, metadata=metadata)
+    return log
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path / "companion"))
+
+
+def deleted(log, number, positions):
+    """Deletes rows of a file by another vector."""
+    before = log.files[number]
+    (vector,) = write_file(log.store, [positions])
+    log.files[number] = msgspec.structs.replace(before, deletion_vector=vector)
+    gone = Remove(before.path, 1, True, deletion_vector=before.deletion_vector)
+    return log.commit(gone, log.files[number])
+
+
+def values_of(snapshot, column):
+    return sorted(rows_of(snapshot, column))
+
+
+def found(snapshot, query):
+    return sorted(search_table(snapshot, Search.of(snapshot, query)).rows["id"].to_pylist())
+
+
+def test_a_companion_finds_the_rows_of_its_source_and_says_what_it_shows(source, store):
+    made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    assert Companion.of(made) == Companion(source.store.root, "delta", 0)
+    assert found(made, "text:7") == [7]
+    assert found(made, "text:0 AND id:>9") == [12, 15, 18]
+    assert made.rows == 20
+    assert len(made.files) == 2
+    assert fresh_companion(store).version == made.version
+    assert sync_index(store).version == made.version, "nothing is committed where nothing changed"
+
+
+def test_bringing_it_up_to_date_indexes_new_files_alone_and_drops_those_that_are_gone(source, store):
+    made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    before = set(made.files)
+    source.commit(written(source.store, texts(range(20, 25))))
+    source.commit(Remove(source.files[0].path, 1, True))
+    with pytest.raises(ConflictError) as stale:
+        fresh_companion(store)
+    assert stale.value.condition == "COMPANION_STALE"
+    assert stale.value.sides == {"source": "version 2", "companion": "version 0"}
+    assert fresh_companion(store, stale="allow").version == made.version
+    after = sync_index(store)
+    assert len(before & after.files.keys()) == 1
+    assert values_of(after, "id") == list(range(10, 25))
+    assert Companion.of(fresh_companion(store)).version == 2
+
+
+def test_deletion_vectors_become_masks_and_no_file_is_indexed_again(source, store):
+    deleted(source, 0, [2, 3])
+    made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    assert values_of(made, "id") == [0, 1, *range(4, 20)]
+    paths = set(made.files)
+    deleted(source, 0, [2, 3, 9])
+    deleted(source, 1, [0])
+    after = sync_index(store)
+    assert set(after.files) == paths
+    assert values_of(after, "id") == [0, 1, *range(4, 9), *range(11, 20)]
+    assert found(after, "text:row") == values_of(after, "id")
+
+
+def test_rows_that_a_restore_brought_back_are_back(source, store):
+    deleted(source, 0, [2, 3])
+    build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    deleted(source, 0, [3])
+    assert values_of(sync_index(store), "id") == [each for each in range(20) if each != 3]
+    plain = msgspec.structs.replace(source.files[0], deletion_vector=None)
+    source.commit(Remove(plain.path, 1, True, deletion_vector=source.files[0].deletion_vector), plain)
+    after = sync_index(store)
+    assert values_of(after, "id") == list(range(20))
+    assert found(after, "text:row") == list(range(20))
+
+
+def test_two_who_bring_it_up_to_date_at_once_index_every_file_once(source, store):
+    made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    source.commit(written(source.store, texts(range(20, 25))))
+
+    def load():
+        """Somebody else is faster once."""
+        if made.is_newest():
+            sync_companion(made, lambda: source_at(source.store))
+        return source_at(source.store)
+
+    after = sync_companion(made, load)
+    assert values_of(after, "id") == list(range(25))
+    changes = companion_changes(made, source_at(source.store).files())
+    assert len(changes.new) == 1
+    with pytest.raises(ConflictError):
+        commit_companion(made, 1, changes, [], [])
+
+
+@pytest.mark.parametrize("type", list(TableType))
+def test_a_hudi_table_has_a_companion_with_its_log_files_merged(tmp_path, store, type):
+    table = HudiTableMaker.create(open_store(str(tmp_path / "source")), 8, type)
+    table.upsert(range(6), 1, "old")
+    made = build_index(table.store, store, ["id", "name", "region"], fields={"name": {"type": "text"}})
+    assert values_of(made, "name") == [f"old{n}" for n in range(6)]
+    kept = set(made.files)
+    table.upsert([0, 2], 2, "new", deletes=[4])
+    with pytest.raises(ConflictError):
+        fresh_companion(store)
+    after = sync_index(store)
+    assert values_of(after, "name") == ["new0", "new2", "old1", "old3", "old5"]
+    assert len(kept & after.files.keys()) == 1, "the other partition stays as it is"
+    hits = search_table(after, Search.of(after, "name:new2 OR region:eu")).rows["id"].to_pylist()
+    assert sorted(hits) == ["k1", "k2", "k3", "k5"]
+
+
+def test_what_cannot_be_a_companion_is_refused(source, store, tmp_path):
+    with pytest.raises(NotFoundError, match="text"):
+        build_index(source.store, store, ["txt"])
+    made = build_index(source.store, store, ["text"], fields=FIELDS)
+    with pytest.raises(UnsupportedError, match="index table itself"):
+        build_index(store, open_store(str(tmp_path / "third")), ["text"])
+    with pytest.raises(InputError, match="refuse or allow"):
+        fresh_companion(store, stale="maybe")
+    metadata = Metadata("1", schema_of(id="long", text="long"))
+    source.commit(metadata)
+    with pytest.raises(InputError, match="as it is"):
+        sync_index(store)
+    assert IndexSnapshot.load(store).version == made.version
