@@ -27,7 +27,7 @@ Each error carries a stable *condition* code for programs, both *sides* of the m
     READER_TOO_OLD: lake/orders requires reader feature deletionVectors.
       table     (3,7)  readerFeatures: deletionVectors
       you are   deltalake@1.0.2, which reads: timestampNtz
-    Upgrade to deltalake 1.3.2 or later, or: Table.for_path('lake/orders').drop_feature_support('deletionVectors')
+    Upgrade to deltalake 1.3.2 or later, or: halocline plan lake/orders --drop deletionVectors
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class Fix:
     drop: tuple[str, ...] = ()
 
     def sentence(self, subject: str) -> str:
-        """The next step for people, with the call where there is one."""
-        drop = ", then ".join(f"Table.for_path({subject!r}).drop_feature_support({name!r})" for name in self.drop)
+        """The next step for people, with the command where there is one."""
+        drop = f"halocline plan {subject} " + " ".join(f"--drop {name}" for name in self.drop)
         change = self._change()
         if change and self.drop:
             return f"{change[0].upper()}{change[1:]}, or: {drop}"

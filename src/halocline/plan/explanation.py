@@ -88,7 +88,8 @@ def explain(found: Plan | Impasse, *, title: str = "", users: Mapping[str, Seque
             ToldLine("", f"They stop, or stay as they are, in this plan ({len(found.compromise.stages)} stages):")
         ]
         sections += [Section("Compromise", tuple(lines)), *_of_plan(found.compromise, users or {})]
-    allow = " ".join(f"--may-stop {name}" for name in found.members[:_NAMES_TOLD])
+    few = len(found.members) <= _NAMES_TOLD
+    allow = " ".join(f"--may-stop {name}" for name in found.members) if few else "--may-stop NAME, once for each"
     hint = f" Accept it with: {allow}" if found.members and not found.tables and found.compromise else ""
     return Explanation(title or "No safe plan", tuple(sections), f"No safe plan: {smallest} in the way.{hint}")
 

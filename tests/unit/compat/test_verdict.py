@@ -349,7 +349,7 @@ def test_the_gate_refuses_with_both_sides_and_the_next_step():
         "  table    (3,7)  readerFeatures: deletionVectors\n"
         "  you are  deltalake@1.0.2, which reads: timestampNtz\n"
         "Upgrade to deltalake 1.3.2 or later, or: "
-        "Table.for_path('lake/orders').drop_feature_support('deletionVectors')"
+        "halocline plan lake/orders --drop deletionVectors"
     )
     assert caught.value.exit_code == 2
 

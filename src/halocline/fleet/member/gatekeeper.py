@@ -92,7 +92,7 @@ class FleetGatekeeper(Gatekeeper):
         users = self._users(table)
         broken = breaks(change.before, change.after, [each.client for each in users])
         if broken:
-            raise _would_break(change.table, gained, users, broken)
+            raise _would_break(change, gained, users, broken)
         needed = level_of(ladder, change.gained)
         if needed > open_up_to:
             raise IncompatibleError(
@@ -263,7 +263,10 @@ def table_level(protocol: Protocol) -> int:
     return level_of(protocol.format, protocol.features)
 
 
-def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple[Break, ...]) -> IncompatibleError:
+def _would_break(
+    change: ProtocolChange, gained: str, users: tuple[User, ...], broken: tuple[Break, ...]
+) -> IncompatibleError:
+    table = change.table
     known = {each.name: each for each in users}
     sides = {
         user.name: f"{user.release} {user.verbs} it ({user.provenance}): {each.verdict}"
@@ -277,8 +280,17 @@ def _would_break(table: str, gained: str, users: tuple[User, ...], broken: tuple
         f"{table} cannot gain {gained}: {len(broken)} of {len(users)} who use it would break",
         condition="WOULD_BREAK_USERS",
         sides=sides,
-        next_step=f"{advice[:1].upper()}{advice[1:]}, then try again.",
+        next_step=f"{advice[:1].upper()}{advice[1:]}, in an order that breaks nobody: {_planned(change)}",
     )
+
+
+def _planned(change: ProtocolChange) -> str:
+    """The command that plans a change."""
+    after = change.after.protocol
+    if after.format != "delta":
+        return f"halocline plan {change.table} --table-version {after.reader}"
+    names = sorted(each for each in change.gained if change.before is None or each in after.features)
+    return f"halocline plan {change.table} " + " ".join(f"--enable {each}" for each in names)
 
 
 def _listed(users: tuple[User, ...]) -> str:

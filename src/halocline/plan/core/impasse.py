@@ -21,6 +21,8 @@ from halocline.plan.core.summary import finished
 from halocline.plan.core.waves import Board, StageLayout
 
 _MOST_TRIED: Final = 60
+_MOST_WORK: Final = 30_000
+"""How many members may be laid out in all tries together, so that a large fleet gets its answer in time."""
 
 
 def find_way_out(judge: Judge, router: Router, stuck: StageLayout | None, at_end: Sequence[Trouble]) -> Plan | Impasse:
@@ -49,11 +51,12 @@ def _fewest_stops(
     named = Counter(each.member for each in stuck.left)
     named.update(each.step.partition(" to ")[0] for each in stuck.left if " to " in each.step)
     members = [each for each, _ in sorted(named.items(), key=lambda item: (-item[1], item[0])) if each in _names(judge)]
+    most = max(3, min(_MOST_TRIED, _MOST_WORK // max(len(judge.rollout.members), 1)))
     tried = 0
     for size in range(1, len(members) + 1):
         for chosen in combinations(members, size):
             tried += 1
-            if tried > _MOST_TRIED:
+            if tried > most:
                 # One by one, those that are in the way most: few enough, and found in time.
                 return _one_by_one(judge, router, stuck, leaving)
             layout = _laid_out(judge, router, chosen, leaving)
