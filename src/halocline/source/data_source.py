@@ -37,9 +37,11 @@ from halocline.errors import ConstraintError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.snapshot import Snapshot
-from halocline.source import hudi
+from halocline.schema.visitor import nullable
+from halocline.source import hudi, index
 from halocline.source.hudi_writer import HudiWriter
 from halocline.source.options import LATEST, Door, SourceOptions
+from halocline.source.search_function import register_search
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
 from halocline.spark.session.session import is_connect, remembered
@@ -58,6 +60,8 @@ NAME = "halocline"
 def register(spark: SparkSession, settings: Settings | None = None) -> None:
     """Makes the source known to a session, with settings that hold unless options say otherwise.
 
+    The table function `halocline_search` comes with it; see `halocline.source.search_function`.
+
     Args:
         spark: The session.
         settings: The settings; those that the session has now if not given.
@@ -68,6 +72,10 @@ def register(spark: SparkSession, settings: Settings | None = None) -> None:
     """
     given = (settings or Settings.read(spark=spark)).given()
     registered: list[dict[str, str]] = remembered(spark, "data source", list)
+    searching: list[dict[str, str]] = remembered(spark, "search function", list)
+    if given not in searching:
+        register_search(spark, given)
+        searching[:] = [given]
     if given in registered or (not (given or registered or is_connect(spark)) and _is_installed()):
         return
     # A class of its own carries the settings to the processes in which Spark runs the source.
@@ -114,7 +122,7 @@ class HaloclineSource(DataSource):
     def _format(self) -> TableFormat:
         """The format of the table; that of new ones if there is none yet."""
         found = formats_at(self._asked.store())
-        format = TableFormat.HUDI if found == (TableFormat.HUDI,) else TableFormat.DELTA
+        format = found[0] if len(found) == 1 else TableFormat.DELTA
         self._asked.of_format(format)
         return format
 
@@ -130,6 +138,10 @@ class HaloclineSource(DataSource):
             snapshot = hudi.end_of(asked)
             self._version = snapshot.version
             return cast(StructType, spark_schema(hudi.shown_columns(asked, snapshot).fields))
+        if self._format is TableFormat.INDEX:
+            version = index.end_of(asked)
+            self._version = version.version
+            return cast(StructType, spark_schema(nullable(version.schema).fields))
         end = _end(asked)
         self._version = end.version
         shown = shown_schema(_column_source(self._asked, end), changes=self._asked.change_feed)
@@ -140,6 +152,8 @@ class HaloclineSource(DataSource):
         asked = self._asked.through(Door.READ)
         if self._format is TableFormat.HUDI:
             return hudi.HudiReader(asked, schema, self._version)
+        if self._format is TableFormat.INDEX:
+            return index.IndexReader(asked, schema, self._version)
         return TableReader(asked.of_rows_or_changes(), schema, self._version)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -147,6 +161,10 @@ class HaloclineSource(DataSource):
         asked = self._asked.through(Door.WRITE)
         if self._format is TableFormat.HUDI:
             return HudiWriter.open(asked, struct_of(schema), overwrite=overwrite)
+        if self._format is TableFormat.INDEX:
+            from halocline.source.index_writer import IndexWriter
+
+            return IndexWriter.open(asked, struct_of(schema), overwrite=overwrite)
         return TableWriter(RowSink.open(asked, struct_of(schema), overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -156,6 +174,8 @@ class HaloclineSource(DataSource):
         asked = self._asked.through(Door.STREAM_READ)
         if self._format is TableFormat.HUDI:
             return hudi.HudiStreamReader(asked, schema)
+        if self._format is TableFormat.INDEX:
+            return index.IndexStreamReader(asked, schema)
         return TableStreamReader(asked, schema, self._version)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -166,6 +186,10 @@ class HaloclineSource(DataSource):
         asked = self._asked.through(Door.STREAM_WRITE)
         if self._format is TableFormat.HUDI:
             return cast(DataSourceStreamWriter, HudiStreamWriter.open(asked, struct_of(schema), overwrite=overwrite))
+        if self._format is TableFormat.INDEX:
+            from halocline.source.index_writer import IndexStreamWriter
+
+            return cast(DataSourceStreamWriter, IndexStreamWriter.open(asked, struct_of(schema), overwrite=overwrite))
         return TableStreamWriter.open(asked, struct_of(schema), overwrite=overwrite)
 
 

@@ -23,6 +23,7 @@ from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
 from halocline.source.options import LATEST, SourceOptions
+from halocline.source.parts import PartPartition, rows_of
 from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
 from halocline.spark.scan.file_rows import plain
 from halocline.spark.scan.slice_frames import PartReader, in_tasks
@@ -36,15 +37,6 @@ if TYPE_CHECKING:
 
 STREAM: Final = "read.stream"
 _NOTHING_YET: Final = ""
-
-
-class PartPartition(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, reader: PartReader, parts: Sequence[Any]) -> None:
-        super().__init__(None)
-        self.reader = reader
-        self.parts = list(parts)
 
 
 def opened(asked: SourceOptions) -> HudiOpened:
@@ -171,13 +163,6 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _snapshot(self) -> HudiSnapshot:
         return opened(self._asked).snapshot(CHANGES if self._asked.change_feed else STREAM)
-
-
-def rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of one task; this is what a worker runs."""
-    if isinstance(partition, PartPartition):
-        for part in partition.parts:
-            yield from partition.reader.batches(part)
 
 
 def _divided(reader: PartReader, parts: Sequence[Any]) -> list[InputPartition]:

@@ -55,9 +55,11 @@ _WRITES: Final = (Door.WRITE, Door.STREAM_WRITE)
 _OF_ONE_VERSION: Final = frozenset({"versionAsOf", "timestampAsOf"})
 _OF_CHANGES: Final = frozenset({"startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp"})
 _OF_HUDI: Final = frozenset({"query", "beginInstant", "endInstant"})
-_OF_EVERY_FORMAT: Final = frozenset(
-    {"versionAsOf", "timestampAsOf", "readChangeFeed", "timeZone", "checkpointLocation", "txnAppId"}
+_OF_EVERY_FORMAT: Final = frozenset({"versionAsOf", "timestampAsOf", "timeZone", "checkpointLocation", "txnAppId"})
+_OF_INDEX: Final = frozenset(
+    {"startingVersion", "startingTimestamp", "ignoreDeletes", "skipChangeCommits", "maxRecordsPerFile", "txnVersion"}
 )
+_OF_SEARCHES: Final = frozenset({"search"})
 _FROM_SPARK: Final = frozenset({"path", "paths", "queryname"})
 _OF_FILES: Final = "The log says which files count, and how they are read."
 _OF_COLUMNS: Final = "A table has its own columns and types."
@@ -162,6 +164,9 @@ class SourceOptions:
     end: str | None = declared(
         "endInstant", "an instant, or a time", "of a Hudi table: the rows of writes up to it", _told, [Door.READ]
     )
+    search: str | None = declared(
+        "search", "a query", "of an index table: the rows that it finds, and no others", _told, [Door.READ]
+    )
     partition_by: tuple[str, ...] = declared(
         "partitionBy",
         "names, separated by commas",
@@ -259,9 +264,12 @@ class SourceOptions:
         Raises:
             InputError: One does not.
         """
-        strange = self.given & _OF_HUDI if format is not TableFormat.HUDI else self.given - _OF_HUDI - _OF_EVERY_FORMAT
-        for name in sorted(strange):
-            known = _OF_HUDI | _OF_EVERY_FORMAT if format is TableFormat.HUDI else frozenset(names_for(Door)) - _OF_HUDI
+        known = {
+            TableFormat.DELTA: frozenset(names_for(Door)) - _OF_HUDI - _OF_SEARCHES,
+            TableFormat.HUDI: _OF_HUDI | _OF_EVERY_FORMAT | {"readChangeFeed"},
+            TableFormat.INDEX: _OF_INDEX | _OF_SEARCHES | _OF_EVERY_FORMAT,
+        }[format]
+        for name in sorted(self.given - known):
             raise InputError(
                 f"{name} means nothing for a {format} table",
                 sides={"given": name, "table": self.path, "known": ", ".join(sorted(known))},

@@ -36,6 +36,7 @@ from halocline.formats.index.search import Search, count_split, search_split
 from halocline.formats.index.split.cache import IndexCache
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Field, Primitive, Struct
+from halocline.spark.scan.packing import packed
 from halocline.spark.scan.slice_frames import PartReader, part_frame
 from halocline.spark.session.settings import Settings
 from halocline.storage.base import Store
@@ -232,16 +233,7 @@ def split_tasks(splits: Sequence[SplitAdd]) -> list[list[SplitAdd]]:
         >>> len(split_tasks([SplitAdd("a.split.parquet", {}, 1000, 0, True)] * 30))
         1
     """
-    found: list[list[SplitAdd]] = []
-    left = 0
-    for split in splits:
-        cost = split.size + _OPENING
-        if not found or cost > left:
-            found.append([])
-            left = _TASK_BYTES
-        found[-1].append(split)
-        left -= cost
-    return found
+    return list(packed(splits, lambda each: each.size + _OPENING, _TASK_BYTES))
 
 
 def _slim(split: SplitAdd) -> SplitAdd:

@@ -52,7 +52,7 @@ def append(
     snapshot = table.snapshot("write.append")
     if is_done(snapshot, txn):
         return snapshot.version
-    _check_upgrade(table, snapshot)
+    check_upgrade(table, snapshot)
     with written_splits(table, df, snapshot.metadata, max_records_per_split) as splits:
         transaction, said = table.transaction(snapshot), {"mode": "Append", "numOutputRows": _rows(splits)}
         return table.commit(transaction, [*splits, *marks(txn, table.clock())], "WRITE", **said)
@@ -103,7 +103,7 @@ def overwrite(table: IndexOpened, df: DataFrame, *, max_records_per_split: int |
         14
     """
     snapshot = table.snapshot("write")
-    _check_upgrade(table, snapshot)
+    check_upgrade(table, snapshot)
     now_ms = table.clock()
     gone = [removal(each, now_ms) for each in snapshot.files.values()]
     with written_splits(table, df, snapshot.metadata, max_records_per_split) as splits:
@@ -147,7 +147,7 @@ def marks(txn: Txn | None, now_ms: int) -> list[IndexTxn]:
     return [] if txn is None else [IndexTxn(txn[0], txn[1], now_ms)]
 
 
-def _check_upgrade(table: IndexOpened, snapshot: IndexSnapshot) -> None:
+def check_upgrade(table: IndexOpened, snapshot: IndexSnapshot) -> None:
     """Refuses, before a split is built, what the commit would have to refuse."""
     probe = SplitAdd("probe.split.parquet", {}, 0, 0, True, num_records=0, has_footer_offsets=True, num_merge_ops=0)
     after = table.transaction(snapshot).terms_after([probe])

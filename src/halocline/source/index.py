@@ -1,0 +1,196 @@
+"""Index tables through the data source: rows of a version, those that a search finds, and streams of what is added.
+
+With the option `search` the source gives the rows that a query finds; tasks search the splits, and Spark filters what
+they give as it filters any rows. A stream without a checkpoint begins with the rows that are there, and then delivers
+the splits that each version adds. A version that takes rows away stops it, unless `ignoreDeletes` says otherwise.
+Splits that are only laid out otherwise, by a merge for instance, are no news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from halocline.errors import InputError, NotFoundError, SchemaError
+from halocline.formats.index.history import version_at
+from halocline.formats.index.log.actions import SplitAdd, decode_lines
+from halocline.formats.index.log.encodings import decoded
+from halocline.formats.index.search import Search, splits_to_search
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.log.names import INDEX
+from halocline.schema.types import Struct
+from halocline.source.options import LATEST, SourceOptions
+from halocline.source.parts import PartPartition, rows_of
+from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
+from halocline.spark.scan.slice_frames import PartReader
+from halocline.spark.scan.split_frames import SplitReader
+from halocline.spark.scan.split_search import CachePlace, SplitSearch, split_tasks
+from halocline.spark.types.columns import struct_of
+from halocline.table.index.opened import IndexOpened
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+STREAM: Final = "read.stream"
+
+
+def opened(asked: SourceOptions) -> IndexOpened:
+    """The table, opened in the process in which Spark plans or commits for the source."""
+    return IndexOpened(asked.store(), settings=asked.settings, zone=asked.zone, short_lived=True)
+
+
+def end_of(asked: SourceOptions, version: int | None = None) -> IndexSnapshot:
+    """The version to read."""
+    if version is not None:
+        return opened(asked).snapshot(version=version)
+    return opened(asked).snapshot(version=asked.version, timestamp=asked.timestamp)
+
+
+class IndexReader(DataSourceReader):
+    """Reads the rows of a version, or those that a search finds."""
+
+    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
+        self._asked = asked
+        self._schema = struct_of(schema)
+        self._version = version
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """What the tasks read, of similar cost."""
+        asked = self._asked
+        snapshot = end_of(asked, self._version)
+        if asked.search is None:
+            return split_partitions(snapshot, self._schema, list(snapshot.files.values()))
+        found = Search.of(snapshot, asked.search)
+        columns = tuple(known_columns(snapshot, self._schema).fields)
+        work = SplitSearch(found, columns, CachePlace.of(asked.settings))
+        reader = PartReader(snapshot.store, work.rows, self._schema)
+        return [PartPartition(reader, each) for each in split_tasks(splits_to_search(found, snapshot.files.values()))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return rows_of(partition)
+
+
+class IndexStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what is added, version by version."""
+
+    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
+        self._asked = asked
+        self._schema = struct_of(schema)
+        self._last: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins: before the first version, which stands for all that is there."""
+        snapshot, asked = self._snapshot(), self._asked
+        if asked.starting_timestamp is not None:
+            moment = opened(asked).milliseconds(asked.starting_timestamp)
+            try:
+                return _position(snapshot, version_at(snapshot.store, moment - 1))
+            except NotFoundError:
+                return _position(snapshot, -1)
+        if asked.starting_version == LATEST:
+            return _position(snapshot, snapshot.version)
+        if asked.starting_version is not None:
+            return _position(snapshot, int(asked.starting_version) - 1)
+        return _position(snapshot, -1) | {"whole": True}
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """How far the next micro-batch goes: as far as the table has come."""
+        snapshot = self._snapshot()
+        return _position(snapshot, snapshot.version if self._last is None else self._last)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes how far the query goes before it ends."""
+        self._last = self._snapshot().version
+
+    def getDefaultReadLimit(self) -> Any:
+        """What a micro-batch takes at most: all that there is."""
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """How far the table has come, for progress reports."""
+        snapshot = self._snapshot()
+        return _position(snapshot, snapshot.version)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What the tasks of a micro-batch read."""
+        last = opened(self._asked).snapshot(STREAM, version=_version(self._snapshot(), end))
+        first = _version(last, start)
+        if start.get("whole"):
+            return split_partitions(last, self._schema, list(last.files.values()))
+        return split_partitions(last, self._schema, list(self._added(last, first)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return rows_of(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is remembered of what is done."""
+
+    def _snapshot(self) -> IndexSnapshot:
+        return opened(self._asked).snapshot(STREAM)
+
+    def _added(self, last: IndexSnapshot, first: int) -> Iterator[SplitAdd]:
+        """The splits that the versions after one have added, as each of them had it."""
+        for version in range(first + 1, last.version + 1):
+            path = INDEX.commit_path(version)
+            lines = decode_lines(decoded(last.store.get(path), path), path)
+            taken = [each.remove.path for each in lines if each.remove is not None and each.remove.data_change]
+            taken += [each.add.path for each in lines if each.add is not None and each.add.deletion_mask is not None]
+            added = [each.add for each in lines if each.add is not None and each.add.data_change]
+            fresh = [each for each in added if each.deletion_mask is None]
+            if taken and self._asked.skip_change_commits:
+                continue
+            if taken and not (self._asked.ignore_deletes and not fresh):
+                raise InputError(
+                    f"version {version} of {last.store.root} takes rows away that the stream has delivered",
+                    condition="STREAM_ROWS_REMOVED",
+                    sides={"first of its splits": min(taken), "adds": f"{len(fresh)} splits"},
+                    next_step="Set skipChangeCommits to leave such versions out, or ignoreDeletes if they add nothing.",
+                )
+            yield from fresh
+
+
+def split_partitions(snapshot: IndexSnapshot, schema: Struct, splits: Sequence[SplitAdd]) -> list[InputPartition]:
+    """Splits in parts of similar cost, one for each task."""
+    reader = SplitReader(tuple(known_columns(snapshot, schema).fields))
+    slim = [msgspec.structs.replace(each, min_values=None, max_values=None) for each in splits]
+    return [PartPartition(PartReader(snapshot.store, reader.read, schema), each) for each in split_tasks(slim)]
+
+
+def known_columns(snapshot: IndexSnapshot, schema: Struct) -> Struct:
+    """The columns of a schema that Spark has, if the table has them.
+
+    Raises:
+        SchemaError: It has no such column, or of another type.
+    """
+    for field in schema.fields:
+        held = snapshot.schema.get(field.name)
+        if held is None or held.name != field.name or str(held.type) != str(field.type):
+            raise SchemaError(
+                f"the table has no column {field.name} of that type",
+                sides={"asked for": str(field), "table has": ", ".join(map(str, snapshot.schema.fields))[:300]},
+                next_step="Leave the schema out, or give columns that the table has.",
+            )
+    return schema
+
+
+def _position(snapshot: IndexSnapshot, version: int) -> dict[str, Any]:
+    return {"version": version, "table": snapshot.metadata.id}
+
+
+def _version(snapshot: IndexSnapshot, offset: Mapping[str, Any]) -> int:
+    """The version of a position, if it is one of this table."""
+    version = offset.get("version")
+    if type(version) is not int or offset.get("table") != snapshot.metadata.id:
+        raise InputError(
+            f"the checkpoint holds no position in {snapshot.store.root}",
+            condition="STREAM_TABLE_REPLACED",
+            sides={"checkpoint": str(dict(offset))[:200], "table": snapshot.metadata.id},
+            next_step="Start the query with a new checkpoint, and startingVersion where it is to go on.",
+        )
+    return version
