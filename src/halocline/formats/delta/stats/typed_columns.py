@@ -12,9 +12,8 @@ there is null: a reader then knows less about that file, never something wrong.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -179,53 +178,30 @@ def _array(values: Sequence[Any], type: Any) -> pa.Array:
         ]
         mask = pa.array([not isinstance(value, dict) for value in values], pa.bool_())
         return pa.StructArray.from_arrays(children, fields=list(type), mask=mask)
-    convert = _converter(type)
-    return pa.array([_tried(convert, value, type) for value in values], type)
+    return _cast(pa.array([_text(value) for value in values], pa.string()), type)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
 
 
 def _cast(texts: pa.Array, type: Any) -> pa.Array:
-    """Texts of one type; what cannot be read as such is null."""
-    if pa.types.is_timestamp(type) and type.tz is not None:
-        zoneless = pc.match_substring_regex(texts, r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?$")
-        texts = pc.if_else(zoneless, pc.binary_join_element_wise(texts, "Z", ""), texts)
-    try:
-        return texts.cast(type)
-    except pa.ArrowException:
-        convert = _converter(type)
-        return pa.array([_tried(convert, text, type) for text in texts.to_pylist()], type)
-
-
-def _converter(type: Any) -> Callable[[Any], Any]:
-    if pa.types.is_boolean(type):
-        return lambda value: {"true": True, "false": False}[str(value).lower()]
-    if pa.types.is_integer(type):
-        return int
-    if pa.types.is_floating(type):
-        return float
-    if pa.types.is_decimal(type):
-        return lambda value: Decimal(value).quantize(Decimal(1).scaleb(-type.scale))
+    """Values out of texts; null where a text is none of the type."""
+    meant = type
+    if not (pa.types.is_string(type) or pa.types.is_binary(type)):
+        texts = pc.utf8_trim_whitespace(texts)
     if pa.types.is_date(type):
-        return lambda value: date.fromisoformat(str(value)[:10])
+        texts = pc.utf8_slice_codeunits(texts, 0, 10)
     if pa.types.is_timestamp(type):
-        return lambda value: _moment(str(value), type.tz is not None)
-    if pa.types.is_binary(type):
-        return lambda value: str(value).encode()
-    return lambda value: value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _moment(text: str, zoned: bool) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if zoned:
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-
-
-def _tried(convert: Callable[[Any], Any], value: Any, type: Any) -> Any:
-    if value is None:
-        return None
+        # A time without a zone is in UTC, and one with a zone is told in UTC where the column has none.
+        meant = pa.timestamp("us", "UTC")
+        texts = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2}-\d{2})$", r"\1 00:00")
+        texts = pc.replace_substring_regex(texts, r"([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)$", r"\1Z")
     try:
-        converted = convert(value)
-        pa.scalar(converted, type)
-    except (ValueError, TypeError, KeyError, OverflowError, InvalidOperation, pa.ArrowException):
-        return None
-    return converted
+        return texts.cast(meant).cast(type)
+    except pa.ArrowException:
+        if len(texts) == 1:
+            return pa.nulls(1, type)
+        return pa.concat_arrays([_cast(texts.slice(at, 1), type) for at in range(len(texts))])
