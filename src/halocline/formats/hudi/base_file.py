@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from halocline.errors import MalformedError, NotFoundError, UnsupportedError
 from halocline.formats.hudi.names import BaseFile
+from halocline.formats.log.parquet_object import open_parquet
 from halocline.storage.base import Store
-from halocline.storage.range_file import RangeFile
 
 BATCH_ROWS: Final = 128 * 1024
 """How many rows are read at once."""
@@ -68,18 +68,9 @@ def open_base_file(store: Store, file: BaseFile) -> OpenBaseFile:
         UnsupportedError: It is of a format that this release does not read.
     """
     check_format(file)
-    address = store.address(file.path)
-    source: Any = address
     try:
-        if not address.startswith("/"):
-            size = file.size or store.head(file.path).size
-            small = size <= _WHOLE
-            source = pa.BufferReader(store.get(file.path)) if small else RangeFile(store, file.path, size)
         with _reading(file.path):
-            # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
-            opened = pq.ParquetFile(
-                source, pre_buffer=isinstance(source, RangeFile), coerce_int96_timestamp_unit="us", memory_map=True
-            )
+            opened = open_parquet(store, file.path, file.size, whole=_WHOLE, memory_map=True)
     except (FileNotFoundError, NotFoundError) as error:
         raise files_gone(store.root, error) from error
     return OpenBaseFile(opened, file.path)

@@ -27,27 +27,37 @@ DAMAGE: Final = (pa.ArrowException, OSError, ValueError, KeyError, NotImplemente
 """What Arrow raises when the bytes are not what they should be."""
 
 
+def open_parquet(store: Store, path: str, size: int | None = None, *, whole: int = 0, **options: Any) -> pq.ParquetFile:
+    """Opens a file where it lies: a local one in place, a remote one fetched at once up to a size, else range by range.
+
+    Args:
+        store: Where it lies.
+        path: Its path.
+        size: Its size in bytes, if that is known.
+        whole: Up to which size a remote one is fetched at once.
+        options: What else Arrow takes.
+
+    Raises:
+        NotFoundError: There is no such file.
+    """
+    address = store.address(path)
+    source: Any = address
+    if address.startswith("/"):
+        store.head(path)
+    else:
+        size = size or store.head(path).size
+        source = pa.BufferReader(store.get(path)) if size <= whole else RangeFile(store, path, size)
+    # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
+    return pq.ParquetFile(source, pre_buffer=isinstance(source, RangeFile), coerce_int96_timestamp_unit="us", **options)
+
+
 class ParquetObject:
     """One Parquet file."""
 
     def __init__(self, store: Store, path: str, size: int | None = None) -> None:
         self.name = path.rpartition("/")[2]
-        address = store.address(path)
-        source: Any
-        if address.startswith("/"):
-            size = store.head(path).size
-            source = address
-        else:
-            size = store.head(path).size if size is None else size
-            source = pa.BufferReader(store.get(path)) if size <= _WHOLE else RangeFile(store, path, size)
         with self.reading():
-            # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
-            self._file = pq.ParquetFile(
-                source,
-                pre_buffer=isinstance(source, RangeFile),
-                coerce_int96_timestamp_unit="us",
-                page_checksum_verification=True,
-            )
+            self._file = open_parquet(store, path, size, whole=_WHOLE, page_checksum_verification=True)
             self.schema: pa.Schema = self._file.schema_arrow
             footer = self._file.metadata
             self.group_rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from halocline.errors import MalformedError
 from halocline.formats.delta.actions.locations import locate
+from halocline.formats.log.parquet_object import open_parquet
 from halocline.storage.base import Store
-from halocline.storage.range_file import RangeFile
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,14 +47,8 @@ _DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
 def open_file(store: Store, path: str, size: int | None = None) -> pq.ParquetFile:
     """A data file of a table, by its decoded path, opened for reading; its size is looked up if it is not given."""
     holder, inner = locate(store, path)
-    address = holder.address(inner)
-    local = address.startswith("/")
-    if local or not size:
-        size = holder.head(inner).size
-    source: Any = address if local else RangeFile(holder, inner, size)
     try:
-        # Twelve-byte timestamps read as nanoseconds would wrap around outside of 1677 to 2262.
-        return pq.ParquetFile(source, pre_buffer=not local, coerce_int96_timestamp_unit="us")
+        return open_parquet(holder, inner, size)
     except _DAMAGE as error:
         raise _no_parquet(path, str(error)[:200]) from error
 
