@@ -24,7 +24,7 @@ if not SPARK.is_dir():
 
 def opened(spark, folder: Path, name: str) -> tuple[Path, HudiTable]:
     path = unpack(SPARK / f"{name}.zip", folder)
-    return path, HudiTable.for_path(path, spark)
+    return path, HudiTable.for_path(path, spark, options={"halocline.hudi.dropIndexes": "true"})
 
 
 def ours(table: HudiTable) -> dict[str, float]:

@@ -9,8 +9,8 @@ that Apache Hudi calls `FileSystemBasedLockProvider`: a file that only one can c
 so Java writers and ours exclude each other.
 
 A holder that dies leaves the file. It expires after the time that every writer of the table must have set alike, of
-which the file's time of change tells; a holder that lives renews it before. Without such a time, somebody has to delete
-the file.
+which the file's time of change tells; a holder that lives renews it before. One of ours that died on the same machine
+is known at once. Without such a time, somebody has to delete the file.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import msgspec
 
 from halocline.errors import AlreadyExistsError, ConflictError, HaloclineError, NotFoundError, UnavailableError
 from halocline.formats.hudi.properties import FOLDER
+from halocline.formats.hudi.write.heartbeat import is_process
 from halocline.storage.base import Store
 
 LOCK_FILE: Final = f"{FOLDER}/lock"
@@ -107,7 +108,7 @@ class FileSystemLock:
     def _body(self) -> bytes:
         said = {
             "lockCreateTime": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3],
-            "lockThreadName": f"{socket.gethostname()}-{os.getpid()}-{threading.current_thread().name}",
+            "lockThreadName": f"{socket.gethostname()}/{os.getpid()}/{threading.current_thread().name}",
             "lockStacksInfo": "halocline",
         }
         return msgspec.json.encode(said)
@@ -119,10 +120,7 @@ class FileSystemLock:
         except NotFoundError:
             return "nobody any more"
         since = f"{datetime.fromtimestamp(meta.modified_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-        try:
-            said = msgspec.json.decode(body, type=dict[str, str])
-        except msgspec.MsgspecError:
-            return f"unknown, since {since}"
+        said = _said(body)
         return f"{said.get('lockThreadName') or 'unknown'} ({said.get('lockStacksInfo', '')[:40]}), since {since}"
 
     def _keep(self) -> None:
@@ -151,10 +149,25 @@ class FileSystemLock:
         if self._expires_s is None:
             return False
         try:
-            found = self._store.head(self._path)
-            if found.etag is None or time.time() * 1000 - found.modified_ms < self._expires_s * 1000:
+            held, found = self._store.fetch(self._path)
+            expired = time.time() * 1000 - found.modified_ms >= self._expires_s * 1000
+            if found.etag is None or not (expired or _has_died(held)):
                 return False
             self._etag = self._store.put_if_match(self._path, body, found.etag)
         except (NotFoundError, ConflictError):
             return False
         return True
+
+
+def _said(body: bytes) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, str])
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _has_died(body: bytes) -> bool:
+    """Whether the holder was a process of this machine that is not there any more."""
+    host, _, rest = _said(body).get("lockThreadName", "").partition("/")
+    number = rest.partition("/")[0]
+    return host == socket.gethostname() and number.isdigit() and not is_process(int(number))

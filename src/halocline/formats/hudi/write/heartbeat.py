@@ -86,7 +86,7 @@ def is_alive(store: Store, instant: str) -> bool:
         said = json.loads(body)
         if isinstance(said, dict) and said.get("host") == socket.gethostname():
             number = int(said["pid"])
-            return (store.root, instant) in _OWN if number == os.getpid() else _is_process(number)
+            return (store.root, instant) in _OWN if number == os.getpid() else is_process(number)
     return True
 
 
@@ -120,7 +120,8 @@ def _path(instant: str) -> str:
     return f"{FOLDER}/.heartbeat/{instant}"
 
 
-def _is_process(number: int) -> bool:
+def is_process(number: int) -> bool:
+    """Whether a process of this machine has the number."""
     try:
         os.kill(number, 0)
     except ProcessLookupError:

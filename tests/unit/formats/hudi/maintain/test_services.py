@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime
 from functools import cache
@@ -312,7 +315,7 @@ def test_a_lock_is_renewed_for_as_long_as_its_holder_lives():
         with pytest.raises(UnavailableError) as told, late:
             pass
         assert store.head(LOCK_FILE).etag != first, "it was renewed"
-    assert f"{socket.gethostname()}-{os.getpid()}-MainThread (halocline)" in str(told.value), "who holds it is said"
+    assert f"{socket.gethostname()}/{os.getpid()}/MainThread (halocline)" in str(told.value), "who holds it is said"
     with late:
         pass
 
@@ -373,6 +376,20 @@ def test_writers_that_share_a_lock_never_both_change_a_file_group():
     times = [each.time for each in table.snapshot.timeline.instants]
     assert len(set(times)) == len(times), "no two instants of one time"
     assert next(row for row in rows(table.store) if row[0] == "k1")[1] in {200 + number for number in done}
+
+
+def test_a_lock_of_a_process_of_this_machine_that_has_died_is_taken_over_at_once():
+    store = MemoryStore()
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for holder, is_free in (
+        (f"{socket.gethostname()}/{gone.pid}/MainThread", True),
+        (f"elsewhere/{gone.pid}/x", False),
+    ):
+        store.put(LOCK_FILE, json.dumps({"lockThreadName": holder}).encode())
+        lock = FileSystemLock(store, wait_s=0, expires_s=900)
+        with contextlib.nullcontext() if is_free else pytest.raises(UnavailableError, match=holder), lock:
+            pass
 
 
 def test_a_lock_that_nobody_gives_back_is_waited_for_and_expires():
