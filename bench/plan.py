@@ -1,7 +1,9 @@
 """Promise: a fleet of 10,000 members and 10,000 tables is planned within 10 s and 1 GiB, and explained on one screen.
 
 Three lakes: a medallion of Hudi tables whose writers move tables up by themselves, layer by layer; the same with
-writers that are pinned; and Delta tables that gain a feature while a tenth of the readers are too old for it.
+writers that are pinned; and Delta tables that gain a feature while two fifths of the members are too old for it. The
+planner is one thread that waits for nothing, so its processor time is what it takes on a quiet machine; that is what is
+held to the promise, and the time by the clock stands beside it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from halocline.compat.terms import Terms
 from halocline.plan.core.plan import Plan
 from halocline.plan.core.planner import plan
 from halocline.plan.core.rollout import Rollout, RolloutMember, RolloutTable, TableMove, at_version
+from halocline.plan.explanation import explain
+from halocline.plan.rendering import to_text
 
 MEMBERS = TABLES = 10_000
 SECONDS, MEBIBYTES, LINES = 10.0, 1024, 60
@@ -61,17 +65,19 @@ def main() -> None:
         ("hudi, writers pinned", hudi(pinnable=True)),
         ("delta, deletion vectors", delta()),
     ):
-        started = time.perf_counter()
+        began, started = time.perf_counter(), time.process_time()
         found = plan(made)
-        took = time.perf_counter() - started
+        took, clock = time.process_time() - started, time.perf_counter() - began
+        lines = len(to_text(explain(found, users=made.users)).splitlines())
         assert isinstance(found, Plan), found.blockers[:3]
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(
             f"{name}: {len(made.members):,} members, {len(made.tables):,} tables, {len(found.stages)} stages, "
-            f"{found.restarts:,} restarts, {sum(1 for _ in found.moves):,} moves in {took:.1f} s, {memory:,.0f} MiB"
+            f"{found.restarts:,} restarts, {sum(1 for _ in found.moves):,} moves in {took:.1f} s "
+            f"({clock:.1f} s by the clock), {memory:,.0f} MiB, told in {lines} lines"
         )
-        fine = fine and took <= SECONDS and memory <= MEBIBYTES
-    print("kept" if fine else "NOT KEPT", f"(promise: {SECONDS:.0f} s, {MEBIBYTES} MiB)")
+        fine = fine and took <= SECONDS and memory <= MEBIBYTES and lines <= LINES
+    print("kept" if fine else "NOT KEPT", f"(promise: {SECONDS:.0f} s, {MEBIBYTES} MiB, {LINES} lines)")
     sys.exit(not fine)
 
 

@@ -14,7 +14,7 @@ from halocline.compat.breaks import Client, breaking
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict
-from halocline.plan.core.rollout import Rollout, RolloutMember, RolloutTable, TableAccess
+from halocline.plan.core.rollout import Rollout
 from halocline.plan.core.rules import PlanRules
 
 STOPPED: Final = 0
@@ -31,12 +31,12 @@ class MemberPosition(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """What stays the same in all questions about one use of one table."""
+    """What stays the same in all questions about one use of one table; the terms by their number."""
 
     was: Release
     operations: tuple[str, ...]
     provides: frozenset[str]
-    before: Terms
+    before: int
     accepted: bool
 
 
@@ -59,20 +59,30 @@ class Judge:
         self._questions: dict[_Question, int] = {}
         self._by_number: tuple[list[MemberPosition], list[Terms], list[_Question]] = ([MemberPosition(None)], [], [])
         self._answers: dict[tuple[int, int, int], bool] = {}
+        self._unable: dict[tuple[int, int, int], Verdict | None] = {}
         self._levels: dict[tuple[int, str], int] = {}
+        self._own: dict[tuple[Release, str], tuple[int, str] | None] = {}
 
     @cached_property
     def links(self) -> Links:
         """Who uses what, by their numbers in the rollout."""
         tables = self.rollout.tables
         number = {table.name: at for at, table in enumerate(tables)}
+        before = [self.terms(table.terms) for table in tables]
         links = Links([], [[] for _ in tables], [])
         for at, member in enumerate(self.rollout.members):
-            own = [(number[use.table], self.question(member, use, tables[number[use.table]])) for use in member.uses]
+            accepted = member.name in self.rollout.accepted
+            own, written = list[tuple[int, int]](), list[tuple[int, int]]()
+            for use in member.uses:
+                table = number[use.table]
+                asked = _Question(member.release, self.rules.judged(use), member.provides, before[table], accepted)
+                link = (table, _numbered(self._questions, self._by_number[2], asked))
+                own.append(link)
+                links.of_table[table].append((at, link[1]))
+                if use.writes:
+                    written.append(link)
             links.of_member.append(own)
-            links.writes.append([each for each, use in zip(own, member.uses, strict=True) if use.writes])
-            for table, question in own:
-                links.of_table[table].append((at, question))
+            links.writes.append(written)
         return links
 
     # ------------------------------------------------------------------ numbers for values
@@ -84,13 +94,6 @@ class Judge:
     def terms(self, terms: Terms) -> int:
         """The number of terms."""
         return _numbered(self._terms, self._by_number[1], terms)
-
-    def question(self, member: RolloutMember, access: TableAccess, table: RolloutTable) -> int:
-        """The number of a use of a table by a member."""
-        operations = self.rules.judged(access)
-        accepted = member.name in self.rollout.accepted
-        asked = _Question(member.release, operations, member.provides, table.terms, accepted)
-        return _numbered(self._questions, self._by_number[2], asked)
 
     def position_of(self, number: int) -> MemberPosition:
         """The position of that number."""
@@ -120,15 +123,20 @@ class Judge:
             return None
         client = Client(release, asked.operations, provides=asked.provides)
         after = self._by_number[1][terms]
-        return breaking(client, asked.before, after, was=asked.was, knowledge=self.rollout.knowledge)
+        before = self._by_number[1][asked.before]
+        return breaking(client, before, after, was=asked.was, knowledge=self.rollout.knowledge)
 
     def cannot(self, question: int, position: int, terms: int) -> Verdict | None:
         """What a member cannot do there, whether it could before or not."""
-        asked, release = self._by_number[2][question], self._by_number[0][position].release
-        if release is None:
-            return None
-        client = Client(release, asked.operations, provides=asked.provides)
-        return breaking(client, None, self._by_number[1][terms], knowledge=self.rollout.knowledge)
+        key = (question, position, terms)
+        if key not in self._unable:
+            asked, release = self._by_number[2][question], self._by_number[0][position].release
+            unable = None
+            if release is not None:
+                client = Client(release, asked.operations, provides=asked.provides)
+                unable = breaking(client, None, self._by_number[1][terms], knowledge=self.rollout.knowledge)
+            self._unable[key] = unable
+        return self._unable[key]
 
     def level(self, position: int, format: str) -> int:
         """The table version that a writer at this position moves lower tables to by itself; 0 if it leaves them."""
@@ -142,9 +150,12 @@ class Judge:
 
     def own_upgrade(self, release: Release, format: str) -> tuple[int, str] | None:
         """The version that a release moves lower tables to by itself, and the switch against it."""
-        product = self.rollout.known.find(release.product)
-        found = None if product is None else product.own_upgrade(format, release.version)
-        return None if found is None else (found.version, found.switch)
+        key = (release, format)
+        if key not in self._own:
+            product = self.rollout.known.find(release.product)
+            found = None if product is None else product.own_upgrade(format, release.version)
+            self._own[key] = None if found is None else (found.version, found.switch)
+        return self._own[key]
 
 
 def _numbered(numbers: dict[_T, int], values: list[_T], value: _T) -> int:

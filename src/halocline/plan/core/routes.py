@@ -1,7 +1,8 @@
 """Routes: the releases that each member passes, from the one it has to the one it is to have.
 
 A member goes to the release that its product is to have. One whose product has no goal stays where it is, unless it
-could not use its tables as they will be; then it goes to the lowest release that can be had and that can.
+could not use its tables as they will be; then it goes to the lowest release that can be had and that can, if possible
+one that can use them as they are as well, and need not wait for anybody.
 
 A *bridge* stands between the two. Which releases can be one is told by what they get along with: of releases that
 answer every question of the rollout alike, the newest stands for all.
@@ -34,6 +35,18 @@ class Router:
         self._rollout = judge.rollout
         self._tables = {each.name: each for each in judge.rollout.tables}
         self._numbers = {each.name: at for at, each in enumerate(judge.rollout.members)}
+        numbered = self._judge.terms
+        self._terms_of = [
+            tuple(numbered(each) for each in (table.terms, *(move.after for move in table.moves)))
+            for table in judge.rollout.tables
+        ]
+        self._raised_of = [tuple(map(numbered, table.raised.values())) for table in judge.rollout.tables]
+        self._formats = [table.terms.protocol.format for table in judge.rollout.tables]
+        self._lowest = {
+            table.name: min(judge.terms_of(each).protocol.reader for each in terms)
+            for table, terms in zip(judge.rollout.tables, self._terms_of, strict=True)
+        }
+        self._pins: dict[tuple[str, Release], MemberPosition] = {}
         self._available: dict[str, tuple[Release, ...]] = {}
         self._goals: dict[str, Release] = {}
         self._find_goals()
@@ -84,16 +97,23 @@ class Router:
 
     def _pinned(self, member: RolloutMember, release: Release) -> MemberPosition:
         """A release, with the switch thrown where it would move a table up that is not meant to be there yet."""
+        key = (member.name, release)
+        if key not in self._pins:
+            self._pins[key] = MemberPosition(release, pinned=self._needs_pin(member, release))
+        return self._pins[key]
+
+    def _needs_pin(self, member: RolloutMember, release: Release) -> bool:
         for use in member.uses:
-            table = self._tables[use.table]
-            upgrade = self._judge.own_upgrade(release, table.terms.protocol.format) if use.writes else None
+            if not use.writes:
+                continue
+            now = self._tables[use.table].terms.protocol
+            upgrade = self._judge.own_upgrade(release, now.format)
             if upgrade is None:
                 continue
-            lowest = min(each.protocol.reader for each in (table.terms, *(move.after for move in table.moves)))
-            evident = release == member.release and upgrade[0] > table.terms.protocol.reader
-            if upgrade[0] > lowest and not evident and self._judge.rules.pinned(member, upgrade[1]):
-                return MemberPosition(release, pinned=True)
-        return MemberPosition(release)
+            evident = release == member.release and upgrade[0] > now.reader
+            if upgrade[0] > self._lowest[use.table] and not evident and self._judge.rules.pinned(member, upgrade[1]):
+                return True
+        return False
 
     # ------------------------------------------------------------------ goals
 
@@ -115,11 +135,23 @@ class Router:
                 break
 
     def _lowest_that_can(self, member: RolloutMember, board: Board) -> Release | None:
+        """The lowest release that can use the tables all along, or else once they are what they are to be."""
         at = self._numbers[member.name]
-        for release in self._releases_of(member.release.product):
-            if release > member.release and board.can_end_at(at, self._judge.position(self._pinned(member, release))):
-                return release
-        return None
+        able = [
+            (release, position)
+            for release in self._releases_of(member.release.product)
+            if release > member.release
+            and board.can_end_at(at, position := self._judge.position(self._pinned(member, release)))
+        ]
+        all_along = (release for release, position in able if self._fine_all_along(member, position))
+        return next(all_along, able[0][0] if able else None)
+
+    def _fine_all_along(self, member: RolloutMember, position: int) -> bool:
+        for table, question in self._judge.links.of_member[self._numbers[member.name]]:
+            for terms in self._terms_of[table]:
+                if not self._judge.fine(question, position, terms):
+                    return False
+        return True
 
     def _releases_of(self, product: str) -> tuple[Release, ...]:
         if product not in self._available:
@@ -131,11 +163,9 @@ class Router:
     def _signature_questions(self, members: Sequence[RolloutMember]) -> list[tuple[int, int, str]]:
         asked: dict[tuple[int, int, str], None] = {}
         for member in members:
-            for use in member.uses:
-                table = self._tables[use.table]
-                question = self._judge.question(member, use, table)
-                for terms in (table.terms, *(move.after for move in table.moves), *table.raised.values()):
-                    asked[question, self._judge.terms(terms), terms.protocol.format] = None
+            for table, question in self._judge.links.of_member[self._numbers[member.name]]:
+                for terms in (*self._terms_of[table], *self._raised_of[table]):
+                    asked[question, terms, self._formats[table]] = None
         return list(asked)
 
     def _signature(self, release: Release, asked: list[tuple[int, int, str]]) -> tuple[object, ...]:

@@ -15,21 +15,21 @@ def finished(judge: Judge, layout: StageLayout) -> Plan:
     for stage in layout.stages:
         ends |= {each.member: judge.position(MemberPosition(each.after)) for each in stage.upgrades}
     moved = {each.table: each.after for stage in layout.stages for each in stage.moves}
-    tables = {each.name: each for each in rollout.tables}
+    last = [judge.terms(moved.get(each.name, each.terms)) for each in rollout.tables]
+    first = [judge.terms(each.terms) for each in rollout.tables]
     already, mended = list[Trouble](), list[Trouble]()
-    for member in rollout.members:
+    for member, links in zip(rollout.members, judge.links.of_member, strict=True):
         start = judge.position(MemberPosition(member.release))
-        for use in member.uses:
-            table = tables[use.table]
-            question = judge.question(member, use, table)
-            now = judge.cannot(question, start, judge.terms(table.terms))
+        for table, question in links:
+            now = judge.cannot(question, start, first[table])
             if now is None:
                 continue
-            after = judge.cannot(question, ends[member.name], judge.terms(moved.get(table.name, table.terms)))
+            after = judge.cannot(question, ends[member.name], last[table])
+            name = rollout.tables[table].name
             if after is None:
-                mended.append(Trouble(member.name, table.name, now))
+                mended.append(Trouble(member.name, name, now))
             else:
-                already.append(Trouble(member.name, table.name, after))
+                already.append(Trouble(member.name, name, after))
     return Plan(
         layout.stages,
         tuple(already),
