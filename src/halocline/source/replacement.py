@@ -26,7 +26,7 @@ from halocline.schema.types import Struct
 from halocline.spark.scan.file_rows import FileRows, change_files, shown_schema
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
-from halocline.table.delta.row_changes import Changed, feeds_changes, removed
+from halocline.table.delta.row_changes import Changed, removed
 
 _WAY = "Table.for_path(path, spark).overwrite(df, where=...) does it."
 
@@ -101,8 +101,8 @@ def _staying(read: FileRows, files: list[ChangeFile], condition: RowFilter) -> I
 
 
 def _check_rewritable(snapshot: Snapshot, path: str) -> None:
-    tracked = snapshot.protocol.supports("rowTracking") and snapshot.properties.row_tracking
-    if tracked or feeds_changes(snapshot):
+    tracked = snapshot.configuration.tracks_rows
+    if tracked or snapshot.properties.change_data_feed:
         raise UnsupportedError(
             f"{path} holds rows of both kinds, and writing it again takes an engine",
             sides={"table": "tracks rows" if tracked else "keeps a change feed", "file": path},

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_CLUSTERING: Final = 4
-_FEEDS: Final = ("delta.enableChangeDataFeed", "delta.enableChangeDataCapture")
 _OF_THE_FEED: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 _TYPES: Final[Mapping[str, str]] = {
     **{name: name for name in ("byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary")},
@@ -184,7 +183,7 @@ def spelt(schema: Struct, names: str | Sequence[str], what: str) -> tuple[str, .
 
 def check_reserved(schema: Struct, configuration: Mapping[str, str]) -> None:
     """Makes sure that no column of a table with a change feed has a name that the feed needs for itself."""
-    if not any(properties.flag(configuration, key) for key in _FEEDS):
+    if not properties.TableProperties(configuration).change_data_feed:
         return
     for name in schema.names:
         if name.lower() in _OF_THE_FEED:

@@ -200,11 +200,6 @@ def removed(files: pa.Table, *, data_change: bool = True) -> list[Remove]:
     return list(removes_from(files, timestamp_ms=system_clock(), data_change=data_change))
 
 
-def feeds_changes(snapshot: Snapshot) -> bool:
-    """Whether a table keeps a change feed."""
-    return snapshot.properties.change_data_feed
-
-
 def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where: str, row_files: RowFiles) -> Changed:
     """What takes the rows that meet a condition out of a table, given its files that may hold such rows."""
     found, changes_data = matches(spark, snapshot, files, where), row_files.layout.data_change
@@ -219,7 +214,7 @@ def remove_rows(spark: SparkSession, snapshot: Snapshot, files: pa.Table, where:
     gone = (found.rows or 0) - (all_live_rows(found.whole) or 0)
     check_rows(snapshot.store, found.mixed, figures(adds)["numOutputRows"] + gone)
     changes: list[Cdc] = []
-    recorded = changes_data and feeds_changes(snapshot)
+    recorded = changes_data and snapshot.properties.change_data_feed
     if recorded:
         going = frame_of(spark, snapshot, where=where, files=found.files)
         changes = row_files.write_changes(going.withColumn(CHANGE_TYPE, F.lit("delete")), snapshot.schema)
@@ -276,7 +271,7 @@ class Rewrite:
         snapshot = self.work.snapshot
         updated, deleted = self._count(hits, ClauseKind.UPDATE) or 0, self._count(hits, ClauseKind.DELETE)
         marks = marks_rows(snapshot) and hits.frame is not None
-        recorded = feeds_changes(snapshot) and not (marks and not updated)
+        recorded = snapshot.properties.change_data_feed and not (marks and not updated)
         edits = self._rows(hits, only_hits=marks, old=recorded)
         if recorded:
             # Values are computed once: what is written and what the feed says must not differ.

@@ -164,10 +164,9 @@ class RowFiles:
 
     def identities(self) -> RowColumns:
         """The columns that a scan must add so that rewritten rows keep their ids; none if rows are not tracked."""
-        stored = self.state.properties
-        if not self.state.protocol.supports("rowTracking") or not stored.row_tracking:
+        if not self.state.tracks_rows:
             return RowColumns()
-        row_id, version = (stored.get(key) for key in (row_ids.ID_COLUMN, row_ids.VERSION_COLUMN))
+        row_id, version = (self.state.properties.get(key) for key in (row_ids.ID_COLUMN, row_ids.VERSION_COLUMN))
         return RowColumns(
             row_id=row_id, row_commit_version=version, stored_row_id=row_id, stored_row_commit_version=version
         )

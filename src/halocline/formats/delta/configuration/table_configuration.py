@@ -84,6 +84,11 @@ class TableConfiguration:
         """The names of the partition columns, in order."""
         return self.metadata.partition_columns
 
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether every row has an id that it keeps when it is written again."""
+        return self.protocol.supports("rowTracking") and self.properties.row_tracking
+
     @cached_property
     def columns(self) -> Schema:
         """The schema with the names that files go by."""

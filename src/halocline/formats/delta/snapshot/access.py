@@ -7,9 +7,17 @@ from halocline.compat.features import FeatureKind, feature, features
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
+from halocline.compat.terms import Terms
 from halocline.errors import IncompatibleError
 from halocline.formats.delta.configuration.table_configuration import contradiction
-from halocline.formats.log.gate import UNCHECKED, WRITE
+from halocline.formats.log.gate import UNCHECKED, WRITE, check_access
+
+
+def check(release: Release, terms: Terms, facts: TableMetadata, operation: str, table: str) -> None:
+    """Refuses an operation that the release may not do, or that this log and this metadata do not allow."""
+    check_access(release, terms, operation, table)
+    check_log(release, facts, operation, table)
+    check_agreement(terms.protocol, facts, operation, table)
 
 
 def check_agreement(protocol: Protocol, facts: TableMetadata, operation: str, table: str) -> None:

@@ -98,9 +98,7 @@ class Snapshot:
         protocol = header.protocol_or_legacy() if legacy_protocol else header.protocol
         actor = gate.own_release() if release is None else Release.parse(release)
         # Before anything else is looked at: what the table asks for may explain what else cannot be read.
-        gate.check_access(actor, Terms.of(protocol, header.facts), operation, store.root)
-        access.check_log(actor, header.facts, operation, store.root)
-        access.check_agreement(protocol, header.facts, operation, store.root)
+        access.check(actor, Terms.of(protocol, header.facts), header.facts, operation, store.root)
         configuration = TableConfiguration(protocol, header.metadata)
         return Snapshot(store, header.version, configuration, actor, operation, replay)
 
@@ -117,9 +115,7 @@ class Snapshot:
         """The same version for another operation, behind the gate once more."""
         if operation == self.operation:
             return self
-        gate.check_access(self.release, self.configuration.terms, operation, self.store.root)
-        access.check_log(self.release, self.configuration.facts, operation, self.store.root)
-        access.check_agreement(self.protocol, self.configuration.facts, operation, self.store.root)
+        access.check(self.release, self.terms, self.configuration.facts, operation, self.store.root)
         return replace(self, operation=operation)
 
     def again(self, version: int | None = None) -> Snapshot:
