@@ -24,6 +24,7 @@ from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
 
+_LEGEND = "\n1.2.0: from there on   [1.2.0, 2.0.0): only those   -: refused   ?: not known   WRONG: silently wrong data"
 _STYLES = {Answer.OK: "green", Answer.REFUSED: "dim", Answer.UNKNOWN: "yellow", Answer.WRONG: "bold white on red"}
 
 
@@ -76,33 +77,28 @@ def _tokens(format: str, operation: str, names: list[str] | None) -> tuple[str, 
 def _show_products(
     output: OutputFormat, products: tuple[Product, ...], format: str, operation: str, tokens: tuple[str, ...]
 ) -> None:
-    found = {
-        token: {each.name: feature_stretches(each, format, operation, token) for each in products} for token in tokens
-    }
     grid = columns(f"{operation} ({format})", *(each.name for each in products))
     for column in grid.columns:
         column.min_width = len(str(column.header))
     grid.columns[0].no_wrap = True
+    facts = []
     for token in tokens:
-        grid.add_row(token, *(_cell(stretches) for stretches in found[token].values()))
-    facts = [
-        {"token": token, "products": {name: [each.to_dict() for each in told] for name, told in by_product.items()}}
-        for token, by_product in found.items()
-    ]
-    emit(output, {"format": format, "operation": operation, "features": facts}, grid, _legend())
+        found = {each.name: feature_stretches(each, format, operation, token) for each in products}
+        grid.add_row(token, *map(_cell, found.values()))
+        told = {name: [each.to_dict() for each in stretches] for name, stretches in found.items()}
+        facts.append({"token": token, "products": told})
+    emit(output, {"format": format, "operation": operation, "features": facts}, grid, _LEGEND)
 
 
 def _show_releases(
     output: OutputFormat, releases: list[Release], format: str, operation: str, tokens: tuple[str, ...]
 ) -> None:
-    found = {token: {str(each): token_answer(each, format, operation, token) for each in releases} for token in tokens}
     grid = columns(f"{operation} ({format})", *map(str, releases))
+    facts = []
     for token in tokens:
-        grid.add_row(token, *(_answer(told) for told in found[token].values()))
-    facts = [
-        {"token": token, "releases": {name: told.to_dict() for name, told in by_release.items()}}
-        for token, by_release in found.items()
-    ]
+        found = {str(each): token_answer(each, format, operation, token) for each in releases}
+        grid.add_row(token, *map(_answer, found.values()))
+        facts.append({"token": token, "releases": {name: each.to_dict() for name, each in found.items()}})
     emit(output, {"format": format, "operation": operation, "features": facts}, grid)
 
 
@@ -159,9 +155,3 @@ def _cell(stretches: tuple[Stretch, ...]) -> Text:
         elif each.answer is Answer.UNKNOWN:
             pieces.append(Text(f"? {each}", _STYLES[Answer.UNKNOWN]))
     return Text("\n").join(pieces) if pieces else Text("-", _STYLES[Answer.REFUSED])
-
-
-def _legend() -> str:
-    return (
-        "\n1.2.0: from there on   [1.2.0, 2.0.0): only those   -: refused   ?: not known   WRONG: silently wrong data"
-    )
