@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -90,9 +89,6 @@ def build(
 ) -> BuiltSplit:
     """Writes a split through the real writer and puts it into a store."""
     sink = pa.BufferOutputStream()
-    # A folder in memory where there is one: the library waits for the disk with every commit.
-    scratch = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    more = {"scratch": scratch, **more}
     with SplitWriter(sink, arrow_schema(columns.fields), fields(options, columns), **more) as writer:
         for batch in batches(rows, columns):
             writer.write(batch)

@@ -51,7 +51,7 @@ _TRIES: Final = 3
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class IndexedFile:
     """A file of the source at a version, or what else its rows lie in together.
 
     Attributes:
@@ -84,7 +84,7 @@ class IndexedSource(Protocol):
     def schema(self) -> Struct:
         """Its columns."""
 
-    def files(self) -> Iterable[SourceFile]:
+    def files(self) -> Iterable[IndexedFile]:
         """The files that hold its rows."""
 
     def rows(self, path: str, columns: Sequence[Field]) -> Iterator[pa.RecordBatch]:
@@ -128,13 +128,13 @@ class CompanionChanges:
         kept: How many splits stay as they are.
     """
 
-    new: tuple[SourceFile, ...]
-    masked: tuple[tuple[SplitAdd, SourceFile], ...]
+    new: tuple[IndexedFile, ...]
+    masked: tuple[tuple[SplitAdd, IndexedFile], ...]
     gone: tuple[SplitAdd, ...]
     kept: int
 
 
-def companion_changes(snapshot: IndexSnapshot, files: Iterable[SourceFile]) -> CompanionChanges:
+def companion_changes(snapshot: IndexSnapshot, files: Iterable[IndexedFile]) -> CompanionChanges:
     """What has to change in a companion.
 
     Args:
@@ -224,7 +224,7 @@ class CompanionTarget:
 
     def indexed(
         self,
-        file: SourceFile,
+        file: IndexedFile,
         batches: Iterable[pa.RecordBatch],
         deleted: Iterable[int],
         *,
@@ -254,14 +254,14 @@ class CompanionTarget:
             built.added(path, {}, time.time_ns() // 1_000_000),
             companion_source_files=[file.path],
             companion_delta_version=self.version,
-            tags=_tags(file),
         )
         return self.masked(added, file, deleted)
 
-    def masked(self, split: SplitAdd, file: SourceFile, deleted: Iterable[int]) -> SplitAdd:
+    def masked(self, split: SplitAdd, file: IndexedFile, deleted: Iterable[int]) -> SplitAdd:
         """A split with exactly those rows deleted that its file has deleted."""
         gone = sorted(deleted)
-        plain = replace(split, tags=_tags(file), companion_delta_version=self.version, deletion_mask=None)
+        tags = (split.tags or {}) | {_STATE: file.state, _MASK: file.masked}
+        plain = replace(split, tags=tags, companion_delta_version=self.version, deletion_mask=None)
         return write_masks(self.store, [(plain, gone)])[0] if gone else plain
 
 
@@ -411,11 +411,6 @@ def _grows(store: Store, before: SplitAdd, after: SplitAdd) -> bool:
     if after.deletion_mask is None:
         return False
     return bool(np.isin(deleted_rows(store, before), deleted_rows(store, after)).all())
-
-
-def _tags(file: SourceFile) -> dict[str, str | None]:
-    tags: dict[str, str | None] = {_STATE: file.state}
-    return tags if file.masked is None else tags | {_MASK: file.masked}
 
 
 def _fitted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:

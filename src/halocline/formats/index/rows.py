@@ -57,7 +57,7 @@ def split_rows(store: Store, split: SplitAdd, columns: Sequence[Field], numbers:
     Raises:
         MalformedError: The rows are damaged.
     """
-    with OpenedSplit(store, split.path, size=split.size) as opened:
+    with OpenedSplit.of(store, split) as opened:
         inside = [each.name for each in columns if each.name in opened.parquet.schema.names]
         table = opened.rows(numbers, inside) if inside else None
     return _as_table_has_it(split, columns, table, len(numbers))
@@ -104,10 +104,10 @@ def _pieces(store: Store, split: SplitAdd, columns: Sequence[Field]) -> Iterator
             table = bundle.rows()
             yield bundle.count if not inside else len(table), table
         return
-    with OpenedSplit(store, split.path, size=split.size) as opened:
+    with OpenedSplit.of(store, split) as opened:
         names = [each.name for each in columns if each.name in opened.parquet.schema.names]
         if not names:
-            yield opened.layout.rows, None
+            yield opened.parquet.rows, None
             return
         for batch in opened.batches(names):
             yield len(batch), pa.Table.from_batches([batch])

@@ -24,6 +24,7 @@ from halocline.formats.index.query.parse import parse
 from halocline.formats.index.rows import column_of, split_rows
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.cache import IndexCache
+from halocline.formats.index.split.fields import IndexField, fields_of
 from halocline.formats.index.split.masks import deleted_rows
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.rebuild import rebuilt
@@ -40,10 +41,12 @@ class Search:
     Attributes:
         text: As it was written.
         query: What it means for the table's columns.
+        fields: What indexes of the table have of its columns.
     """
 
     text: str
     query: BoundQuery
+    fields: tuple[IndexField, ...] = ()
 
     @staticmethod
     def of(snapshot: IndexSnapshot, text: str, columns: Sequence[str] | None = None) -> Search:
@@ -60,7 +63,8 @@ class Search:
         """
         metadata = snapshot.metadata
         known = SearchedColumns.of(snapshot.schema, metadata.configuration, metadata.partition_columns, columns)
-        return Search(text, bind(parse(text), known))
+        fields = fields_of(snapshot.schema, metadata.configuration, metadata.partition_columns)
+        return Search(text, bind(parse(text), known), fields)
 
 
 def splits_to_search(search: Search, splits: Iterable[SplitAdd]) -> list[SplitAdd]:
@@ -151,12 +155,13 @@ def _answered(
             return nothing
         return answer(Evaluation(opened, query, deleted))
 
-    return on_split(store, split, asked, rebuild=rebuild, scratch=scratch, cache=cache)
+    return on_split(store, split, search, asked, rebuild=rebuild, scratch=scratch, cache=cache)
 
 
 def on_split(
     store: Store,
     split: SplitAdd,
+    search: Search,
     action: Callable[[OpenedSplit], T],
     *,
     rebuild: bool,
@@ -168,6 +173,7 @@ def on_split(
     Args:
         store: Where the table lies.
         split: The split.
+        search: What it is done for.
         action: What is to be done; it may be done twice.
         rebuild: Whether a split whose index cannot be used gets one that is built anew from its rows.
         scratch: A folder for the unpacked index.
@@ -177,13 +183,13 @@ def on_split(
         IncompatibleError: The index is of a later kind, and is not to be rebuilt.
         MalformedError: The split is damaged; its rows, if it was to be rebuilt.
     """
-    with OpenedSplit(store, split.path, size=split.size, scratch=scratch, cache=cache) as opened:
+    with OpenedSplit.of(store, split, scratch=scratch, cache=cache) as opened:
         try:
             return action(opened), None
         except (MalformedError, IncompatibleError) as error:
             if not rebuild:
                 raise
-            with rebuilt(opened, scratch) as anew:
+            with rebuilt(opened, scratch, fields=search.fields) as anew:
                 return action(anew), error.message
 
 

@@ -21,8 +21,8 @@ from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.index.companion import (
     Companion,
+    IndexedFile,
     IndexedSource,
-    SourceFile,
     check_fresh,
     create_companion,
     sync_companion,
@@ -135,10 +135,10 @@ class DeltaSource:
     def _files(self) -> dict[str, ChangeFile]:
         return {each.path: each for each in live_files(self.snapshot)}
 
-    def files(self) -> Iterable[SourceFile]:
+    def files(self) -> Iterable[IndexedFile]:
         """See `IndexedSource.files`."""
         for path, each in self._files.items():
-            yield SourceFile(path, "", None if each.without is None else each.without.unique_id)
+            yield IndexedFile(path, "", None if each.without is None else each.without.unique_id)
 
     def rows(self, path: str, columns: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         """See `IndexedSource.rows`."""
@@ -181,12 +181,12 @@ class HudiSource:
     def _slices(self) -> dict[str, FileSlice]:
         return {f"{each.partition}/{each.file_id}".lstrip("/"): each for each in self.snapshot.slices}
 
-    def files(self) -> Iterable[SourceFile]:
+    def files(self) -> Iterable[IndexedFile]:
         """See `IndexedSource.files`."""
         for path, each in self._slices.items():
             names = [each.base.path] if each.base else []
             # A log file can grow where the file system lets writers append, so its size is part of what it is.
-            yield SourceFile(path, " ".join([*names, *(f"{log.path}:{log.size}" for log in each.logs)]))
+            yield IndexedFile(path, " ".join([*names, *(f"{log.path}:{log.size}" for log in each.logs)]))
 
     def rows(self, path: str, columns: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         """See `IndexedSource.rows`."""

@@ -36,7 +36,7 @@ def why_reindex(store: Store, split: SplitAdd, target: MergeTarget) -> str | Non
     if not split.is_own:
         return "it was written by IndexTables4Spark"
     try:
-        with OpenedSplit(store, split.path, size=split.size) as opened:
+        with OpenedSplit.of(store, split) as opened:
             fields = opened.layout.fields
             if fields != list(target.fields[: len(fields)]):
                 return "its columns were indexed with other options than the table has"

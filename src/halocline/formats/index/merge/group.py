@@ -207,7 +207,7 @@ def masked_since(store: Store, merged: SplitAdd, before: Sequence[SplitAdd], now
 
 
 def _opened(scope: ExitStack, store: Store, split: SplitAdd, folder: str) -> OpenedSplit:
-    opened = _of(split, partial(OpenedSplit, store, split.path, size=split.size, scratch=folder))
+    opened = _of(split, partial(OpenedSplit.of, store, split, scratch=folder))
     return scope.enter_context(opened)
 
 

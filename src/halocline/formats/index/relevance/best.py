@@ -130,7 +130,7 @@ def best_in_split(
     def scored(opened: OpenedSplit) -> SplitHits:
         return Scoring(opened, split, search.query, statistics, deleted).best(limit)
 
-    hits, damage = on_split(store, split, scored, rebuild=rebuild, scratch=scratch, cache=cache)
+    hits, damage = on_split(store, split, search, scored, rebuild=rebuild, scratch=scratch, cache=cache)
     return replace(hits, damage=damage)
 
 

@@ -105,7 +105,7 @@ def split_statistics(
     def told(opened: OpenedSplit) -> WordStatistics:
         return _told(opened, search, split, deleted)
 
-    return on_split(store, split, told, rebuild=rebuild, scratch=scratch, cache=cache)[0]
+    return on_split(store, split, search, told, rebuild=rebuild, scratch=scratch, cache=cache)[0]
 
 
 def _told(opened: OpenedSplit, search: Search, split: SplitAdd, deleted: np.ndarray) -> WordStatistics:

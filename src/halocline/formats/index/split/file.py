@@ -25,6 +25,9 @@ from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.layout import KEY, Blob, Part, SplitLayout, encode_layout
 
 GROUP_ROWS: Final = 8192
+FOOTER_TAG: Final = "halocline.footer"
+"""The tag of an add that holds the checksum of its Parquet footer, which has none of its own."""
+
 _LEVEL: Final = 3
 _FEW: Final = 0.5
 _PIECE: Final = 8 * 1024**2
@@ -40,6 +43,7 @@ class BuiltSplit:
         footer_start: Where the Parquet footer begins.
         min_values: The least value of each column that has an order, as text.
         max_values: The greatest.
+        footer_crc: The checksum of the Parquet footer.
     """
 
     layout: SplitLayout
@@ -47,6 +51,7 @@ class BuiltSplit:
     footer_start: int
     min_values: dict[str, str] = field(default_factory=dict)
     max_values: dict[str, str] = field(default_factory=dict)
+    footer_crc: int = 0
 
     def added(self, path: str, partition_values: dict[str, str | None], now_ms: int) -> SplitAdd:
         """The action that makes it part of a table."""
@@ -56,6 +61,7 @@ class BuiltSplit:
             size=self.size,
             modification_time=now_ms,
             data_change=True,
+            tags={FOOTER_TAG: f"{self.footer_crc:08x}"},
             min_values=self.min_values,
             max_values=self.max_values,
             num_records=self.layout.rows,
@@ -90,6 +96,26 @@ class IndexFiles:
     terms: bytes
 
 
+class _Checked:
+    """A file that is written to, with a checksum of what was written since it was set to 0."""
+
+    def __init__(self, sink: IO[bytes]) -> None:
+        self._sink = sink
+        self.crc = 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self.crc = zlib.crc32(data, self.crc)
+        return self._sink.write(data)
+
+    def flush(self) -> None:
+        if not self._sink.closed:
+            self._sink.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+
 class SplitFile:
     """A split that is being written: `write` rows, then `finish` with an index over them.
 
@@ -99,7 +125,8 @@ class SplitFile:
     """
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
-        self._sink = pa.PythonFile(sink, "w")
+        self._tail = _Checked(sink)
+        self._sink = pa.PythonFile(self._tail, "w")
         self._schema = schema
         self._bounds = SplitBounds(schema)
         self._waiting: list[pa.RecordBatch] = []
@@ -143,8 +170,9 @@ class SplitFile:
         )
         writer.add_key_value_metadata({KEY: encode_layout(layout)})
         start = self._sink.tell()
+        self._tail.crc = 0
         writer.close()
-        return BuiltSplit(layout, self._sink.tell(), start, *self._bounds.as_text())
+        return BuiltSplit(layout, self._sink.tell(), start, *self._bounds.as_text(), footer_crc=self._tail.crc)
 
     def _write_groups(self, *, keep: bool) -> None:
         table = pa.Table.from_batches(self._waiting, self._schema)

@@ -21,9 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from halocline.errors import InputError
+from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.split.analyzers import register
 from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.fields import IndexField
+from halocline.formats.index.split.file import FOOTER_TAG
 from halocline.formats.index.split.layout import PART_BITS, Blob, SplitLayout, check_searchable, decode_layout
 from halocline.formats.index.split.lengths import lengths_by_segment
 from halocline.formats.index.split.library import damaged, guarded, library
@@ -47,10 +49,10 @@ class OpenedSplit:
         size: Its length, if the log has told it.
         scratch: A folder for the unpacked index; the system's own if not given.
         cache: Where unpacked indexes are kept for the next search; nowhere if not given.
+        footer: Where its Parquet footer begins and what the checksum of it is, if the log has told that.
 
     Raises:
-        MalformedError: It is no Parquet file, or its layout is damaged.
-        IncompatibleError: Its layout is of a later version.
+        MalformedError: It is no Parquet file, or its footer does not fit the checksum.
         NotFoundError: It does not exist.
     """
 
@@ -62,16 +64,52 @@ class OpenedSplit:
         size: int | None = None,
         scratch: str | None = None,
         cache: IndexCache | None = None,
+        footer: tuple[int, int] | None = None,
     ) -> None:
         self.store = store
         self.path = path = below_root(store, path)
+        if footer is not None:
+            self._check_footer(*footer)
         self.parquet = ParquetObject(store, path, size)
-        self.layout: SplitLayout = decode_layout(self.parquet.entries, path)
-        if self.layout.rows != self.parquet.rows:
-            raise damaged(path, f"it has {self.parquet.rows} rows, and its index has {self.layout.rows}")
         self._scratch = scratch
         self._cache = cache
         self._folder: str | None = None
+
+    @classmethod
+    def of(cls, store: Store, split: SplitAdd, *, scratch: str | None = None, cache: IndexCache | None = None) -> Self:
+        """Opens a split of a table, and checks all that the log tells of it.
+
+        Raises:
+            MalformedError: It is no Parquet file, or not the one that the log tells of.
+            NotFoundError: It does not exist.
+        """
+        crc, start = (split.tags or {}).get(FOOTER_TAG), split.footer_start_offset
+        try:
+            footer = None if crc is None or start is None else (start, int(crc, 16))
+        except ValueError as error:
+            raise damaged(split.path, f"the log has {crc!r} for a checksum of its footer") from error
+        opened = cls(store, split.path, size=split.size, scratch=scratch, cache=cache, footer=footer)
+        if split.num_records is not None and opened.parquet.rows != split.num_records:
+            raise damaged(split.path, f"it has {opened.parquet.rows} rows, and the log says {split.num_records}")
+        return opened
+
+    def _check_footer(self, start: int, crc: int) -> None:
+        data = self.store.get_range(self.path, start, max(self.store.head(self.path).size - start, 0))
+        if zlib.crc32(data) != crc:
+            raise damaged(self.path, "its footer does not fit its checksum")
+
+    @cached_property
+    def layout(self) -> SplitLayout:
+        """What the split says about its index.
+
+        Raises:
+            MalformedError: It is missing or damaged.
+            IncompatibleError: It is of a later version.
+        """
+        layout = decode_layout(self.parquet.entries, self.path)
+        if layout.rows != self.parquet.rows:
+            raise damaged(self.path, f"it has {self.parquet.rows} rows, and its index has {layout.rows}")
+        return layout
 
     def __enter__(self) -> Self:
         return self

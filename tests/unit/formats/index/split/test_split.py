@@ -277,7 +277,7 @@ def test_a_parquet_file_without_an_index_is_no_split(tmp_path):
     store = open_store(str(tmp_path))
     pq.write_table(pa.table({"id": [1]}), tmp_path / "plain.parquet")
     with pytest.raises(MalformedError, match="says nothing of an index") as found:
-        OpenedSplit(store, "plain.parquet")
+        _ = OpenedSplit(store, "plain.parquet").layout
     assert found.value.condition == "MALFORMED_SPLIT"
 
 
