@@ -13,10 +13,10 @@ ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py tests/s
 OLDEST := .venvs/oldest
 # Apache Hudi's own Spark bundles, fetched from Maven Central when they are needed.
 HUDI   := .venvs/hudi-jvm
-# How long `make fuzz` looks.
+# How long `make fuzz` looks, and `make soak` lasts.
 MINUTES ?= 5
 
-.PHONY: help demo test test-connect test-oldest unit fuzz check format bench compat compat-jvm interop interop-jvm clean java
+.PHONY: help demo test test-connect test-oldest unit fuzz soak check format bench compat compat-jvm interop interop-jvm clean java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ unit: $(VENV)/.ready ## Run the tests that need no JVM
 
 fuzz: $(VENV)/.ready ## Run the property tests with fresh seeds, for MINUTES=5
 	@$(BIN)/python -m tests.fuzz $(MINUTES)
+
+soak: $(VENV)/.ready ## Three coordinators on one PostgreSQL under random faults, for MINUTES=5
+	@$(BIN)/python -m tests.fleet.soak $(MINUTES)
 
 check: $(VENV)/.ready ## Lint, type-check, and check layers and dependencies
 	@$(BIN)/ruff check .

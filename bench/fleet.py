@@ -7,6 +7,8 @@ what gRPC itself costs in Python. Every figure is printed with the ratio to the 
     python bench/fleet.py                 the promises, about two minutes
     python bench/fleet.py --quick         a tenth of the members, for a look
     python bench/fleet.py --most 4000     also holds so many members
+    python bench/fleet.py --large         only a fleet of 10,000 members and 10,000 tables, with 1,000,000 former lives:
+                                          taking over, and what questions cost and how long they hold up heartbeats
 """
 
 import argparse
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -307,6 +310,113 @@ def show(fleet, echo, count):
     print(json.dumps({"fleet": fleet, "echo": echo}))
 
 
+# A large fleet.
+
+LARGE, TABLES_EACH, LIVES = 10_000, 100, 1_000_000
+
+
+async def large():
+    """What taking over costs, what operators' questions cost, and how long heartbeats wait meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server("large", folder)
+        facts = json.loads(server.process.stdout.readline())
+        try:
+            members = [Member(20_000_000 + number, server.target, Wire.current()) for number in range(20)]
+            await together([each.join() for each in members])
+            quiet = await _delays(members, 5.0)
+            questions = {
+                "describe": lambda admin: admin.describe(),
+                "who-breaks --raise delta=4, all pages": lambda admin: admin.who_breaks(ladder="delta", level=4),
+                "who-blocks deletionVectors, a page": lambda admin: admin.who_blocks("deletionVectors", limit=500),
+                "members, a page": lambda admin: admin.members(limit=500),
+                "raise --dry-run": lambda admin: admin.plan_raise("delta", 4),
+            }
+            print(f"{LARGE:,} members with {TABLES_EACH} of {LARGE:,} tables each, {server.memory() >> 20} MiB")
+            lives = f"taking over, {LIVES:,} former lives in the store"
+            print(f"{lives:<52}{facts['cpu']:7.2f} s CPU {facts['seconds']:7.2f} s")
+            print(f"{'heartbeats, no questions asked':<52}{'':14}worst {quiet:6.0f} ms")
+            for name, question in questions.items():
+                cpu, number, worst = await _asked(server, members, question)
+                kept = "kept" if worst - quiet <= 100 else "MISSED"
+                line = f"{name:<52}{1000 * cpu / number:7.0f} ms CPU  worst {worst:6.0f} ms"
+                print(f"{line}  {worst / quiet:4.1f} x   {kept} (100 ms more)")
+            await asyncio.gather(*(each.drop() for each in members))
+        finally:
+            server.stop()
+
+
+async def _delays(members, seconds):
+    """The longest that a heartbeat took, in milliseconds, of members that send them one after the other."""
+    for each in members:
+        each.latencies.clear()
+    until = time.perf_counter() + seconds
+
+    async def beat_on(member):
+        while time.perf_counter() < until:
+            await member.beat()
+            await asyncio.sleep(0.1)
+
+    await asyncio.gather(*map(beat_on, members))
+    return 1000 * max(latency for each in members for latency in each.latencies)
+
+
+async def _asked(server, members, question):
+    """CPU of a question over and over, how often it was answered, and the longest heartbeat meanwhile."""
+    loop, over, answered = asyncio.get_running_loop(), asyncio.Event(), 0
+
+    async def ask():
+        nonlocal answered
+        with AdminClient(f"grpc://{server.target}", deadline=60) as admin:
+            while not over.is_set() or not answered:
+                await loop.run_in_executor(None, question, admin)
+                answered += 1
+
+    cpu = server.cpu()
+    asking = asyncio.ensure_future(ask())
+    worst = await _delays(members, 4.0)
+    over.set()
+    await asking
+    return server.cpu() - cpu, answered, worst
+
+
+async def run_large(folder):
+    import random
+
+    from sqlalchemy import insert
+
+    from halocline.fleet.core.state import FleetTerms, Member, Provenance, RecordChange, TableLevel, TableUse
+    from halocline.fleet.server.hosting import Config, Hosting, devote
+    from halocline.fleet.store import Write, open_fleet_store, schema
+
+    path, now, dice = str(Path(folder) / "large.db"), int(time.time() * 1000), random.Random(1)
+    tables = [f"s3://lake/warehouse/table-{number}" for number in range(LARGE)]
+    changes = [RecordChange("terms", (), FleetTerms(lease=3_600_000, margin=1_000))]
+    changes += [RecordChange("tables", (each, "delta"), TableLevel(each, "delta", 1, now)) for each in tables]
+    supported = {"delta": LevelRange(1, 3), "hudi": LevelRange(6, 8)}
+    for number in range(LARGE):
+        used = frozenset(TableUse(dice.choice(tables), "delta", "read") for _ in range(TABLES_EACH))
+        told = Report(f"job-{number}", now, f"deltalake@1.{number % 3}.2", supported=supported, tables=used)
+        changes.append(RecordChange("members", told.key, Member(told, Provenance.REPORTED, now)))
+        changes.append(RecordChange("incarnations", told.identity, now))
+    store = open_fleet_store(path)
+    store.take_over("filler", "", lambda fleet, _: (fleet, 1, Write(changes)))
+    with store.engine.begin() as connection:
+        rows = ({"identity": f"former-{number}", "incarnation": number} for number in range(LIVES))
+        while some := list(islice(rows, 50_000)):
+            connection.execute(insert(schema.incarnations), some)
+    store.resign(1)
+    store.close()
+    hosting = Hosting(Config(store=path, listen="127.0.0.1:0", http=""))
+    cpu, began = time.process_time(), time.perf_counter()
+    await hosting.start()
+    devote(hosting)
+    facts = {"cpu": time.process_time() - cpu, "seconds": time.perf_counter() - began}
+    print(hosting.port, flush=True)
+    print(json.dumps(facts), flush=True)
+    await until_terminated()
+    await hosting.stop()
+
+
 # The servers.
 
 
@@ -362,6 +472,7 @@ if __name__ == "__main__":
     parser.add_argument("--as", dest="role", default="")
     parser.add_argument("--folder", default="")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--large", action="store_true")
     parser.add_argument("--members", type=int, default=1000)
     parser.add_argument("--most", type=int, default=4000)
     parser.add_argument("--seconds", type=float, default=20.0)
@@ -373,5 +484,11 @@ if __name__ == "__main__":
             runner.run(run_fleet(chosen.folder))
         elif chosen.role == "echo":
             runner.run(run_echo())
+        elif chosen.role == "large":
+            runner.run(run_large(chosen.folder))
+        elif chosen.large:
+            runner.run(large())
         else:
             runner.run(main(chosen.members, chosen.most, chosen.seconds))
+            if not chosen.quick:
+                runner.run(large())

@@ -36,7 +36,8 @@ def explore(
     """Walk through every interleaving of a small fleet and check the invariants.
 
     The coordinator and the members are the real ones; the network loses and delays, processes crash, clocks fall behind
-    and coordinators replace each other. With three members or more, set a limit.
+    and coordinators replace each other. With three members or more, set a limit: the result says up to how many steps
+    every interleaving was seen.
     """
     if mutants:
         code = _mutants(max_states, seconds, output)
@@ -99,7 +100,7 @@ def _mutants(max_states: int | None, seconds: float | None, output: OutputFormat
 def _verdict(result: Exploration) -> str:
     if result.counterexample:
         return f"violated: {', '.join(each.name for each in result.counterexample.violations)}"
-    return "holds" if result.complete else "holds so far"
+    return "holds" if result.complete else f"holds in every interleaving of up to {result.depth} steps"
 
 
 def _facts(result: Exploration) -> dict[str, object]:

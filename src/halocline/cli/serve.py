@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -93,10 +92,6 @@ def _http(asked: str, listen: str) -> str:
 def _run(config: Config) -> None:
     from halocline.fleet.server.hosting import Hosting
 
-    # Almost everything lives long; looking through all of it again and again finds nothing.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
     with asyncio.Runner(loop_factory=_loop()) as runner:
         runner.run(_until_stopped(Hosting(config)))
 
@@ -111,6 +106,8 @@ def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _until_stopped(hosting: Hosting) -> None:
+    from halocline.fleet.server.hosting import devote
+
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -118,6 +115,7 @@ async def _until_stopped(hosting: Hosting) -> None:
     loop.add_signal_handler(signal.SIGHUP, hosting.reload)
     try:
         await hosting.start()
+        devote(hosting)
         typer.echo(_greeting(hosting))
         await over.wait()
     finally:

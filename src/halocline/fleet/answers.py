@@ -20,7 +20,8 @@ from halocline.compat.terms import ProtocolChange
 from halocline.fleet.core.ladder_state import View
 from halocline.fleet.core.state import Report, TableLevel, TableUse
 
-LARGEST_PAGE: Final = 500
+LARGEST_PAGE: Final = 100
+"""Items. A message is put together in one go, in which no other thread has its turn."""
 _MOMENT = re.compile(r"(?<=until )\d{13}\b")
 
 
@@ -149,7 +150,7 @@ class LadderStatus:
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """Where a fleet stands, and who answers for it.
+    """Where a fleet stands, and who answers for it; `tables` has the levels of tables, of very many the first.
 
     Example:
         >>> from halocline.fleet.member.admin import AdminClient

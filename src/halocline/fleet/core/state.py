@@ -71,6 +71,12 @@ class TableUse:
     operation: str = "read"
 
 
+@lru_cache(maxsize=1 << 17)
+def shared_use(use: TableUse) -> TableUse:
+    """An equal value that members share: thousands of them use the same tables."""
+    return use
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What a member says, or is known, about itself.

@@ -303,6 +303,14 @@ def _holds_hold(change: CoordinatorStep) -> Iterator[str]:
             yield f"{hold} ended at {at} by {cause}"
 
 
+@_looks_at(12, GroundTruth)
+def _holds_hold_whoever_coordinates(truth: GroundTruth) -> Iterator[str]:
+    for hold in truth.store.holds.values():
+        level = truth.store.ladder_states[hold.ladder].level
+        if level > hold.level and not hold.expired(truth.now):
+            yield f"the store has {hold.ladder} at {level}, above {hold}"
+
+
 @_looks_at(13, CoordinatorStep)
 def _downgrades_keep_their_order(change: CoordinatorStep) -> Iterator[str]:
     after_fleet = change.after.fleet

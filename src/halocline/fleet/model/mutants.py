@@ -192,6 +192,13 @@ MUTANTS: Final = (
         watch=(12,),
     ),
     Mutant(
+        "hold-unfenced",
+        "a coordinator that was replaced raises a level, not knowing of the hold that its successor has placed",
+        HELD,
+        replace(RULES, accepts=lambda store, commit: True),
+        watch=(12,),
+    ),
+    Mutant(
         "no-acknowledgement",
         "a downgrade goes on without waiting for gates to close",
         DOWN,

@@ -30,8 +30,9 @@ from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.usage.users import client_of
 from halocline.fleet.wire.handshake import Peer
 
-_MOST_TABLES: Final = 100
+_MOST_TABLES: Final = 20
 """Of a member that is affected, so many of its tables are named."""
+_MOST_LEVELS: Final = 1_000
 _T = TypeVar("_T")
 
 
@@ -46,7 +47,7 @@ def describe(state: State, at: int, coordinator: Coordinator, server: Peer) -> a
         clock_ms=coordinator.clock.wall(),
         terms=answers.TermsStatus(terms.lease, terms.margin, terms.window, terms.development),
         ladders=tuple(_ladder(state, name, at) for name in sorted(state.fleet.ladder_states)),
-        tables=tuple(each for _, each in sorted(state.fleet.tables.items())),
+        tables=tuple(state.fleet.tables[key] for key in nsmallest(_MOST_LEVELS, state.fleet.tables)),
         coordinator=coordinator.address,
         store=coordinator.store.description,
         active_since_ms=coordinator.since,

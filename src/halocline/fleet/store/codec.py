@@ -16,7 +16,17 @@ import msgspec
 from halocline.errors import HaloclineError, MalformedError
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import Hold, LadderState
-from halocline.fleet.core.state import SINGLE, Answered, Fleet, FleetTerms, Member, MemberKey, RecordChange, TableLevel
+from halocline.fleet.core.state import (
+    SINGLE,
+    Answered,
+    Fleet,
+    FleetTerms,
+    Member,
+    MemberKey,
+    RecordChange,
+    TableLevel,
+    shared_use,
+)
 
 KINDS: Final[dict[str, tuple[Any, Any]]] = {
     "terms": (tuple[()], FleetTerms),
@@ -67,10 +77,14 @@ def assembled(epoch: int, rows: Iterable[tuple[str, str]]) -> Fleet:
     fields: dict[str, Any] = {}
     for kind, body in rows:
         change = decode(kind, body)
+        value = change.value
         if kind in SINGLE:
-            fields[kind] = change.value
-        else:
-            fields.setdefault(kind, {})[change.key] = change.value
+            fields[kind] = value
+            continue
+        if kind == "members" and value.report.tables:
+            report = replace(value.report, tables=frozenset(map(shared_use, value.report.tables)))
+            value = replace(value, report=report)
+        fields.setdefault(kind, {})[change.key] = value
     return replace(Fleet(epoch=epoch), **fields)
 
 

@@ -20,7 +20,7 @@ from halocline.errors import InputError
 from halocline.fleet.core.effects import Announce, Refusal, Renew
 from halocline.fleet.core.events import Heartbeat
 from halocline.fleet.core.ladder_state import Announcement, View
-from halocline.fleet.core.state import MOST_USES, LevelRange, MemberKey, Report, TableUse
+from halocline.fleet.core.state import MOST_USES, LevelRange, MemberKey, Report, TableUse, shared_use
 from halocline.fleet.wire.handshake import Peer
 from halocline.fleet.wire.proto.v1 import fleet_pb2 as pb
 from halocline.fleet.wire.session import Admission, FreshToken, Greeting, SessionBegun, SessionMessage, Welcome
@@ -185,14 +185,14 @@ def ranges(supported: Mapping[str, pb.LevelRange]) -> dict[str, LevelRange]:
 
 def table_uses(items: Iterable[pb.TableUse]) -> frozenset[TableUse]:
     """The tables that a member uses."""
-    return frozenset(
-        TableUse(
-            table_url(each.table),
-            ladder_name(each.ladder),
-            matched("operation", each.operation or "read"),
-        )
-        for each in counted("tables", items, MOST_USES)
-    )
+    listed = counted("tables", items, MOST_USES)
+    return frozenset(_table_use(each.table, each.ladder, each.operation or "read") for each in listed)
+
+
+@lru_cache(maxsize=1 << 16)
+def _table_use(table: str, ladder: str, operation: str) -> TableUse:
+    """Members use the same tables over and over, so most have been checked before."""
+    return shared_use(TableUse(table_url(table), ladder_name(ladder), matched("operation", operation)))
 
 
 # Sessions.

@@ -1,5 +1,6 @@
 """The design holds in every interleaving of a small fleet, and without any of its rules it does not."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -164,7 +165,22 @@ def test_the_command_stops_at_a_limit_and_says_so():
     result = run("-s", "roll", "-m", "3", "--max-states", "500", "-o", "json")
     assert result.exit_code == 0, result.output
     assert '"complete": false' in result.stdout
-    assert run("-s", "roll", "--max-states", "500").stdout.rstrip().endswith("holds so far")
+    bound = re.search(
+        r"holds in every interleaving of up to (\d+) steps", run("-s", "roll", "--max-states", "500").stdout
+    )
+    assert int(bound[1]) >= 3
+
+
+def test_what_was_seen_before_a_limit_is_everything_up_to_so_many_steps():
+    scenario = replace(SILENT, members=3)
+    limited = explore(scenario, max_states=200)
+    model = Model(scenario)
+    seen = frontier = {model.normal(model.first)}
+    for _ in range(limited.depth):
+        frontier = {model.normal(after) for state in frontier for _, after in model.successors(state)} - seen
+        seen = seen | frontier
+    assert not limited.complete
+    assert len(seen) <= limited.states, "none that is so few steps away was left out"
 
 
 def test_the_command_knows_its_scenarios():

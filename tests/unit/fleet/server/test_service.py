@@ -9,11 +9,11 @@ import pytest
 from tests.support.fleets import processed
 
 from halocline.errors import ConflictError, InputError, InternalError, UnavailableError
-from halocline.fleet.answers import AuditQuery
+from halocline.fleet.answers import AuditQuery, BlockQuery, BreakQuery, MembersQuery
 from halocline.fleet.core.clock import ManualClock
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, Renew
 from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Observe, Raise, Tick
-from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Policy, View
 from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Provenance, Report
 from halocline.fleet.server.auth import EVERYTHING, Access, Claims
@@ -23,6 +23,7 @@ from halocline.fleet.server.greeting import Greeter
 from halocline.fleet.server.service import FleetService, RejectedError, ServiceSettings
 from halocline.fleet.server.sessions import Session, Sessions
 from halocline.fleet.store import Sighting, StaleEpochError, open_fleet_store
+from halocline.fleet.wire import calls
 from halocline.fleet.wire.session import SessionBegun
 
 HUDI = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8))), "halocline")
@@ -480,3 +481,43 @@ def test_a_session_that_is_ended_twice_is_closed_once_so_that_its_last_word_gets
     session.end()
     session.end()
     assert ended == ["closed"]
+
+
+@pytest.mark.parametrize(
+    ("call", "asked"),
+    [
+        (calls.DESCRIBE, None),
+        (calls.MEMBERS, MembersQuery(all=True)),
+        (calls.MEMBERS, MembersQuery(after="#0", all=True)),
+        (calls.TABLE_USERS, "lake/orders"),
+        (calls.WHO_BLOCKS, BlockQuery(feature="deletionVectors")),
+        (calls.WHO_BREAKS, BreakQuery(remove="member/session")),
+        (calls.WHO_BREAKS, BreakQuery(ladder="hudi", level=8)),
+        (calls.PLAN_RAISE, LadderLevel("hudi", 8)),
+        (calls.PLAN_DOWNGRADE, LadderLevel("hudi", 6)),
+        (calls.AUDIT, AuditQuery()),
+        (calls.KEYS, None),
+    ],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_a_question_is_worked_out_and_encoded_off_the_loop(store, clock, call, asked):
+    where = []
+    answer = replace(call, answer=replace(call.answer, encode=_noting(where, call.answer.encode)))
+
+    async def scenario(service):
+        claims = Claims("ann", 0, "operator", "x@1", 1, "anonymous", EVERYTHING, 10**9)
+        commands = Commands(service, Greeter(service))
+        commands._questions = {name: _noting(where, each) for name, each in commands._questions.items()}
+        return await commands.answer(answer, call.request.encode(asked), claims)
+
+    assert isinstance(run(scenario, store, clock), bytes)
+    assert len(where) == 2
+    assert all(name.startswith("halocline-read") for name in where), where
+
+
+def _noting(where, work):
+    def noted(*arguments):
+        where.append(threading.current_thread().name)
+        return work(*arguments)
+
+    return noted
