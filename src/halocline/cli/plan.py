@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from rich.console import Console
 
 from halocline.cli.output import ERROR, FINE, OutputFormat, emit
 from halocline.compat.release import Release
@@ -100,15 +101,17 @@ def show(
         tuple(map(Release.parse, release or ())),
         tuple(select or ()),
     )
-    proposals = propose_rollout(
-        Lake.open(lake),
-        target,
-        members_file=members,
-        fleet=fleet,
-        available=tuple(map(Release.parse, available or ())),
-        accepted=accept_unknown or (),
-        may_stop=may_stop or (),
-    )
+    with Console(stderr=True).status("Looking for tables …") as bar:
+        proposals = propose_rollout(
+            Lake.open(lake),
+            target,
+            members_file=members,
+            fleet=fleet,
+            available=tuple(map(Release.parse, available or ())),
+            accepted=accept_unknown or (),
+            may_stop=may_stop or (),
+            progress=lambda count: bar.update(f"{count:,} tables read …"),
+        )
     best = proposals[0]
     if isinstance(best.found, Plan):
         if policy:

@@ -39,10 +39,13 @@ def show(
     from halocline.fleet.member.admin import operator_name
     from halocline.plan.apply.backwards import note_taken_back, saved_way_back
     from halocline.plan.apply.fleetwatch import FleetWatch
+    from halocline.plan.apply.journal import folder_of
+    from halocline.plan.apply.lease import RolloutLease
     from halocline.plan.apply.status import status_of
     from halocline.plan.explanation import explain
     from halocline.plan.file import SavedPlan
     from halocline.plan.rendering import to_text
+    from halocline.storage import open_store
 
     saved = SavedPlan.read(file)
     kept = f"{file}.back"
@@ -52,14 +55,16 @@ def show(
         back = None
     if back is None or status_of(back).state == "finished":
         watch = FleetWatch(saved, members or saved.members_file, fleet or saved.fleet)
-        back, way = saved_way_back(saved, watch)
-        sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}")) + "\n")
-        if way.why:
-            sys.stdout.write(f"It ends after stage {way.to_stage - 1}: {way.why}.\n")
-        if dry_run:
-            return CHANGES
-        back.save(kept)
-        note_taken_back(saved, back, operator_name())
+        # While somebody applies the plan, what is to be taken back still grows.
+        with RolloutLease(open_store(folder_of(saved.lake)), operator_name(), saved.plan.id):
+            back, way = saved_way_back(saved, watch)
+            sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}")) + "\n")
+            if way.why:
+                sys.stdout.write(f"It ends after stage {way.to_stage - 1}: {way.why}.\n")
+            if dry_run:
+                return CHANGES
+            back.save(kept)
+            note_taken_back(saved, back, operator_name())
     return walk(
         back,
         members=members,

@@ -18,20 +18,20 @@ taken for a member of its own only if no member of the same product is known to 
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 from halocline.compat.release import Release
-from halocline.errors import InputError, NotFoundError, nearest
+from halocline.errors import InputError
 from halocline.fleet.answers import MemberStatus
 from halocline.fleet.usage.traces import UsageTrace
 from halocline.fleet.usage.users import operations_of
 from halocline.lake.file import LakeClient
 from halocline.plan.core.rollout import RolloutMember, TableAccess
+from halocline.plan.toml_file import read_toml, records, texts, unusable
 from halocline.storage.location import Location
 
 _KEYS: Final = ("releases", "members")
@@ -74,19 +74,16 @@ class MembersFile:
             NotFoundError: There is none.
             InputError: It is not TOML, or says what is not understood.
         """
-        try:
-            raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise NotFoundError(f"there is no file {path}", next_step="See docs/rollouts.md for an example.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not TOML: {error}") from None
-        only(raw, _KEYS, str(path))
+        raw = read_toml(path, _KEYS)
+        had = raw.get("releases", {})
+        if not isinstance(had, Mapping):
+            raise unusable(f"releases of {path}", had, 'product = ["1.0.0", "1.1.0"], once for each')
         available = tuple(
             Release.parse(f"{product}@{version}")
-            for product, versions in raw.get("releases", {}).items()
+            for product, versions in had.items()
             for version in texts(versions, f"releases.{product} of {path}")
         )
-        members = tuple(_member(each, f"members[{at}] of {path}") for at, each in enumerate(raw.get("members", ())))
+        members = tuple(_member(each, place) for place, each in records(raw, "members", _MEMBER_KEYS, str(path)))
         return MembersFile(members, available)
 
 
@@ -165,39 +162,18 @@ def _uses(found: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     return {table: tuple(sorted(each)) for table, each in sorted(by_table.items())}
 
 
-def _member(raw: Any, where: str) -> NamedMember:
-    only(raw, _MEMBER_KEYS, where)
+def _member(raw: Mapping[str, Any], where: str) -> NamedMember:
     for needed in ("name", "release"):
         if not isinstance(raw.get(needed), str):
-            raise InputError(
-                f"{where} has no {needed}", sides={"expected": "name = '…' and release = 'product@version'"}
-            )
+            sides = {"expected": "name = '…' and release = 'product@version'"}
+            raise InputError(f"{where} has no {needed}", sides=sides)
     pinnable = raw.get("pinnable", True)
     if not isinstance(pinnable, bool):
-        raise InputError(
-            f"pinnable in {where} cannot be used", sides={"given": repr(pinnable), "expected": "true or false"}
-        )
+        raise unusable(f"pinnable in {where}", pinnable, "true or false")
     return NamedMember(
         raw["name"],
         Release.parse(raw["release"]),
-        texts(raw.get("reads", ()), f"reads in {where}"),
-        texts(raw.get("writes", ()), f"writes in {where}"),
+        texts(raw.get("reads", []), f"reads in {where}"),
+        texts(raw.get("writes", []), f"writes in {where}"),
         pinnable,
     )
-
-
-def only(given: Any, known: Sequence[str], where: str) -> None:
-    """Refuses keys that mean nothing, with the nearest that do."""
-    if not isinstance(given, Mapping):
-        raise InputError(f"{where} is no table of names and values", sides={"known": ", ".join(known)})
-    for key in given:
-        if key not in known:
-            sides = {"nearest": nearest(key, known) or "none", "known": ", ".join(known)}
-            raise InputError(f"{where} has no place for {key}", sides=sides)
-
-
-def texts(value: Any, where: str) -> tuple[str, ...]:
-    """A list of texts."""
-    if isinstance(value, str) or not all(isinstance(each, str) for each in value):
-        raise InputError(f"{where} cannot be used", sides={"given": f"{value!r:.80}", "expected": "a list of texts"})
-    return tuple(value)

@@ -12,15 +12,15 @@ until = 2027-01-03T00:00:00Z
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from halocline.errors import IncompatibleError, InputError, NotFoundError
+from halocline.errors import IncompatibleError, InputError
 from halocline.plan.core.plan import Plan
-from halocline.plan.members import only
+from halocline.plan.toml_file import read_toml, records, unusable
 
 _KEYS: Final = ("unknown", "soak_minutes", "tables_at_once", "windows")
 _WINDOW_KEYS: Final = ("reason", "from", "until")
@@ -46,7 +46,7 @@ class RolloutPolicy:
     Attributes:
         accepts_unknown: Whether members of which nothing is known may be accepted by name.
         soak_s: How long a stage of members runs before the next stage begins.
-        tables_at_once: How many tables move within one round; 0 for no limit.
+        tables_at_once: How many tables move at a time; 0 leaves it to Halocline.
         windows: When nothing moves.
     """
 
@@ -63,19 +63,13 @@ class RolloutPolicy:
             NotFoundError: There is none.
             InputError: It is not TOML, or says what is not understood.
         """
-        try:
-            raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise NotFoundError(f"there is no file {path}", next_step="See docs/rollouts.md for an example.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not TOML: {error}") from None
-        only(raw, _KEYS, str(path))
+        raw = read_toml(path, _KEYS)
         unknown = raw.get("unknown", "accept")
         if unknown not in ("accept", "refuse"):
-            raise _unusable("unknown", unknown, '"accept" or "refuse"', path)
+            raise unusable(f"unknown in {path}", unknown, '"accept" or "refuse"')
         soak = _number("soak_minutes", raw.get("soak_minutes", 0), path)
         at_once = _number("tables_at_once", raw.get("tables_at_once", 0), path)
-        windows = tuple(_window(each, f"windows[{at}] of {path}") for at, each in enumerate(raw.get("windows", ())))
+        windows = tuple(_window(each, place) for place, each in records(raw, "windows", _WINDOW_KEYS, str(path)))
         return RolloutPolicy(unknown == "accept", soak * 60.0, int(at_once), windows)
 
     def check(self, plan: Plan) -> None:
@@ -92,8 +86,7 @@ class RolloutPolicy:
         return next((each for each in self.windows if each.holds(at)), None)
 
 
-def _window(raw: Any, where: str) -> QuietWindow:
-    only(raw, _WINDOW_KEYS, where)
+def _window(raw: Mapping[str, Any], where: str) -> QuietWindow:
     since, until = (_moment(key, raw.get(key), where) for key in ("from", "until"))
     if since >= until:
         raise InputError(f"{where} ends before it begins", sides={"from": str(since), "until": str(until)})
@@ -102,15 +95,11 @@ def _window(raw: Any, where: str) -> QuietWindow:
 
 def _moment(key: str, value: Any, where: str) -> datetime:
     if not isinstance(value, datetime):
-        raise _unusable(key, value, "a time, such as 2026-12-20T00:00:00Z", where)
+        raise unusable(f"{key} in {where}", value, "a time, such as 2026-12-20T00:00:00Z")
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def _number(key: str, value: Any, where: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise _unusable(key, value, "a number, 0 or more", where)
+        raise unusable(f"{key} in {where}", value, "a number, 0 or more")
     return float(value)
-
-
-def _unusable(key: str, value: object, expected: str, where: object) -> InputError:
-    return InputError(f"{key} in {where} cannot be used", sides={"given": repr(value), "expected": expected})

@@ -50,6 +50,7 @@ def way_back(stages: Iterable[Stage], would_break: Breaks) -> WayBack:
         would_break: Whether somebody would break if a table went from some terms to others.
 
     Example:
+        >>> from halocline.compat.release import Release
         >>> done = Stage((MemberUpgrade("etl", Release.parse("hudi@0.15.0"), Release.parse("hudi@1.2.0")),))
         >>> str(way_back([done], lambda table, before, after: False).stages[0].upgrades[0].after)
         'hudi@0.15.0'

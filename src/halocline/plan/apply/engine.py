@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from halocline.compat.breaks import Client, breaks
-from halocline.compat.terms import ProtocolChange
+from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import ConflictError, HaloclineError, IncompatibleError, NotYetError
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.connect import connect
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _AT_ONCE: Final = 16
+_TABLES_AT_ONCE: Final = 4
 
 
 class Reporter(Protocol):
@@ -344,19 +346,29 @@ class _Walk:
         self._check_members_stay(number)
         verified = self.journal.subjects(VERIFIED, number)
         left = [each for each in moves if each.table not in verified]
-        at_once = self.options.policy.tables_at_once or len(left)
-        paused: list[tuple[str, _Paused]] = []
-        for start in range(0, len(left), max(at_once, 1)):
-            for each in left[start : start + at_once]:
-                self.lease.renew()
-                try:
-                    self._move_table(number, each)
-                except _Paused as pause:
-                    paused.append((each.table, pause))
-            self._check_window()
+        self._seen()
+        with ThreadPoolExecutor(self.options.policy.tables_at_once or _TABLES_AT_ONCE, "halocline-move") as pool:
+            # Each runs as this thread does: for the same member of the fleet, under the same settings.
+            running = [pool.submit(copy_context().run, self._tried, number, each) for each in left]
+            try:
+                found = [each.result() for each in running]
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        paused = [(each.table, pause) for each, pause in zip(left, found, strict=True) if pause is not None]
         if paused:
             names = [name for name, _ in paused]
             raise _Paused(names, paused[0][1].why, min(pause.until_ms for _, pause in paused))
+
+    def _tried(self, number: int, move: PlannedMove) -> _Paused | None:
+        """Moves a table; what it waits for if it cannot be moved yet."""
+        try:
+            self.lease.renew()
+            self._check_window()
+            self._move_table(number, move)
+        except _Paused as paused:
+            return paused
+        return None
 
     def _check_members_stay(self, number: int) -> None:
         """No member may be back where it was before its wave."""
@@ -386,25 +398,39 @@ class _Walk:
         if not self.journal.has(MOVED, number, move.table):
             self.journal.write(MOVED, number, move.table, move.action)
         told = self._verified(number, move)
+        self._check_verdicts(move)
         self.journal.write(VERIFIED, number, move.table, told)
         self.reporter.step(number, move.table, told)
 
     def _check_gate(self, move: PlannedMove) -> None:
         """Nobody who is known to use the table now would break."""
+        if broken := self._broken(move, move.after):
+            raise _Paused((move.table,), f"the gate is closed, {', '.join(broken[:5])} would break")
+
+    def _check_verdicts(self, move: PlannedMove) -> None:
+        """Everybody who is known to use the table can, as it has really become."""
+        now, _ = terms_now(open_store(self.saved.places[move.table], dict(self.options.table_options)))
+        if broken := self._broken(move, now):
+            raise ConflictError(
+                f"{move.table} has become something that {len(broken)} of its users cannot use",
+                condition="MOVE_UNVERIFIED",
+                sides={"planned": str(move.after.protocol), "is": str(now.protocol), "broken": ", ".join(broken[:5])},
+                next_step="Go back: halocline rollback FILE",
+            )
+
+    def _broken(self, move: PlannedMove, after: Terms) -> list[str]:
         clients = [
             Client(each.release, use.operations, each.known_from, name=each.name, provides=each.provides)
             for each in self._seen().members
             for use in each.uses
             if use.table == move.table
         ]
-        broken = [
-            each
-            for each in breaks(move.before, move.after, clients)
-            if not (each.verdict.unknown and each.client.name in self.saved.plan.accepted)
+        accepted = self.saved.plan.accepted
+        return [
+            f"{each.client.name} ({each.client.release}, {each.verdict.answer})"
+            for each in breaks(move.before, after, clients)
+            if not (each.verdict.unknown and each.client.name in accepted)
         ]
-        if broken:
-            who = [f"{each.client.name} ({each.client.release}, {each.verdict.answer})" for each in broken]
-            raise _Paused((move.table,), f"the gate is closed, {', '.join(who[:5])} would break")
 
     def _carry_out(self, action: TableAction, move: PlannedMove) -> None:
         marked = nullcontext() if self.spark is None else tagged(self.spark, self.tag)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -58,6 +59,7 @@ class Journal:
     by: str = ""
     entries: list[JournalEntry] = field(default_factory=list)
     _by_subject: dict[tuple[str, int], dict[str, JournalEntry]] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     @staticmethod
     def open(place: str, plan: str, by: str = "") -> Journal:
@@ -87,18 +89,19 @@ class Journal:
         Raises:
             ConflictError: Somebody else writes to the same journal.
         """
-        entry = JournalEntry(kind, stage, subject, detail, self.by, time.time_ns() // 1_000_000)
-        try:
-            self.store.put_if_absent(self._path(len(self.entries)), msgspec.json.encode(entry))
-        except AlreadyExistsError:
-            self.catch_up()
-            other = self.entries[-1].by if self.entries else "somebody"
-            raise ConflictError(
-                f"{other} applies plan {self.plan} as well",
-                sides={"you are": self.by, "wrote meanwhile": other},
-                next_step="See what is being done: halocline status",
-            ) from None
-        self._take(entry)
+        with self._lock:
+            entry = JournalEntry(kind, stage, subject, detail, self.by, time.time_ns() // 1_000_000)
+            try:
+                self.store.put_if_absent(self._path(len(self.entries)), msgspec.json.encode(entry))
+            except AlreadyExistsError:
+                self.catch_up()
+                other = self.entries[-1].by if self.entries else "somebody"
+                raise ConflictError(
+                    f"{other} applies plan {self.plan} as well",
+                    sides={"you are": self.by, "wrote meanwhile": other},
+                    next_step="See what is being done: halocline status",
+                ) from None
+            self._take(entry)
 
     def keep(self, plan: bytes) -> None:
         """Keeps the plan itself next to its journal, for those who look at the lake."""

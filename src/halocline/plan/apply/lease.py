@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -57,6 +58,7 @@ class RolloutLease:
     _etag: str = ""
     _since_ms: int = 0
     _renewed: float = 0.0
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def __enter__(self) -> RolloutLease:
         self._since_ms = _now()
@@ -78,13 +80,14 @@ class RolloutLease:
         Raises:
             ConflictError: It ran out, and somebody else has it now.
         """
-        if time.monotonic() - self._renewed < LEASE_S / 4:
-            return
-        try:
-            self._etag = self.store.put_if_match(_PATH, self._told(), self._etag)
-        except ConflictError:
-            raise _taken(holder_of(self.store), self.by) from None
-        self._renewed = time.monotonic()
+        with self._lock:
+            if time.monotonic() - self._renewed < LEASE_S / 4:
+                return
+            try:
+                self._etag = self.store.put_if_match(_PATH, self._told(), self._etag)
+            except ConflictError:
+                raise _taken(holder_of(self.store), self.by) from None
+            self._renewed = time.monotonic()
 
     def _take_over(self) -> None:
         try:

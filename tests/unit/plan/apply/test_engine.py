@@ -38,7 +38,7 @@ def test_tables_wait_until_members_have_reported_their_release(lake):
     assert lake.applied(saved, heard) is None
     assert uses_vectors(lake, "orders")
     assert uses_vectors(lake, "items")
-    assert heard.steps == ["report", "items", "orders"]
+    assert (heard.steps[0], sorted(heard.steps[1:])) == ("report", ["items", "orders"])
     assert status_of(saved).state == "finished"
 
 
