@@ -15,15 +15,15 @@ what a missing column means. Comments and the lengths of char and varchar are ke
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import UnsupportedError
 from halocline.formats.delta.configuration.column_mapping import field_id, physical_name
 from halocline.schema import defaults
 from halocline.schema.json_edge import in_delta_order, struct_from_json, thawed, to_json
-from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, is_void
-from halocline.schema.visitor import Visitor, nullable, types, without_metadata
+from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct, is_void, parts
+from halocline.schema.visitor import Visitor, map_fields, nullable, types, without_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,6 +58,15 @@ class Names:
             return self.by_id.get(field_id(field) or 0)
         return physical_name(field, self.mode)
 
+    def in_files(self, field: Field) -> str | None:
+        """The same, if there is anything in the field that files hold."""
+        return None if self._holds_nothing(field.type) else self.of(field)
+
+    def _holds_nothing(self, type: DataType) -> bool:
+        if isinstance(type, Struct):
+            return all(self.in_files(field) is None for field in type.fields)
+        return is_void(type) or any(self._holds_nothing(part) for _, part in parts(type))
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -86,7 +95,13 @@ def read_fields(fields: Sequence[Field], names: Names) -> list[Field]:
         >>> read_fields([field], Names()) == [Field("a", Primitive("long"), False, {"comment": "x"})]
         True
     """
-    return _Reading(names).fields(fields)
+
+    def read(_: Path, field: Field) -> Field | None:
+        name = names.of(field)
+        hidden = name is None or _is_hollow(field.type)
+        return None if hidden else Field(name or "", field.type, field.nullable, kept_metadata(field))
+
+    return list(map_fields(Struct(fields), read).fields)
 
 
 def outputs(fields: Sequence[Field], names: Names) -> list[Output]:
@@ -101,8 +116,8 @@ def outputs(fields: Sequence[Field], names: Names) -> list[Output]:
 
 def _output(field: Field, names: Names) -> Output:
     metadata = kept_metadata(field)
-    physical = names.of(field)
-    if physical is None or _Reading(names).visit(field.type, None) is None:
+    physical = names.in_files(field)
+    if physical is None:
         return Output(field.name, missing(field.type), metadata or None)
     source = quoted(physical)
     sql = _FromFile(names).visit(field.type, (source, field.nullable))
@@ -196,7 +211,7 @@ def written_fields(schema: Struct) -> list[Field]:
 
 def without_void(fields: Sequence[Field]) -> list[Field]:
     """The same fields, with their logical names and all of their metadata, without what no file holds."""
-    return _InFiles().fields(fields)
+    return list(map_fields(Struct(fields), lambda _, field: None if _is_hollow(field.type) else field).fields)
 
 
 class _SqlType(Visitor[None, str]):
@@ -216,43 +231,11 @@ class _SqlType(Visitor[None, str]):
 _SQL_TYPE: Final = _SqlType()
 
 
-class _InFiles(Visitor[None, DataType | None]):
-    """A type without what no file holds; None if nothing is left."""
-
-    def fields(self, fields: Sequence[Field]) -> list[Field]:
-        """What is left of some fields."""
-        return [left for each in fields if (left := self.field(each)) is not None]
-
-    def field(self, field: Field) -> Field | None:
-        """What is left of one field."""
-        type = self.visit(field.type, None)
-        return None if type is None else replace(field, type=type)
-
-    def primitive(self, type: Primitive, context: None) -> DataType | None:
-        return None if is_void(type) else type
-
-    def struct(self, type: Struct, context: None) -> DataType | None:
-        fields = self.fields(type.fields)
-        return Struct(fields) if fields else None
-
-    def array(self, type: Array, context: None) -> DataType | None:
-        element = self.visit(type.element, None)
-        return None if element is None else Array(element, type.contains_null)
-
-    def map(self, type: Map, context: None) -> DataType | None:
-        key, value = self.visit(type.key, None), self.visit(type.value, None)
-        return None if key is None or value is None else Map(key, value, type.value_contains_null)
-
-
-class _Reading(_InFiles):
-    """The same, as the files of one scan name it."""
-
-    def __init__(self, names: Names) -> None:
-        self._names = names
-
-    def field(self, field: Field) -> Field | None:
-        name, type = self._names.of(field), self.visit(field.type, None)
-        return None if name is None or type is None else Field(name, type, field.nullable, kept_metadata(field))
+def _is_hollow(type: DataType) -> bool:
+    """Whether there is nothing in a type that a file holds; hollow fields of structs are gone already."""
+    if isinstance(type, Struct):
+        return not type.fields
+    return is_void(type) or any(_is_hollow(part) for _, part in parts(type))
 
 
 class Rebuilt(Visitor[tuple[str, bool], str]):
@@ -366,14 +349,13 @@ class _FromFile(Rebuilt):
     def __init__(self, names: Names) -> None:
         super().__init__()
         self._names = names
-        self._reading = _Reading(names)
 
     def primitive(self, type: Primitive, context: tuple[str, bool]) -> str:
         sql = context[0]
         return f"nanvl({sql}, {sql})" if not self.depth and type.name in _FLOATS else sql
 
     def part(self, field: Field, sql: str) -> str:
-        name = self._names.of(field)
-        if name is None or self._reading.visit(field.type, None) is None:
+        name = self._names.in_files(field)
+        if name is None:
             return missing(field.type)
         return self.visit(field.type, (f"{sql}.{quoted(name)}", field.nullable))
