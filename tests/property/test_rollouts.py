@@ -177,4 +177,5 @@ def test_nobody_is_harmed_in_any_order_that_the_way_back_allows(rollout):
             RolloutTable(each.name, tables.get(each.name, each.terms), raised=each.raised) for each in rollout.tables
         ),
     )
-    replay(there, Plan(back.stages))
+    # A switch that was thrown on the way forth stays so until its member goes back.
+    replay(there, Plan(back.stages), pinned=[each.member for each in found.upgrades if each.switch])

@@ -87,8 +87,14 @@ class Harm(AssertionError):
     """A state in which somebody cannot do what it could."""
 
 
-def replay(rollout: Rollout, plan: Plan, *, most: int = 200_000) -> int:
+def replay(rollout: Rollout, plan: Plan, *, pinned: Iterable[str] = (), most: int = 200_000) -> int:
     """Walks through every state that a plan allows; how many there were.
+
+    Args:
+        rollout: Where everybody begins.
+        plan: What is done.
+        pinned: Members that are kept from moving tables up by themselves when it begins.
+        most: How many states to walk through at most.
 
     Raises:
         Harm: In one of them, a member loses something.
@@ -96,7 +102,8 @@ def replay(rollout: Rollout, plan: Plan, *, most: int = 200_000) -> int:
     number = {each.name: at for at, each in enumerate(rollout.members)}
     place = {each.name: at for at, each in enumerate(rollout.tables)}
     start = World(
-        tuple((each.release, False) for each in rollout.members), tuple(each.terms for each in rollout.tables)
+        tuple((each.release, each.name in set(pinned)) for each in rollout.members),
+        tuple(each.terms for each in rollout.tables),
     )
     worlds, seen = {start}, 0
     for stage in plan.stages:

@@ -78,6 +78,8 @@ class Board:
         self._formats = [table.terms.protocol.format for table in rollout.tables]
         # The versions that writers move each table to by themselves from now on.
         self._rising: list[Counter[int]] = [Counter() for _ in rollout.tables]
+        # Who alone brings terms about in this wave, with where it stood before: it never meets them there.
+        self._bringing: dict[tuple[int, int], tuple[int, int]] = {}
         self._rising_at_the_end: list[set[int]] = [set() for _ in rollout.tables]
         self._links = judge.links
         for member, links in enumerate(self._links.writes):
@@ -128,12 +130,16 @@ class Board:
             if at + 1 == len(route) or self._clash_of_member(member, route[at + 1]):
                 continue
             after = route[at + 1]
+            for table, terms, _, _ in list(self._shared(member, after)):
+                del self._bringing[table, terms]
             for table, new in self._rises(member, after):
                 self._terms[table] += tuple(new)
+                self._bringing |= {(table, each): (member, route[at]) for each in new}
                 rising.setdefault(table, set()).update(new)
             self._positions[member] = self._rules.in_its_wave(route[at], after)
             began.append((member, after))
             upgrades.append(self._upgrade(member, route[at], after, bridge=at + 2 < len(route)))
+        self._bringing.clear()
         for member, after in began:
             self._at[member] += 1
             self._positions[member] = (after,)
@@ -173,6 +179,10 @@ class Board:
             for terms in self._terms[table]:
                 if not fine(question, after, terms):
                     return Clash(member, after, table, terms)
+        for table, terms, other, position in self._shared(member, after):
+            question = next(each for each_table, each in self._links.of_member[other] if each_table == table)
+            if not fine(question, position, terms):
+                return Clash(other, position, table, terms)
         for table, new in self._rises(member, after):
             for other, question in self._rules.asked_of_table(self._links.of_table[table]):
                 # The member itself brings the new terms about, so it meets them only where it then is.
@@ -198,6 +208,20 @@ class Board:
             level = self._level(member, after, table)
             if level and (new := self._rules.rising(self._risen(table, self._terms[table], {level}))):
                 yield table, new
+
+    def _shared(self, member: int, after: int) -> Iterator[tuple[int, int, int, int]]:
+        """The terms that another member alone brought about so far in this wave, and this one would as well.
+
+        Then the other may meet them where it stood before, if this one is first.
+        """
+        if not self._bringing:
+            return
+        for table, _ in self._links.writes[member]:
+            terms = self._raised[table].get(self._level(member, after, table))
+            if terms is not None and (table, terms) in self._bringing:
+                other, position = self._bringing[table, terms]
+                if other != member:
+                    yield table, terms, other, position
 
     def _risen(self, table: int, terms: Sequence[int], levels: set[int]) -> Iterator[int]:
         """The terms that a table may rise to, beyond those it may have."""

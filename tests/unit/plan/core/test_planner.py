@@ -200,3 +200,16 @@ def test_an_unknown_client_is_in_the_way_unless_it_is_accepted_by_name():
     found = planned(Rollout(tables, members, accepted=frozenset({"dashboards"})))
     assert found.accepted == ("dashboards",)
     assert len(list(found.moves)) == 1
+
+
+def test_two_writers_that_move_a_table_up_in_one_wave_are_not_met_where_either_stood_before():
+    # 0.14 reads version 6 and not 8. Whichever of the two starts as 1.0.2 first, the other may still run 0.14.
+    members = (
+        RolloutMember.of("old", "hudi@0.14.0", writes=["trips"], pinnable=False),
+        RolloutMember.of("older", "hudi@0.13.0", writes=["trips"], pinnable=False),
+    )
+    rollout = Rollout((hudi_table("trips", 5, to=6),), members, goals=releases("hudi@1.0.2"))
+    found = plan(rollout)
+    assert isinstance(found, Impasse)
+    assert found.compromise is not None
+    replay(rollout, found.compromise)
