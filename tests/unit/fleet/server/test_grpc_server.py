@@ -1,8 +1,6 @@
 """The gRPC side: bad input is refused with a typed status, logged and bounded; rights, TLS, health, reflection."""
 
-import datetime
 import http.client
-import ipaddress
 import itertools
 import json
 import ssl
@@ -14,14 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
+from tests.support.certificates import certificate, write_files
 from tests.support.fleets import in_memory, until
 
 from halocline.errors import DeniedError, UnavailableError
@@ -523,27 +519,6 @@ def test_reflection_lists_the_services(channel):
 # TLS.
 
 
-def certificate(name, issuer=None, authority=False):
-    """A key and a certificate for `name`, signed by `issuer` or by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer[1].subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(issuer[0] if issuer else key, hashes.SHA256())
-    )
-    return key, made
-
-
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pki")
@@ -588,9 +563,7 @@ def test_over_tls_a_secret_lets_in_and_an_unknown_authority_is_not_trusted(pki):
 
 def test_a_certificate_that_was_replaced_is_shown_to_whoever_connects_next(pki, tmp_path):
     def install(key, made):
-        (tmp_path / "server.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-        encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        (tmp_path / "server.key").write_bytes(key.private_bytes(*encoding))
+        write_files(tmp_path, key, made)
 
     first, second = (certificate(name, authority=True) for name in ("first", "second"))
     for name, (_, made) in (("first", first), ("second", second)):
