@@ -12,38 +12,97 @@ Parquet for such a merge-on-read table.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from hudi import HudiReadOptions, HudiTableBuilder
-from measuring import report, rows, session, take_turns
+from measuring import report, session, take_turns
 
+from halocline.formats.hudi.avro.from_arrow import avro_schema
+from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.write.base_writer import with_meta_columns, write_base_file
+from halocline.formats.hudi.write.creation import create_table
+from halocline.formats.hudi.write.log_writer import write_log_file
+from halocline.formats.hudi.write.transaction import begin_write
+from halocline.storage import open_store
 from halocline.table import Table
 
 GROUPS = 4
 VERSION = 8
-COW, MOR = 1.05, 2.0
-PEER = "hudi-rs, into Arrow"
+TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}
+TARGETS = {"cow": {"Hudi table": 1.05}, "mor": {"Hudi table": 2.0}}
 
 
-def table(spark, folder, count, kind):
-    """A table with as many file groups as there are partitions of the rows; of a merge-on-read one 5 % are changed."""
-    made = Table.create(
-        folder, rows(spark, count, GROUPS), spark, format="hudi", version=VERSION, kind=kind, keys="id", ordering="ts"
+def rows(ids, tag):
+    """Eight columns of the usual kinds."""
+    chance, text = np.random.default_rng(7), pa.array(ids).cast(pa.string())
+    return pa.table(
+        {
+            "id": pa.array(ids),
+            "k": pa.array(ids % 1000),
+            "d": pa.array(chance.random(len(ids))),
+            "f": pa.array(chance.random(len(ids), np.float32)),
+            "s": pc.binary_join_element_wise(tag, pa.array(ids % 5000).cast(pa.string()), "-"),
+            "h": pc.utf8_lpad(pc.binary_join_element_wise(text, pc.utf8_reverse(text), "x"), 40, "0"),
+            "dt": pa.array((ids % 365).astype(np.int32)).cast(pa.date32()),
+            "ts": pa.array(ids * 1_000_000).cast(pa.timestamp("us", "UTC")),
+        }
     )
+
+
+def table(folder, count, kind):
+    """A table in some file groups; in a merge-on-read one every twentieth row is changed by a second write."""
+    store = open_store(folder)
+    schema = avro_schema(rows(np.arange(1), "a").schema, "bench")
+    config = create_table(
+        store,
+        name="bench",
+        type=TYPES[kind],
+        version=VERSION,
+        schema=schema,
+        record_keys=["id"],
+        ordering_fields=["ts"],
+    )
+    groups = {f"{number:08}-0000-0000-0000-000000000000-0": number for number in range(GROUPS)}
+
+    def write(action, operation, ids, written):
+        under_way = begin_write(store, config, action, operation)
+        under_way.prepare_partition("")
+        stats = []
+        for name, number in groups.items():
+            data = rows(ids(number * count // GROUPS, (number + 1) * count // GROUPS), operation)
+            keys = data["id"].cast(pa.string()).combine_chunks()
+            stats.append(written(with_meta_columns(data, keys, "", name, under_way.time), name, under_way.time))
+        under_way.complete(stats, schema=schema)
+
+    def base(data, name, instant):
+        return write_base_file(store, data, partition="", file_id=name, token="0-0-0", instant=instant)
+
+    write("commit" if kind == "cow" else "deltacommit", "INSERT", np.arange, base)
     if kind == "mor":
-        changed = rows(spark, count, GROUPS).where("id % 20 = 7")
-        made.upsert(changed.selectExpr(*[n for n in changed.columns if n != "s"], "concat('new-', id) AS s"))
-    return made
+        slices = {each.file_id: each for each in HudiSnapshot.load(store).slices}
+
+        def log(data, name, instant):
+            return write_log_file(
+                store, data, [], schema=schema, slice=slices[name], layout=config.layout, token="1-0-0", instant=instant
+            )
+
+        write("deltacommit", "UPSERT", lambda first, last: np.arange(first + 7, last, 20), log)
+    return HudiSnapshot.load(store)
 
 
-def bases(made):
-    return [made.store.address(each.base.path) for each in made.snapshot().slices if each.base]
-
-
-def rust(folder):
+def by_hudi_rs(folder):
     return sum(batch.num_rows for batch in HudiTableBuilder.from_base_uri(str(folder)).build().read(HudiReadOptions()))
+
+
+def without_spark(folder):
+    return sum(batch.num_rows for batch in HudiSnapshot.load(open_store(folder)).read())
 
 
 QUERIES = {
@@ -53,38 +112,43 @@ QUERIES = {
 }
 
 
+def variants(spark, folder, bases, title, kind):
+    query = QUERIES[title]
+    found = {
+        "spark.read.parquet": lambda: query(spark.read.parquet(*bases)),
+        "Hudi table": lambda: query(Table.for_path(folder, spark).to_df()),
+    }
+    if kind == "mor":
+        found["Hudi table, read-optimised"] = lambda: query(Table.for_path(folder, spark).to_df(query="read_optimized"))
+    if title == "full scan":
+        found["hudi-rs, into Arrow"] = lambda: by_hudi_rs(folder)
+        found["Hudi table without Spark, one core"] = lambda: without_spark(folder)
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--kind", choices=["cow", "mor"])
+    parser.add_argument("--kind", choices=list(TYPES))
     arguments = parser.parse_args()
     count = arguments.rows or (5_000_000 if arguments.full else 500_000)
     spark = session()
     root = Path(tempfile.mkdtemp(prefix="halocline-bench-"))
     try:
-        print(f"{count:,} rows, {GROUPS} file groups, table version {VERSION}, Spark {spark.version}")
-        for kind in ("cow", "mor") if arguments.kind is None else (arguments.kind,):
+        print(f"{count:,} rows, {GROUPS} file groups, table version {VERSION}, Spark {spark.version}", flush=True)
+        for kind in TYPES if arguments.kind is None else (arguments.kind,):
             folder = root / kind
-            made = table(spark, folder, count, kind)
-            paths = bases(made)
-            logs = sum(log.size for each in made.snapshot().slices for log in each.logs)
-            print(f"{kind}: {len(paths)} base files, {logs / 1e6:.0f} MB of log files")
-            assert made.to_df().count() == count == rust(folder)
-            targets = {"Hudi table": COW if kind == "cow" else MOR}
-            for title, query in QUERIES.items():
-                variants = {
-                    "spark.read.parquet": lambda q=query, p=paths: q(spark.read.parquet(*p)),
-                    "Hudi table": lambda q=query, f=folder: q(Table.for_path(f, spark).to_df()),
-                }
-                if title == "full scan":
-                    variants[PEER] = lambda f=folder: rust(f)
-                    if kind == "mor":
-                        variants["Hudi table, read-optimised"] = lambda q=query, f=folder: q(
-                            Table.for_path(f, spark).to_df(query="read_optimized")
-                        )
-                report(f"{kind}, {title}", take_turns(variants, arguments.repeats, warm_up=2), targets)
+            snapshot = table(folder, count, kind)
+            bases = [snapshot.store.address(each.base.path) for each in snapshot.slices]
+            logs = sum(log.size for each in snapshot.slices for log in each.logs)
+            print(f"{kind}: {len(bases)} base files, {logs / 1e6:.0f} MB of log files, load {os.getloadavg()[0]:.0f}")
+            counts = (Table.for_path(folder, spark).to_df().count(), by_hudi_rs(folder), without_spark(folder))
+            assert counts == (count, count, count), counts
+            for title in QUERIES:
+                found = take_turns(variants(spark, folder, bases, title, kind), arguments.repeats, warm_up=2)
+                report(f"{kind}, {title}", found, TARGETS[kind] if title == "full scan" or kind == "cow" else {})
     finally:
         spark.stop()
         shutil.rmtree(root, ignore_errors=True)

@@ -16,7 +16,7 @@ from .hudi_kinds import HudiCase
 _INSTANT, _COMPLETION = "20240101000000000", "20240101000001000"
 _FILE_ID = "4a5c2a90-6a0a-4a0c-9b1e-0c9c3f1d2e3f-0"
 _FILE = f"{_FILE_ID}_0-1-0_{_INSTANT}.parquet"
-VERSIONS = (5, 6, 7, 8, 9, 10)
+VERSIONS = (4, 5, 6, 7, 8, 9, 10)
 
 
 def plain_cases() -> list[HudiCase]:

@@ -13,7 +13,7 @@ from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
-from tests.conformance.test_hudi_moves import original
+from tests.conformance.test_hudi_moves import OURS, original
 from tests.interop_jvm.releases import writing_options
 
 pytestmark = pytest.mark.timeout(3600)
@@ -67,6 +67,7 @@ def test_apache_hudi_reads_and_writes_on_at_every_stop(name, engines, tmp_path):
             assert found == before, f"{client.release} reads version {stop}"
         if next(pending_clusterings(HudiSnapshot.load(store).timeline), None) is not None:
             continue  # they refuse to update file groups that a clustering is to rewrite
+        ours_before = {key: properties(store).get(key) for key in OURS}
         for turn, client in enumerate(clients):
             key = before[(number + turn) % len(before)][0]
             value = f"by {client.release} at {stop}"
@@ -78,6 +79,7 @@ def test_apache_hudi_reads_and_writes_on_at_every_stop(name, engines, tmp_path):
             assert [row for row in after if row[0] == key and row[2] == value], f"what {client.release} wrote at {stop}"
             assert len(after) == len(before), "no row twice, none lost"
             before = after
+        assert {key: properties(store).get(key) for key in OURS} == ours_before, "other writers leave our keys alone"
         for client in clients:
             found = client.ask("read", path=str(table), columns=COLUMNS)
             assert found == before, f"{client.release}, after all wrote at version {stop}"
