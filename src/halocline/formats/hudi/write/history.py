@@ -147,7 +147,7 @@ def _put_rows(store: Store, folder: str, rows: pa.Table, level: int) -> Manifest
     times = rows["instantTime"].to_pylist()
     name = f"{min(times, key=order)}_{max(times, key=order)}_{level}.parquet"
     out = io.BytesIO()
-    pq.write_table(rows, out, compression="gzip", store_schema=False)
+    pq.write_table(rows, out, compression="gzip", compression_level=6, store_schema=False)
     store.put(f"{folder}/{name}", out.getvalue())
     return ManifestEntry(name, len(out.getvalue()))
 
