@@ -91,7 +91,7 @@ def test_spans_begin_and_end_at_known_releases(product):
         ("duckdb-delta", "read", "v2Checkpoint", ["0.4.0"]),
         ("duckdb-delta", "read", "deletionVectors", ["0.3.0"]),
         ("hudi", "read", "table version 8", ["1.0.0"]),
-        ("hudi", "read", "table version 5", ["[0.12.0, 1.0.0)"]),
+        ("hudi", "read", "table version 5", ["0.12.0"]),
         ("hudi", "write", "table version 9", ["1.1.0"]),
         ("hudi-rs", "read", "table version 6", ["0.1.0"]),
         ("hudi-rs", "read", "table version 9", ["0.5.0"]),

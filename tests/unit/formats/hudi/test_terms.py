@@ -11,7 +11,7 @@ from halocline.compat.breaks import Client, breaks
 from halocline.compat.release import Release
 from halocline.compat.verdict import can
 from halocline.formats.hudi import configuration as keys
-from halocline.formats.hudi.configuration import MergeMode, TableType
+from halocline.formats.hudi.configuration import KeyGeneratorType, MergeMode, TableType
 from halocline.formats.hudi.maintain.compaction import compact, schedule_compaction
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.properties import encode, properties
@@ -97,6 +97,16 @@ def test_a_table_without_partitions_that_1_2_made_is_empty_for_hudi_rs_before_0_
     assert answers(made, "hudi-rs@0.2.0", "hudi-rs@0.3.0", "hudi-rs@0.4.0", "hudi-rs@0.5.0") == [
         *("ok", "wrong", "wrong", "ok")
     ]
+
+
+def test_paths_made_of_times_stand_in_for_values_before_1_0():
+    settings = {
+        "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+    }
+    by = {"partition_fields": ["ts"], "key_generator": KeyGeneratorType.TIMESTAMP, "key_settings": settings}
+    made = table(6, TableType.COPY_ON_WRITE, **by)
+    assert answers(made, "hudi@0.15.0", "hudi@1.0.2", "hudi-rs@0.5.0") == ["wrong", "ok", "ok"]
 
 
 def test_a_table_that_cannot_be_read_still_says_what_it_asks_for():
