@@ -134,7 +134,7 @@ def wipe(url):
         return
     store = open_fleet_store(url)
     with store.engine.begin() as connection:
-        for table in ("records", "audit", "sightings"):
+        for table in ("records", "incarnations", "audit", "sightings"):
             connection.execute(text(f"DELETE FROM {table}"))
         connection.execute(text("UPDATE coordinator SET epoch = 0, holder = '', until_ms = 0"))
     store.close()

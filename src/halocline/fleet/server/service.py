@@ -403,6 +403,7 @@ class FleetService:
                 elif await self._try_to_take_over():
                     self._announce_active(True)
             except HaloclineError as error:
+                self._trouble = error.message
                 _log.warning("the store cannot be used: %s", error)
 
     async def _prolong(self) -> None:

@@ -148,6 +148,7 @@ class FleetStore(ABC):
         asked = steady_ms()
         with self._transaction() as connection:
             row = connection.execute(select(schema.coordinator).with_for_update()).one()
+            migrations.check_usable(connection)
             now = self._now(connection)
             if row.holder not in ("", name) and row.until_ms > now:
                 return Holder(row.holder, row.address, row.epoch, row.since_ms, row.until_ms - now)
@@ -328,6 +329,7 @@ class FleetStore(ABC):
                 sides={"ours": f"epoch {epoch}", "store": f"epoch {row.epoch}, {row.holder} at {row.address}"},
                 next_step="Ask the active coordinator instead.",
             )
+        migrations.check_usable(connection)
 
     def _fleet(self, connection: Connection, epoch: int) -> Fleet:
         """The fleet, of whose incarnations only the newest and those of its members are read."""

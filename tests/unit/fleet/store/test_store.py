@@ -422,6 +422,20 @@ def test_a_store_that_a_newer_release_only_added_to_can_still_be_used(tmp_path):
     store.close()
 
 
+def test_a_coordinator_stops_as_soon_as_a_newer_release_has_changed_its_store(tmp_path):
+    path = str(tmp_path / "fleet.db")
+    store = SqliteStore(path)
+    take_over(store, "one")
+    alter(path, "UPDATE store_version SET version = 99, minimum = 99, written_by = '9.9.9'")
+    write = Write([RecordChange("incarnations", "etl", 7)])
+    for attempt in (lambda: store.write(1, write), lambda: store.renew(1), lambda: take_over(store, "one")):
+        with pytest.raises(UnsupportedError) as caught:
+            attempt()
+        assert caught.value.condition == "STORE_TOO_NEW"
+    assert store.holder().epoch == 1
+    store.close()
+
+
 def test_an_older_store_is_brought_up_to_date_with_its_records(tmp_path):
     path = str(tmp_path / "fleet.db")
     engine = create_engine(f"sqlite:///{path}")

@@ -61,6 +61,23 @@ def migrate(connection: Connection, known: tuple[Migration, ...] = MIGRATIONS) -
         table.create(connection)
         connection.execute(insert(table).values(id=1, version=0, minimum=0, written_by=__version__))
     row = connection.execute(select(table).where(table.c.id == 1).with_for_update()).one()
+    check_usable(connection, latest)
+    due = [each for each in known if each.number > row.version]
+    for each in due:
+        each.upgrade(connection)
+    if due:
+        values = {"version": latest, "minimum": max(each.minimum for each in known), "written_by": __version__}
+        connection.execute(update(table).where(table.c.id == 1).values(**values))
+    return max(latest, int(row.version))
+
+
+def check_usable(connection: Connection, latest: int = LATEST) -> None:
+    """Stops a release that does not know enough to use the store, which a newer one may have changed meanwhile.
+
+    Raises:
+        UnsupportedError: It does not.
+    """
+    row = connection.execute(select(schema.store_version).where(schema.store_version.c.id == 1)).one()
     if row.minimum > latest:
         raise UnsupportedError(
             "the store was changed by a newer release, and this one cannot use it any more",
@@ -71,10 +88,3 @@ def migrate(connection: Connection, known: tuple[Migration, ...] = MIGRATIONS) -
             },
             next_step=f"Upgrade to halocline {row.written_by} or later, or import a backup into a new store.",
         )
-    due = [each for each in known if each.number > row.version]
-    for each in due:
-        each.upgrade(connection)
-    if due:
-        values = {"version": latest, "minimum": max(each.minimum for each in known), "written_by": __version__}
-        connection.execute(update(table).where(table.c.id == 1).values(**values))
-    return max(latest, int(row.version))
