@@ -10,10 +10,10 @@ from halocline.plan.explanation import CHANGES, COMES, GOES, Explanation, ToldLi
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1c2733; }
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 1.8rem; border-bottom: 1px solid #d5dde5 }
-li { list-style: none; margin: .3rem 0 } ul { padding-left: .5rem }
-b { display: inline-block; width: 1.4rem; font-family: monospace }
+li { list-style: none; margin: .3rem 0; padding-left: 1.4rem; text-indent: -1.4rem } ul { padding-left: .5rem }
+b { display: inline-block; width: 1.4rem; font-family: monospace; text-indent: 0 }
 .comes b { color: #18794e } .changes b { color: #9a6700 } .goes b { color: #c4302b }
-small { display: block; margin-left: 1.4rem; color: #5c6b7a }
+small { display: block; text-indent: 0; color: #5c6b7a }
 footer { margin-top: 2rem; padding: .8rem 1rem; background: #eef3f8; border-radius: 6px; font-weight: 600 }
 """
 _CLASSES = {COMES: "comes", CHANGES: "changes", GOES: "goes", "": "remark"}

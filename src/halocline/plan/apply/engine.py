@@ -21,7 +21,7 @@ import msgspec
 
 from halocline.compat.breaks import Client, breaks
 from halocline.compat.terms import ProtocolChange, Terms
-from halocline.errors import ConflictError, HaloclineError, IncompatibleError, NotYetError
+from halocline.errors import ConflictError, HaloclineError, IncompatibleError, NotYetError, UnavailableError
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.connect import connect
 from halocline.fleet.member.gatekeeper import level_of
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 16
 _TABLES_AT_ONCE: Final = 4
+_FATAL: Final = ("MOVE_UNVERIFIED", "PLAN_STALE", "ROLLOUT_RUNNING")
+"""Conflicts that trying again does not end."""
 
 
 class Reporter(Protocol):
@@ -236,12 +238,16 @@ class _Walk:
                     self._see_members(number, stage.upgrades)
                 return None
             except _Paused as paused:
-                pause = self._noted(number, paused)
-                self.reporter.waiting(pause)
-                if not self.options.wait:
-                    return pause
-                self.sleep(self.options.poll_s)
-                self._sighting = None
+                reason = paused
+            except UnavailableError as error:
+                # A fleet or a store that is away for a while is no reason to give up what may take days.
+                reason = _Paused((), error.message)
+            pause = self._noted(number, reason)
+            self.reporter.waiting(pause)
+            if not self.options.wait:
+                return pause
+            self.sleep(self.options.poll_s)
+            self._sighting = None
 
     def _noted(self, number: int, paused: _Paused) -> Pause:
         """A pause, with the time since when it is the same one."""
@@ -443,6 +449,10 @@ class _Walk:
             if error.condition == "GATE_CLOSED" and self.watch.fleet:
                 self._raise_level(move)
             raise _Paused((move.table,), f"the gate is closed, {error.message}") from None
+        except ConflictError as error:
+            if error.condition in _FATAL:
+                raise
+            raise _Paused((move.table,), f"another writer was at work, {error.message}") from None
 
     def _raise_level(self, move: PlannedMove) -> None:
         """Raises the fleet to the level that a move needs, if nothing is in the way of that."""

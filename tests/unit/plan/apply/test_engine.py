@@ -8,9 +8,13 @@ import pytest
 from tests.support.applied import Heard, LakeOnDisk
 from tests.support.fleets import make_table
 
-from halocline.errors import ConflictError
+from halocline.errors import ConflictError, UnavailableError
+from halocline.plan.apply import engine
+from halocline.plan.apply.engine import ApplyOptions, apply_plan
+from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.lease import RolloutLease
 from halocline.plan.apply.status import status_of
+from halocline.plan.apply.verify import Verify
 from halocline.plan.policy import QuietWindow, RolloutPolicy
 from halocline.storage import open_store
 from halocline.table import Table
@@ -147,3 +151,43 @@ def test_nothing_is_done_twice(lake):
     heard = Heard()
     assert lake.applied(saved, heard) is None
     assert (heard.stages, Table.for_path(lake.path / "orders").version) == ([], version)
+
+
+def test_a_writer_that_was_in_the_way_is_waited_for(lake, monkeypatch):
+    lake.run(report="trino@470")
+    saved = lake.planned(**VECTORS)
+    really, refused = engine.carry_out, []
+
+    def once_refused(action, place, *rest):
+        if not refused:
+            refused.append(place)
+            raise ConflictError("somebody else changed the table first", condition="CONCURRENT_METADATA_CHANGE")
+        really(action, place, *rest)
+
+    monkeypatch.setattr(engine, "carry_out", once_refused)
+    pause = lake.applied(saved)
+    assert "another writer was at work" in pause.why
+    assert len(pause.subjects) == 1, "the other table has moved"
+    assert lake.applied(saved) is None
+    assert uses_vectors(lake, "orders")
+    assert uses_vectors(lake, "items")
+
+
+def test_a_fleet_that_is_away_for_a_while_is_waited_for(lake):
+    saved = lake.planned(**VECTORS)
+    lake.applied(saved)
+    walked = []
+
+    class Away(FleetWatch):
+        def look(self):
+            walked.append("look")
+            if len(walked) < 3:
+                raise UnavailableError("the fleet is not reached")
+            return super().look()
+
+    heard = Heard()
+    lake.run(report="trino@427")
+    options = ApplyOptions(Verify.NONE, wait=True)
+    done = apply_plan(saved, Away(saved, str(lake.members)), heard, by="ana", options=options, sleep=lambda _: None)
+    assert done is None
+    assert [each.why for each in heard.pauses] == ["the fleet is not reached"] * 2
