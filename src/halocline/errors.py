@@ -118,6 +118,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "VERSION_UNKNOWN": "A version is missing, zero or cannot be read, so nothing can be said about it.",
         "WOULD_BREAK_USERS": "Somebody who uses the table could not do so any more.",
         "WRITER_TOO_OLD": "The writer lacks a feature that the table requires for writing.",
+        "WRITE_UNDER_WAY": "A write is under way that must end first.",
     }
 )
 """Condition codes and what each means. Codes are never reused or renamed."""

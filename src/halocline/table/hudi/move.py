@@ -2,18 +2,28 @@
 
 A move is planned first: `plan_upgrade` and `plan_downgrade` tell what it does, whom it affects and from where on it
 takes another move to go back, and change nothing. Before it is walked the gatekeeper is asked; it runs as an operation
-of the fleet and under the table's lock. Readers see a whole table at every moment; see `halocline.formats.hudi.move`.
+of the fleet, under the table's lock, and in a moment without a write under way. Readers see a whole table all the
+while; see `halocline.formats.hudi.move`.
 """
 
 from __future__ import annotations
 
-from halocline.errors import InputError
+import time
+from collections.abc import Callable
+from typing import Final
+
+from halocline.errors import InputError, NotYetError
 from halocline.formats.hudi.move.engine import GRACE_S, apply_move, finish_move
 from halocline.formats.hudi.move.model import HudiMove
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.writing import table_lock
 from halocline.table.opening import as_operation
+
+_QUIET_S: Final = 60.0
+"""How long a move waits for writes that are under way."""
+
+_PAUSE_S: Final = 0.1
 
 
 def plan_upgrade(table: HudiOpened, to: int) -> HudiMove:
@@ -46,19 +56,20 @@ def upgrade(table: HudiOpened, to: int, *, grace_s: float = GRACE_S) -> HudiMove
     Raises:
         ConflictError: Another writer was at work, or the rows would not be the same; the table is as it was.
         IncompatibleError: Somebody known could not use the table any more.
+        NotYetError: There was no moment without a write under way.
         UnsupportedError: Something stands in the way; it is named.
 
     Example:
         >>> Table.for_path("lake/trips").upgrade(8).target.version  # doctest: +SKIP
         8
     """
-    return _moved(table, plan_upgrade(table, to), grace_s)
+    return _moved(table, lambda: plan_upgrade(table, to), grace_s)
 
 
 @as_operation
 def downgrade(table: HudiOpened, to: int, *, grace_s: float = GRACE_S) -> HudiMove:
     """Moves the table back to a lower version; see `upgrade`."""
-    return _moved(table, plan_downgrade(table, to), grace_s)
+    return _moved(table, lambda: plan_downgrade(table, to), grace_s)
 
 
 @as_operation
@@ -85,8 +96,18 @@ def _planned(table: HudiOpened, to: int, *, up: bool) -> HudiMove:
     return move
 
 
-def _moved(table: HudiOpened, move: HudiMove, grace_s: float) -> HudiMove:
-    table.snapshot("write")
-    table.approve(move.before, move.after)
-    apply_move(table.store, move, lock=table_lock(table.store), grace_s=grace_s)
-    return move
+def _moved(table: HudiOpened, planned: Callable[[], HudiMove], grace_s: float) -> HudiMove:
+    """Walks a move in the first moment without a write under way, or gives up after a while."""
+    end = time.monotonic() + _QUIET_S
+    while True:
+        try:
+            move = planned()
+            table.snapshot("write")
+            table.approve(move.before, move.after)
+            apply_move(table.store, move, lock=table_lock(table.store), grace_s=grace_s)
+        except NotYetError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return move

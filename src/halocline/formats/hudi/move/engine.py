@@ -31,12 +31,13 @@ from halocline.formats.hudi.move.record import (
     read_record,
     write_record_of,
 )
-from halocline.formats.hudi.move.survey import to_compact
+from halocline.formats.hudi.move.survey import check_not_running, to_compact
 from halocline.formats.hudi.move.verification import verify
 from halocline.formats.hudi.properties import FILES, FOLDER, encode, read_properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import ROLLBACK, InstantState, file_name, order
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.write.heartbeat import is_alive
 from halocline.formats.hudi.write.metadata_table import METADATA_KEYS, delete_metadata_table
 from halocline.formats.hudi.write.rollback import failed_writes, roll_back
 from halocline.storage.base import Store
@@ -67,6 +68,7 @@ def apply_move(
 
     Raises:
         ConflictError: Another writer was at work, or the table would not be the same; nothing has been flipped.
+        NotYetError: A write has begun since the move was planned.
     """
     check_grace(grace_s)
     with lock or nullcontext():
@@ -215,7 +217,10 @@ def _begin(store: Store, move: HudiMove) -> None:
 def _roll_back(run: _Run) -> None:
     timeline = HudiTimeline.load(run.store, run.source)
     begun = [each for each in timeline.instants if each.action == ROLLBACK and not each.is_completed]
-    for each in failed_writes(timeline):
+    failed = failed_writes(timeline)
+    # One that has begun since the move was planned has a writer, which would complete it without its files.
+    check_not_running(run.store.root, (each for each in failed if is_alive(run.store, each.time)))
+    for each in failed:
         roll_back(run.store, run.source, each)
     for each in begun:  # what they were to take back is taken back
         for state in (InstantState.INFLIGHT, InstantState.REQUESTED):

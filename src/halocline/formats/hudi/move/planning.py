@@ -16,7 +16,7 @@ from halocline.formats.hudi.move.copying import size_of
 from halocline.formats.hudi.move.model import HudiMove, MoveStage, StageKind
 from halocline.formats.hudi.move.record import Changes, changes_of, read_record, restored
 from halocline.formats.hudi.move.step import Obstacle, VersionStep
-from halocline.formats.hudi.move.survey import Survey, refuse, survey, to_compact
+from halocline.formats.hudi.move.survey import Survey, check_not_running, refuse, survey, to_compact
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.write.metadata_table import METADATA_FOLDERS, METADATA_KEYS
 from halocline.storage.base import Store
@@ -38,6 +38,7 @@ def plan_move(store: Store, to: int, *, clients: Sequence[Client] = ()) -> HudiM
 
     Raises:
         InputError: There is no such version, or the table has it.
+        NotYetError: A write is under way.
         UnsupportedError: The table has something that stands in the way; it is named.
     """
     snapshot = HudiSnapshot.load(store)
@@ -47,6 +48,7 @@ def plan_move(store: Store, to: int, *, clients: Sequence[Client] = ()) -> HudiM
     target = HudiTableConfig.parse(target_pairs, store.root)
     found = survey(snapshot, target)
     refuse(store.root, source.version, to, found.obstacles)
+    check_not_running(store.root, found.running)
     after = Terms.of(Protocol.hudi(to), TableMetadata(target_pairs))
     used = {each.release.product for each in clients}
     everyone = [*clients, *(each for each in newest_known("hudi") if each.release.product not in used)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
-from halocline.errors import MalformedError, UnsupportedError
+from halocline.errors import MalformedError, NotYetError, UnsupportedError
 from halocline.formats.hudi.base_file import open_base_file
 from halocline.formats.hudi.configuration import MERGE_MODE, HudiTableConfig, KeyGeneratorType
 from halocline.formats.hudi.maintain.compaction import pending_compactions
@@ -34,6 +34,7 @@ class Survey:
 
     Attributes:
         failed: Writes that did not finish.
+        running: Those among them whose writers are alive.
         rollbacks: Rollbacks that did not finish, with the instants that they take back.
         compactions: Compactions that are pending.
         obstacles: What stands in the way.
@@ -41,6 +42,7 @@ class Survey:
     """
 
     failed: tuple[HudiInstant, ...]
+    running: tuple[HudiInstant, ...]
     rollbacks: tuple[HudiInstant, ...]
     compactions: tuple[HudiInstant, ...]
     obstacles: tuple[Obstacle, ...]
@@ -58,12 +60,16 @@ def survey(snapshot: HudiSnapshot, target: HudiTableConfig) -> Survey:
     failed = failed_writes(timeline)
     rollbacks = tuple(each for each in timeline.instants if each.action == ROLLBACK and not each.is_completed)
     obstacles = [
-        *_running(snapshot.store, failed),
         *_unfinished(snapshot, rollbacks, failed),
         *_keys(snapshot, target),
     ]
     return Survey(
-        failed, rollbacks, pending_compactions(timeline), tuple(obstacles), tuple(_warnings(snapshot, target))
+        failed=failed,
+        running=tuple(each for each in failed if is_alive(snapshot.store, each.time)),
+        rollbacks=rollbacks,
+        compactions=pending_compactions(timeline),
+        obstacles=tuple(obstacles),
+        warnings=tuple(_warnings(snapshot, target)),
     )
 
 
@@ -104,16 +110,6 @@ def _is_named_by_write(slice: FileSlice) -> bool:
     """Whether log files carry the instant of their write: releases before 1.0 take it for that of a slice."""
     first = slice.base.instant if slice.base else slice.instant
     return any(each.instant != first for each in slice.logs)
-
-
-def _running(store: Store, failed: tuple[HudiInstant, ...]) -> Iterator[Obstacle]:
-    for each in failed:
-        if is_alive(store, each.time):
-            yield Obstacle(
-                f"write {each}, which is under way",
-                "its writer is alive, and would complete it in the timeline of the old version",
-                "Wait until it has ended, or stop its writer.",
-            )
 
 
 def _unfinished(
@@ -191,6 +187,21 @@ def _warnings(snapshot: HudiSnapshot, target: HudiTableConfig) -> Iterator[str]:
             yield f"the metadata table ({', '.join(config.metadata_partitions)}) is dropped and built again by a writer"
     if target.layout < config.layout:
         yield "time travel behind this move is not for releases before 1.0: log files carry the names of version 8"
+
+
+def check_not_running(root: str, running: Iterable[HudiInstant]) -> None:
+    """Refuses to move a table beneath a writer.
+
+    Raises:
+        NotYetError: A write is under way.
+    """
+    for each in running:
+        raise NotYetError(
+            f"write {each} of {root} is under way, and would be completed in the timeline of the old version",
+            condition="WRITE_UNDER_WAY",
+            sides={"table": f"{each}, whose writer is alive", "asked for": "a move to another version"},
+            next_step="Wait until it has ended, or stop its writer.",
+        )
 
 
 def refuse(root: str, source: int, target: int, obstacles: tuple[Obstacle, ...]) -> None:

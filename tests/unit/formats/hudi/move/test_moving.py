@@ -18,7 +18,7 @@ from tests.support.hudi_tables import rows as made_rows
 
 from halocline.compat.breaks import Client, breaks
 from halocline.compat.release import Release
-from halocline.errors import ConflictError, HaloclineError, InputError, UnavailableError, UnsupportedError
+from halocline.errors import ConflictError, HaloclineError, InputError, NotYetError, UnavailableError, UnsupportedError
 from halocline.formats.hudi import configuration as keys
 from halocline.formats.hudi.configuration import HudiTableConfig, TableType
 from halocline.formats.hudi.maintain.compaction import schedule_compaction
@@ -278,8 +278,19 @@ def test_a_write_whose_writer_is_alive_stands_in_the_way():
     table = busy_table(6, TableType.COPY_ON_WRITE)
     (failed,) = (each for each in table.snapshot.timeline.instants if not each.is_completed)
     table.store.put(f".hoodie/.heartbeat/{failed.time}", b"")
-    with pytest.raises(UnsupportedError, match="under way"):
+    with pytest.raises(NotYetError, match="under way"):
         plan_move(table.store, 8)
+
+
+def test_a_write_that_began_after_the_plan_is_not_taken_back_beneath_its_writer():
+    table = busy_table(6, TableType.COPY_ON_WRITE)
+    planned = plan_move(table.store, 8)
+    begun = table.begin()
+    table.store.put(f".hoodie/.heartbeat/{begun.time}", b"")
+    with pytest.raises(NotYetError, match=begun.time):
+        apply_move(table.store, planned)
+    pending = [each.time for each in table.snapshot.timeline.instants if not each.is_completed]
+    assert begun.time in pending, "its writer would complete it without its files"
 
 
 def test_a_write_whose_process_has_died_on_this_machine_is_taken_back_by_a_move():
