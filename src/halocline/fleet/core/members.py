@@ -11,7 +11,7 @@ declared until an operator removes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from heapq import nsmallest
 from typing import Final
@@ -31,6 +31,7 @@ from halocline.fleet.core.state import (
     Provenance,
     Report,
     State,
+    known_release,
 )
 
 MOST_SWEPT: Final = 5_000
@@ -181,6 +182,10 @@ def observe(draft: Draft, command: Observe) -> None:
         message = f"{command.identity} cannot have been seen {(seen - draft.at) / 1000:,.0f} s from now"
         sides = (("seen", str(seen)), ("now", str(draft.at)))
         raise RefusedError(Refusal("ARGUMENT_INVALID", message, command.identity, sides, next_step=_CLOCK_STEP))
+    if _is_explained(draft.fleet.members.values(), command):
+        if before is not None:
+            _forget(draft, key)
+        return
     if before is None and _silent(draft.fleet.members) >= MOST_SILENT:
         raise RefusedError(_too_many(command.identity, f"the fleet knows {MOST_SILENT:,} members that do not speak"))
     report = Report(command.identity, 0, command.release, command.role, command.supported, tables=command.tables)
@@ -213,6 +218,26 @@ def _noted(report: Report, provenance: Provenance) -> str:
     used = [f"{use.operation}s {use.table}" for use in nsmallest(_FEW, report.tables)]
     more = [f"and {len(report.tables) - _FEW:,} more"] if len(report.tables) > _FEW else []
     return ", ".join([report.release, str(provenance), *used, *more])
+
+
+def _is_explained(members: Iterable[Member], command: Observe) -> bool:
+    """Whether an inferred writer without a name is one that is known by name.
+
+    Commits that name nobody tell that there is a writer, and the lowest release that it can be. Where members of the
+    same product are known to write the same tables, the commits are theirs, and no further writer is assumed.
+    """
+    nameless = command.identity.startswith(f"{command.release}-")
+    if command.provenance is not Provenance.INFERRED or not nameless:
+        return False
+    product = known_release(command.release)
+    written = {
+        use.table
+        for member in members
+        if member.provenance is not Provenance.INFERRED and product and member.report.product == product.product
+        for use in member.report.tables
+        if use.operation.startswith("write")
+    }
+    return {use.table for use in command.tables} <= written
 
 
 def _silent(members: Mapping[MemberKey, Member]) -> int:

@@ -245,6 +245,27 @@ def test_a_declared_member_counts_until_it_is_removed():
     assert not plan_raise(run.state, "delta", 3, 10 * WINDOW).blockers
 
 
+def inferred(identity="hudi@0.14.0-83657c3d", table="lake/t"):
+    supported = {"hudi": LevelRange(6, 6)}
+    return Observe(
+        identity, "hudi@0.14.0", Provenance.INFERRED, "log", 0, supported, uses(table, "hudi", "write"), "writer"
+    )
+
+
+def test_commits_that_name_nobody_are_those_of_a_member_that_is_known_to_write_the_table():
+    run = Run(DELTA, HUDI)
+    run.do(inferred())
+    assert len(who_uses(run.state, "lake/t", 0)) == 1, "nobody else is known"
+    joined = {"ladder": "hudi", "lo": 6, "hi": 8, "release": "hudi@1.0.2", "features": frozenset({"lsm"})}
+    run.join("ingest", tables=uses("lake/t", "hudi", "write"), **joined)
+    run.do(inferred())
+    run.do(inferred(table="lake/other", identity="hudi@0.14.0-aaaaaaaa"))
+    assert [each.report.identity for each in who_uses(run.state, "lake/t", 0)] == ["ingest"]
+    assert len(who_uses(run.state, "lake/other", 0)) == 1, "nobody is known to write that one"
+    run.do(inferred(identity="nightly-load-28f8874a"))
+    assert len(who_uses(run.state, "lake/t", 0)) == 2, "a job with a name is somebody else"
+
+
 def test_an_observed_member_of_unknown_release_keeps_the_level_where_it_is():
     run = Run()
     run.do(seen("databricks", "databricks@<unknown>"))
