@@ -3,6 +3,7 @@
     journal     what has been done, so that whoever comes next goes on from there
     lease       one applies at a time; another is told who does
     fleetwatch  which release every member runs, by a fleet, a file, or the word of an operator
+    levels      raises the fleet for tables, and lowers it for members that go back
     moving      what is done to one table, and again after a crash
     verify      whether a table holds the same rows as before
     engine      walks the stages; waits for members, gates, windows and soaking

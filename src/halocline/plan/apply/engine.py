@@ -22,10 +22,8 @@ import msgspec
 from halocline.compat.breaks import Client, breaks
 from halocline.compat.terms import ProtocolChange, Terms
 from halocline.errors import ConflictError, HaloclineError, IncompatibleError, NotYetError, UnavailableError
-from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.connect import connect
 from halocline.fleet.member.gatekeeper import level_of
-from halocline.fleet.wire.endpoint import Endpoint
 from halocline.plan.action import TableAction
 from halocline.plan.apply.fleetwatch import FleetWatch, SeenMembers, moved_since
 from halocline.plan.apply.journal import (
@@ -42,6 +40,7 @@ from halocline.plan.apply.journal import (
     Journal,
 )
 from halocline.plan.apply.lease import RolloutLease
+from halocline.plan.apply.levels import make_room, raise_level
 from halocline.plan.apply.moving import carry_out
 from halocline.plan.apply.verify import Checkup, Verify, check_same, checkup, cost
 from halocline.plan.core.plan import MemberUpgrade, PlannedMove, Stage
@@ -309,8 +308,17 @@ class _Walk:
             self._sighting = self.watch.look()
         return self._sighting
 
+    def _make_room(self, upgrades: Sequence[MemberUpgrade]) -> None:
+        """Lets the fleet fall to a level at which the releases of a wave are admitted."""
+        if self.watch.fleet:
+            reason, note = f"plan {self.saved.plan.id}", self.reporter.note
+            awaited = make_room(self.watch.fleet, upgrades, self.saved.uses, reason, note)
+            if awaited:
+                raise _Paused((), awaited)
+
     def _see_members(self, number: int, upgrades: Sequence[MemberUpgrade]) -> None:
         done = self.journal.subjects(UPGRADED, number)
+        self._make_room([each for each in upgrades if each.member not in done])
         missing: list[str] = []
         for each in upgrades:
             if each.member in done:
@@ -458,15 +466,10 @@ class _Walk:
         """Raises the fleet to the level that a move needs, if nothing is in the way of that."""
         ladder = move.after.protocol.format
         needed = level_of(ladder, ProtocolChange(move.table, move.before, move.after).gained)
-        with AdminClient(Endpoint.from_environment(self.watch.fleet)) as admin:
-            status = admin.describe().ladder(ladder)
-            try:
-                for level in status.levels:
-                    if status.level < level <= needed:
-                        admin.raise_level(ladder, level, reason=f"plan {self.saved.plan.id}")
-                        self.reporter.note(f"the fleet is at level {level} of {ladder} now")
-            except HaloclineError as error:
-                raise _Paused((move.table,), f"the gate is closed, {error.message}") from None
+        try:
+            raise_level(self.watch.fleet, ladder, needed, f"plan {self.saved.plan.id}", self.reporter.note)
+        except HaloclineError as error:
+            raise _Paused((move.table,), f"the gate is closed, {error.message}") from None
 
     # ------------------------------------------------------------------ rows
 
