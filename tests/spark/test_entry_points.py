@@ -142,6 +142,7 @@ REFUSED_FOR_BEING_THERE: Mapping[str, Call] = {
 
 COMMANDS_THAT_TOUCH_NOTHING = {
     "check": "judges by the protocol",
+    "demo": "works on a lake of its own",
     "features": "shows records",
     "fleet": "talks to the fleet",
     "history": "shows histories of products",

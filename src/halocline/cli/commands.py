@@ -45,6 +45,11 @@ class Entry:
 COMMANDS: Final[dict[str, Entry]] = {
     "apply": Entry("Apply exactly the plan in a file, from wherever it stands.", "apply", on_rows=True),
     "check": Entry("Show which clients can use a table, now and after a change.", "check"),
+    "demo": Entry(
+        "Run the main job on this machine: a lake is moved to newer versions, and back, while everybody uses it.",
+        "demo",
+        on_rows=True,
+    ),
     "features": Entry("Show the table formats, the features of one, or one feature in full.", "features"),
     "inspect": Entry("Show what a table is, what it requires, and who writes it.", "inspect"),
     "lint": Entry("Find what is wrong with a table's protocol.", "lint"),

@@ -1,0 +1,62 @@
+"""The report of the demo: one page with a picture, looked at in a real browser."""
+
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from halocline.demo.ledger import Event
+from halocline.demo.report import Report, StageTime
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAUGHTY = "<script>document.title = 'broken'</script>"
+
+
+@pytest.fixture
+def report():
+    rows = {
+        "ingest": [Event(1, "ingest", "hudi@0.15.0"), Event(60, "ingest", "hudi@1.0.2")],
+        NAUGHTY: [Event(0, NAUGHTY, "hudi(6)"), Event(80, NAUGHTY, NAUGHTY)],
+        "gate hudi 8": [Event(0, "gate hudi 8", ""), Event(75, "gate hudi 8", "open")],
+    }
+    stages = [StageTime("wave 1", 45, 65), StageTime(NAUGHTY, 66, 85)]
+    figures = {"reads": 1234, "failed": 0, "wrong": 2}
+    return Report("A rollout", 90, figures, rows, stages, [("all is well", True), (NAUGHTY, False)], [1, 2, 89], ["x"])
+
+
+def test_texts_are_shown_and_never_run(report):
+    page = report.page()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 4
+    assert "http" not in page, "it loads nothing"
+
+
+def test_failures_and_wrong_reads_are_marked(report):
+    page = report.page()
+    assert "<div class='figure good'><b>0</b>failed</div>" in page
+    assert "<div class='figure bad'><b>2</b>wrong</div>" in page
+    assert "1 of 2 checks hold" in page
+
+
+def test_every_state_has_a_bar_until_the_next(report):
+    page = report.page()
+    assert "ingest: hudi@0.15.0 from 1.0 s" in page
+    assert "ingest: hudi@1.0.2 from 60.0 s" in page
+    assert "gate hudi 8: open from 75.0 s" in page
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no chromium here (Debian: apt-get install chromium)")
+def test_a_browser_draws_it(report, tmp_path):
+    page, picture = tmp_path / "report.html", tmp_path / "report.png"
+    page.write_text(report.page(), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1300,900", f"--user-data-dir={tmp_path}"]
+    dump = subprocess.run(
+        [BROWSER, *options, f"--screenshot={picture}", page.as_uri()], capture_output=True, timeout=120, check=True
+    )
+    width, height = struct.unpack(">II", picture.read_bytes()[16:24])
+    assert (width, height) == (1300, 900), dump.stderr
+    shown = subprocess.run(
+        [BROWSER, *options, "--dump-dom", page.as_uri()], capture_output=True, timeout=120, check=True
+    )
+    assert b"<title>A rollout</title>" in shown.stdout, "a text was run as a script"
