@@ -33,6 +33,7 @@ from halocline.schema.json_edge import parse
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable, without_metadata
 from halocline.spark.scan.folders import folder_name
+from halocline.spark.scan.packing import packed
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.arrow_fit import ArrowFit
@@ -130,13 +131,7 @@ class SplitSink:
         if not self.physical.keys:
             yield from self.write(batches)
             return
-        held: list[pa.RecordBatch] = []
-        for batch in batches:
-            held.append(batch)
-            if sum(each.nbytes for each in held) >= _BUFFER_BYTES:
-                yield from self.write(self._sorted(held))
-                held = []
-        if held:
+        for held in packed(batches, lambda batch: batch.nbytes, _BUFFER_BYTES):
             yield from self.write(self._sorted(held))
 
     def orphans(self) -> list[str]:
