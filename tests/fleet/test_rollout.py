@@ -10,9 +10,10 @@ from halocline.fleet.core.events import Observe
 from halocline.fleet.core.state import Provenance, TableUse
 from halocline.fleet.usage.traces import UsageTrace
 from halocline.lake.lake import Lake
-from halocline.plan.apply.engine import ApplyOptions, apply_plan
+from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.verify import Verify
+from halocline.plan.apply.walk import ApplyOptions
 from halocline.plan.proposal import propose_rollout
 from halocline.plan.target import Target
 from halocline.storage import open_store

@@ -9,9 +9,10 @@ from typing import Any
 from halocline.compat.release import Release
 from halocline.formats.hudi.configuration import TableType
 from halocline.lake.lake import Lake
-from halocline.plan.apply.engine import ApplyOptions, Pause, apply_plan
+from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.verify import Verify
+from halocline.plan.apply.walk import ApplyOptions, Pause
 from halocline.plan.core.plan import Stage
 from halocline.plan.file import SavedPlan
 from halocline.plan.proposal import propose_rollout

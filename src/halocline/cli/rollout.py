@@ -16,7 +16,7 @@ from halocline.cli.plan import CHANGES
 from halocline.errors import InputError, MissingExtraError, nearest
 
 if TYPE_CHECKING:
-    from halocline.plan.apply.engine import Pause
+    from halocline.plan.apply.walk import Pause
     from halocline.plan.core.plan import Stage
     from halocline.plan.file import SavedPlan
 
@@ -49,9 +49,10 @@ def walk(
     """Applies a plan and shows how it goes."""
     try:
         from halocline.fleet.member.admin import operator_name
-        from halocline.plan.apply.engine import ApplyOptions, apply_plan
+        from halocline.plan.apply.engine import apply_plan
         from halocline.plan.apply.fleetwatch import FleetWatch
         from halocline.plan.apply.verify import Verify
+        from halocline.plan.apply.walk import ApplyOptions
         from halocline.plan.policy import RolloutPolicy
     except ImportError as error:
         raise MissingExtraError("the fleet's client", "fleet") from error

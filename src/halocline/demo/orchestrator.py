@@ -14,7 +14,7 @@ from halocline.demo.pipelines import Pipeline
 from halocline.demo.story import Story
 
 if TYPE_CHECKING:
-    from halocline.plan.apply.engine import Pause
+    from halocline.plan.apply.walk import Pause
     from halocline.plan.core.plan import MemberUpgrade, Stage
 
 

@@ -44,8 +44,9 @@ from halocline.fleet.member.connect import connect
 from halocline.fleet.server.hosting import Config, embedded
 from halocline.lake.lake import Lake
 from halocline.plan.apply.backwards import note_taken_back, saved_way_back
-from halocline.plan.apply.engine import ApplyOptions, apply_plan
+from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
+from halocline.plan.apply.walk import ApplyOptions
 from halocline.plan.core.plan import Plan
 from halocline.plan.explanation import explain
 from halocline.plan.proposal import propose_rollout

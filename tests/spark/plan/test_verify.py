@@ -9,10 +9,11 @@ import halocline as hc
 from halocline.compat.terms import Terms
 from halocline.errors import ConflictError
 from halocline.lake.lake import Lake
-from halocline.plan.apply.engine import ApplyOptions, apply_plan
+from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.journal import VERIFIED, Journal
 from halocline.plan.apply.verify import Verify, check_same, checkup, cost
+from halocline.plan.apply.walk import ApplyOptions
 from halocline.plan.proposal import propose_rollout
 from halocline.plan.target import Target
 

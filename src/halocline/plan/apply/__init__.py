@@ -6,6 +6,7 @@
     levels      raises the fleet for tables, and lowers it for members that go back
     moving      what is done to one table, and again after a crash
     verify      whether a table holds the same rows as before
+    walk        how a plan is walked, who is told, and what is waited for
     engine      walks the stages; waits for members, gates, windows and soaking
     backwards   the same plan, the other way round
     status      where a rollout stands

@@ -9,13 +9,13 @@ whom, and since when.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -43,9 +43,9 @@ from halocline.plan.apply.lease import RolloutLease
 from halocline.plan.apply.levels import make_room, raise_level
 from halocline.plan.apply.moving import carry_out
 from halocline.plan.apply.verify import Checkup, Verify, check_same, checkup, cost
+from halocline.plan.apply.walk import ApplyOptions, Pause, Paused, Reporter
 from halocline.plan.core.plan import MemberUpgrade, PlannedMove, Stage
 from halocline.plan.file import SavedPlan
-from halocline.plan.policy import RolloutPolicy
 from halocline.plan.tables import terms_now
 from halocline.spark.session.session import tagged
 from halocline.storage import open_store
@@ -58,68 +58,6 @@ _AT_ONCE: Final = 16
 _TABLES_AT_ONCE: Final = 4
 _FATAL: Final = ("MOVE_UNVERIFIED", "PLAN_STALE", "ROLLOUT_RUNNING")
 """Conflicts that trying again does not end."""
-
-
-class Reporter(Protocol):
-    """Who is told how it goes."""
-
-    def stage(self, number: int, stage: Stage, done: int) -> None:
-        """A stage begins, of which so much was done before."""
-
-    def step(self, number: int, subject: str, detail: str = "") -> None:
-        """One more member or table is done."""
-
-    def waiting(self, pause: Pause) -> None:
-        """Nothing more can be done now."""
-
-    def note(self, text: str) -> None:
-        """Something to know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """What a rollout waits for.
-
-    Attributes:
-        stage: In which stage.
-        subjects: For whom, or for which tables.
-        why: Why, as a clause.
-        since_ms: Since when.
-        until_ms: Until when, if that is known; 0 if not.
-    """
-
-    stage: int
-    subjects: tuple[str, ...]
-    why: str
-    since_ms: int
-    until_ms: int = 0
-
-
-@dataclass(frozen=True)
-class ApplyOptions:
-    """How a plan is applied.
-
-    Attributes:
-        verify: How much of the rows is compared.
-        policy: What the team holds every rollout to.
-        confirmed: Members that an operator vouches for.
-        wait: Whether to wait; else the first pause ends it.
-        poll_s: How often members are looked at.
-        table_options: Settings, and options of the store, for every table.
-    """
-
-    verify: Verify = Verify.SAMPLE
-    policy: RolloutPolicy = field(default_factory=RolloutPolicy)
-    confirmed: frozenset[str] = frozenset()
-    wait: bool = True
-    poll_s: float = 2.0
-    table_options: Mapping[str, str] = field(default_factory=dict)
-
-
-class _Paused(Exception):
-    def __init__(self, subjects: Iterable[str], why: str, until_ms: int = 0) -> None:
-        super().__init__(why)
-        self.subjects, self.why, self.until_ms = tuple(subjects), why, until_ms
 
 
 def apply_plan(
@@ -236,11 +174,11 @@ class _Walk:
                 else:
                     self._see_members(number, stage.upgrades)
                 return None
-            except _Paused as paused:
+            except Paused as paused:
                 reason = paused
             except UnavailableError as error:
                 # A fleet or a store that is away for a while is no reason to give up what may take days.
-                reason = _Paused((), error.message)
+                reason = Paused((), error.message)
             pause = self._noted(number, reason)
             self.reporter.waiting(pause)
             if not self.options.wait:
@@ -248,7 +186,7 @@ class _Walk:
             self.sleep(self.options.poll_s)
             self._sighting = None
 
-    def _noted(self, number: int, paused: _Paused) -> Pause:
+    def _noted(self, number: int, paused: Paused) -> Pause:
         """A pause, with the time since when it is the same one."""
         told = f"{paused.why}: {', '.join(paused.subjects)}" if paused.subjects else paused.why
         last = self.journal.last(WAITING, number)
@@ -289,7 +227,7 @@ class _Walk:
     def _check_window(self) -> None:
         window = self.options.policy.quiet(datetime.now(UTC))
         if window is not None:
-            raise _Paused((), f"{window.reason}, until {window.until:%Y-%m-%d %H:%M} UTC", _ms(window.until))
+            raise Paused((), f"{window.reason}, until {window.until:%Y-%m-%d %H:%M} UTC", _ms(window.until))
 
     def _check_soaked(self, number: int) -> None:
         """A wave runs for a while before the next stage begins."""
@@ -299,7 +237,7 @@ class _Walk:
         until = done.at_ms + int(self.options.policy.soak_s * 1000)
         if until > time.time_ns() // 1_000_000:
             moment = datetime.fromtimestamp(until / 1000, UTC)
-            raise _Paused((), f"stage {number - 1} soaks until {moment:%Y-%m-%d %H:%M:%S} UTC", until)
+            raise Paused((), f"stage {number - 1} soaks until {moment:%Y-%m-%d %H:%M:%S} UTC", until)
 
     # ------------------------------------------------------------------ members
 
@@ -314,7 +252,7 @@ class _Walk:
             reason, note = f"plan {self.saved.plan.id}", self.reporter.note
             awaited = make_room(self.watch.fleet, upgrades, self.saved.uses, reason, note)
             if awaited:
-                raise _Paused((), awaited)
+                raise Paused((), awaited)
 
     def _see_members(self, number: int, upgrades: Sequence[MemberUpgrade]) -> None:
         done = self.journal.subjects(UPGRADED, number)
@@ -337,7 +275,7 @@ class _Walk:
         if missing:
             mute = [name for name in missing if not self.watch.speaks(name)]
             hint = f" ({len(mute)} of them never will: --confirm {mute[0]})" if mute else ""
-            raise _Paused(missing, f"waits for {len(missing)} of {len(upgrades)} members to report their release{hint}")
+            raise Paused(missing, f"waits for {len(missing)} of {len(upgrades)} members to report their release{hint}")
 
     def _arrived(self, upgrade: MemberUpgrade) -> bool:
         now = self._seen().release_of(upgrade.member)
@@ -372,15 +310,15 @@ class _Walk:
         paused = [(each.table, pause) for each, pause in zip(left, found, strict=True) if pause is not None]
         if paused:
             names = [name for name, _ in paused]
-            raise _Paused(names, paused[0][1].why, min(pause.until_ms for _, pause in paused))
+            raise Paused(names, paused[0][1].why, min(pause.until_ms for _, pause in paused))
 
-    def _tried(self, number: int, move: PlannedMove) -> _Paused | None:
+    def _tried(self, number: int, move: PlannedMove) -> Paused | None:
         """Moves a table; what it waits for if it cannot be moved yet."""
         try:
             self.lease.renew()
             self._check_window()
             self._move_table(number, move)
-        except _Paused as paused:
+        except Paused as paused:
             return paused
         return None
 
@@ -395,7 +333,7 @@ class _Walk:
             if (now := self._seen().release_of(name)) is not None and now != each.after
         ]
         if back:
-            raise _Paused(back, "waits for members that are back at another release")
+            raise Paused(back, "waits for members that are back at another release")
 
     def _move_table(self, number: int, move: PlannedMove) -> None:
         place = self.saved.places[move.table]
@@ -419,7 +357,7 @@ class _Walk:
     def _check_gate(self, move: PlannedMove) -> None:
         """Nobody who is known to use the table now would break."""
         if broken := self._broken(move, move.after):
-            raise _Paused((move.table,), f"the gate is closed, {', '.join(broken[:5])} would break")
+            raise Paused((move.table,), f"the gate is closed, {', '.join(broken[:5])} would break")
 
     def _check_verdicts(self, move: PlannedMove) -> None:
         """Everybody who is known to use the table can, as it has really become."""
@@ -452,15 +390,15 @@ class _Walk:
             with marked:
                 carry_out(action, self.saved.places[move.table], self.spark, self.options.table_options)
         except NotYetError as error:
-            raise _Paused((move.table,), error.message, error.until_ms) from None
+            raise Paused((move.table,), error.message, error.until_ms) from None
         except IncompatibleError as error:
             if error.condition == "GATE_CLOSED" and self.watch.fleet:
                 self._raise_level(move)
-            raise _Paused((move.table,), f"the gate is closed, {error.message}") from None
+            raise Paused((move.table,), f"the gate is closed, {error.message}") from None
         except ConflictError as error:
             if error.condition in _FATAL:
                 raise
-            raise _Paused((move.table,), f"another writer was at work, {error.message}") from None
+            raise Paused((move.table,), f"another writer was at work, {error.message}") from None
 
     def _raise_level(self, move: PlannedMove) -> None:
         """Raises the fleet to the level that a move needs, if nothing is in the way of that."""
@@ -469,7 +407,7 @@ class _Walk:
         try:
             raise_level(self.watch.fleet, ladder, needed, f"plan {self.saved.plan.id}", self.reporter.note)
         except HaloclineError as error:
-            raise _Paused((move.table,), f"the gate is closed, {error.message}") from None
+            raise Paused((move.table,), f"the gate is closed, {error.message}") from None
 
     # ------------------------------------------------------------------ rows
 

@@ -10,11 +10,12 @@ from tests.support.fleets import make_table
 
 from halocline.errors import ConflictError, UnavailableError
 from halocline.plan.apply import engine
-from halocline.plan.apply.engine import ApplyOptions, apply_plan
+from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.lease import RolloutLease
 from halocline.plan.apply.status import status_of
 from halocline.plan.apply.verify import Verify
+from halocline.plan.apply.walk import ApplyOptions
 from halocline.plan.policy import QuietWindow, RolloutPolicy
 from halocline.storage import open_store
 from halocline.table import Table
