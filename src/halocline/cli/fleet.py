@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import RenderableType
 
 from halocline.cli import explore as explorer
+from halocline.cli.fleet_audit import audit_log, keys
+from halocline.cli.fleet_calls import RequiredReason, ask, client, do, view
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, emit
 from halocline.cli.serve import Rise
-from halocline.errors import InputError, MissingExtraError, NotFoundError, nearest
+from halocline.errors import InputError, NotFoundError, nearest
 
 if TYPE_CHECKING:
     from halocline.compat.terms import ProtocolChange
-    from halocline.fleet.answers import CommandResult
     from halocline.fleet.core.ladder import Ladder
-    from halocline.fleet.member.admin import AdminClient
 
 _A = TypeVar("_A")
 
@@ -32,8 +28,6 @@ app = typer.Typer(name="fleet", help="Who is there, at which level, and what is 
 downgrade = typer.Typer(name="downgrade", help="Let a level fall, phase by phase.", no_args_is_help=True)
 ladders = typer.Typer(name="ladders", help="The ladders that the fleet stands on.", no_args_is_help=True)
 member = typer.Typer(name="member", help="Declare or remove members by hand.", no_args_is_help=True)
-audit_log = typer.Typer(name="audit", help="What was decided, by whom and why.", invoke_without_command=True)
-keys = typer.Typer(name="keys", help="The keys that tokens are signed with.", invoke_without_command=True)
 for _group in (downgrade, ladders, member, audit_log, keys):
     app.add_typer(_group)
 app.command("explore", hidden=True)(explorer.explore)
@@ -68,7 +62,7 @@ def _fleet(
 @app.command()
 def describe(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show every ladder: level, settled level, members, and what is in the way of the next."""
-    _ask(context, output, lambda fleet: fleet.describe(), _view().describe)
+    ask(context, output, lambda fleet: fleet.describe(), view().describe)
 
 
 @app.command()
@@ -82,8 +76,8 @@ def members(
 ) -> None:
     """Show the members, with which release, and what each supports and uses."""
     now = int(datetime.now(UTC).timestamp() * 1000)
-    shown = partial(_view().members, now_ms=now)
-    _ask(context, output, lambda fleet: fleet.members(also_past=also_past, limit=limit), shown)
+    shown = partial(view().members, now_ms=now)
+    ask(context, output, lambda fleet: fleet.members(also_past=also_past, limit=limit), shown)
 
 
 @app.command("who-blocks")
@@ -94,8 +88,8 @@ def who_blocks(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members that keep a feature from being used. Exits 2 if there are any."""
-    shown = partial(_view().affected, verb="blocks it")
-    answer = _ask(context, output, lambda fleet: fleet.who_blocks(feature, limit=limit), shown)
+    shown = partial(view().affected, verb="blocks it")
+    answer = ask(context, output, lambda fleet: fleet.who_blocks(feature, limit=limit), shown)
     raise typer.Exit(INCOMPATIBLE if answer.affected else FINE)
 
 
@@ -116,11 +110,11 @@ def who_breaks(
         raise InputError("say one of --remove FEATURE, --raise LADDER=LEVEL, or --table TABLE with --enable or --drop")
     ladder, number = _level(context, level) if level else ("", 0)
     change = _table_change(table, enable or [], drop or [], truncate_history) if table else None
-    answer = _ask(
+    answer = ask(
         context,
         output,
         lambda fleet: fleet.who_breaks(remove=remove, ladder=ladder, level=number, change=change, limit=limit),
-        partial(_view().affected, verb="would break"),
+        partial(view().affected, verb="would break"),
     )
     raise typer.Exit(INCOMPATIBLE if answer.affected else FINE)
 
@@ -154,9 +148,9 @@ def raise_level(
     """Raise a level. Exits 2 if something is in the way."""
     ladder, number = _level(context, level, feature)
     if dry_run:
-        answer = _ask(context, output, lambda fleet: fleet.plan_raise(ladder, number), _view().raise_plan)
+        answer = ask(context, output, lambda fleet: fleet.plan_raise(ladder, number), view().raise_plan)
         raise typer.Exit(INCOMPATIBLE if answer.blockers else FINE)
-    _do(context, output, lambda fleet: fleet.raise_level(ladder, number, reason=reason, force=force))
+    do(context, output, lambda fleet: fleet.raise_level(ladder, number, reason=reason, force=force))
 
 
 @app.command()
@@ -168,14 +162,14 @@ def policy(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Decide whether a level rises by itself."""
-    _do(context, output, lambda fleet: fleet.set_policy(ladder, rises, reason=reason))
+    do(context, output, lambda fleet: fleet.set_policy(ladder, rises, reason=reason))
 
 
 @app.command()
 def hold(
     context: typer.Context,
     ladder: LadderArgument,
-    reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
+    reason: RequiredReason,
     name: Annotated[str, typer.Option(help="Tells this hold from others on the ladder.")] = "hold",
     level: Annotated[
         str, typer.Option(help="The highest level allowed, or what it brings; where it stands if not given.")
@@ -185,11 +179,11 @@ def hold(
 ) -> None:
     """Keep a level from rising."""
     try:
-        end = int(_view().until(until, datetime.now(UTC)).timestamp() * 1000) if until else None
+        end = int(view().until(until, datetime.now(UTC)).timestamp() * 1000) if until else None
     except (ValueError, OverflowError) as error:
         raise InputError(f"{until!r} is no time", sides={"expected": "2026-12-01, 12h or 30d"}) from error
     highest = _level(context, f"{ladder}={level}")[1] if level else None
-    _do(context, output, lambda fleet: fleet.hold(ladder, reason, name=name, level=highest, until_ms=end))
+    do(context, output, lambda fleet: fleet.hold(ladder, reason, name=name, level=highest, until_ms=end))
 
 
 @app.command()
@@ -201,7 +195,7 @@ def release(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """End a hold."""
-    _do(context, output, lambda fleet: fleet.release(ladder, name, reason=reason))
+    do(context, output, lambda fleet: fleet.release(ladder, name, reason=reason))
 
 
 @downgrade.command()
@@ -213,7 +207,7 @@ def validate(
 ) -> None:
     """Show what letting a level fall would take. Exits 2 if something is in the way."""
     ladder, number = _level(context, level, feature)
-    answer = _ask(context, output, lambda fleet: fleet.plan_downgrade(ladder, number), _view().downgrade_plan)
+    answer = ask(context, output, lambda fleet: fleet.plan_downgrade(ladder, number), view().downgrade_plan)
     raise typer.Exit(INCOMPATIBLE if answer.blockers else FINE)
 
 
@@ -221,13 +215,13 @@ def validate(
 def start(
     context: typer.Context,
     level: LevelArgument,
-    reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
+    reason: RequiredReason,
     feature: FeatureOption = "",
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Close the gates above a level, and wait for every member to follow."""
     ladder, number = _level(context, level, feature)
-    _do(context, output, lambda fleet: fleet.start_downgrade(ladder, number, reason))
+    do(context, output, lambda fleet: fleet.start_downgrade(ladder, number, reason))
 
 
 @downgrade.command()
@@ -235,7 +229,7 @@ def clean(
     context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
 ) -> None:
     """Pass the point of no return: tables are rewritten for the lower level."""
-    _do(context, output, lambda fleet: fleet.clean_downgrade(ladder, reason=reason))
+    do(context, output, lambda fleet: fleet.clean_downgrade(ladder, reason=reason))
 
 
 @downgrade.command()
@@ -243,7 +237,7 @@ def finish(
     context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
 ) -> None:
     """Let the level fall, everything having been cleaned."""
-    _do(context, output, lambda fleet: fleet.finish_downgrade(ladder, reason=reason))
+    do(context, output, lambda fleet: fleet.finish_downgrade(ladder, reason=reason))
 
 
 @downgrade.command()
@@ -251,13 +245,13 @@ def cancel(
     context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
 ) -> None:
     """Open the gates again, unless the point of no return is past."""
-    _do(context, output, lambda fleet: fleet.cancel_downgrade(ladder, reason=reason))
+    do(context, output, lambda fleet: fleet.cancel_downgrade(ladder, reason=reason))
 
 
 @downgrade.command()
 def status(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show the downgrades that are under way."""
-    _ask(context, output, lambda fleet: fleet.describe(), _view().downgrades)
+    ask(context, output, lambda fleet: fleet.describe(), view().downgrades)
 
 
 @ladders.command()
@@ -268,7 +262,7 @@ def declare(
 ) -> None:
     """Add a ladder of your own, or rungs on top of one."""
     ladder, level, policy = _read_ladder(file)
-    _do(context, output, lambda fleet: fleet.declare_ladder(ladder, level=level, policy=policy))
+    do(context, output, lambda fleet: fleet.declare_ladder(ladder, level=level, policy=policy))
 
 
 @ladders.command("show")
@@ -278,26 +272,26 @@ def show_ladders(
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the levels of each ladder: what each brings, and which releases have it."""
-    with _client(context) as client:
-        known = client.describe().ladders
+    with client(context) as fleet:
+        known = fleet.describe().ladders
     names = [each.ladder for each in known]
     if ladder and ladder not in names:
         sides = {"known": ", ".join(names), "nearest": nearest(ladder, names) or "none"}
         raise NotFoundError(f"there is no ladder {ladder}", sides=sides)
     shown = [each for each in known if ladder in ("", each.ladder)]
-    emit(output, _view().ladder_facts(shown), *_view().ladders(shown))
+    emit(output, view().ladder_facts(shown), *view().ladders(shown))
 
 
 @member.command()
 def remove(
     context: typer.Context,
     identity: Annotated[str, typer.Argument(help="The member.")],
-    reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
+    reason: RequiredReason,
     force: Annotated[bool, typer.Option("--force", help="Vouch that it no longer acts; do not wait.")] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Take a member out; one that speaks counts until its lease has run out."""
-    _do(context, output, lambda fleet: fleet.remove_member(identity, reason, force=force))
+    do(context, output, lambda fleet: fleet.remove_member(identity, reason, force=force))
 
 
 @member.command("declare")
@@ -325,83 +319,7 @@ def declare_member(
     role = "writer" if writes else "reader"
     supported = supported_by(release, operations)
     declared = Observe(identity, release, Provenance.DECLARED, "", supported=supported, tables=uses, role=role)
-    _do(context, output, lambda fleet: fleet.observe(declared))
-
-
-@audit_log.callback()
-def audit(
-    context: typer.Context,
-    actor: Annotated[str, typer.Option(help="Only what this one asked for.")] = "",
-    action: Annotated[str, typer.Option(help="Only this kind, e.g. raise.")] = "",
-    about: Annotated[str, typer.Option(help="Only about this, e.g. hudi=8.")] = "",
-    refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 50,
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
-    """Show what was decided, newest first."""
-    from halocline.fleet.answers import AuditEntries, AuditQuery
-
-    if context.invoked_subcommand is not None:
-        return
-    query = AuditQuery(actor, action, about, refused, limit=limit)
-    _ask(context, output, lambda fleet: AuditEntries(fleet.audit(query)), _view().audit)
-
-
-@audit_log.command()
-def verify(
-    context: typer.Context,
-    noted: Annotated[str, typer.Option("--noted", metavar="HASH", help="A hash that must be in the log.")] = "",
-) -> None:
-    """Check that no entry was changed, inserted or taken out. Exits 2 if one was."""
-    from halocline.fleet.audit_chain import broken
-
-    with _client(context) as client:
-        entries = client.whole_audit()
-    wrong = broken(entries)
-    if wrong is not None:
-        typer.echo(f"entry {wrong.number} does not follow from the one before: the log was changed there")
-        raise typer.Exit(INCOMPATIBLE)
-    if noted and noted not in {each.hash for each in entries}:
-        typer.echo(f"{noted} is not in the log: entries were taken out, or it was made anew")
-        raise typer.Exit(INCOMPATIBLE)
-    last = entries[-1].hash if entries else "none"
-    typer.echo(f"{len(entries):,} entries follow from each other; the last hash is {last}")
-
-
-@audit_log.command("export")
-def export_audit(
-    context: typer.Context,
-    file: Annotated[Path | None, typer.Argument(help="Where to write it; standard output if not given.")] = None,
-) -> None:
-    """Write every entry that is kept as a line of JSON, the oldest first."""
-    from halocline.fleet.answers import plain
-
-    with _client(context) as client:
-        lines = "".join(json.dumps(plain(each)) + "\n" for each in client.whole_audit())
-    if file is None:
-        sys.stdout.write(lines)
-    else:
-        file.write_text(lines, encoding="utf-8")
-
-
-@keys.callback()
-def show_keys(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
-    """Show the keys that tokens are signed with, newest first: that one signs, and all are accepted."""
-    from halocline.fleet.answers import SigningKeys
-
-    if context.invoked_subcommand is None:
-        _ask(context, output, lambda fleet: SigningKeys(fleet.signing_keys()), _view().keys)
-
-
-@keys.command("drop")
-def drop_key(
-    context: typer.Context,
-    key: Annotated[str, typer.Argument(help="The key, by its name.")],
-    reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
-    """Accept no token any more that a key signed. Every member shows its secret or certificate again."""
-    _do(context, output, lambda fleet: fleet.drop_key(key, reason))
+    do(context, output, lambda fleet: fleet.observe(declared))
 
 
 @app.command("export")
@@ -410,8 +328,8 @@ def export(
     file: Annotated[Path | None, typer.Argument(help="Where to write it; standard output if not given.")] = None,
 ) -> None:
     """Write everything durable as JSON: a backup."""
-    with _client(context) as client:
-        document = client.export()
+    with client(context) as fleet:
+        document = fleet.export()
     if file is None:
         sys.stdout.write(document.decode() + "\n")
     else:
@@ -423,7 +341,7 @@ def export(
 def restore(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="What `halocline fleet export` wrote.")],
-    reason: Annotated[str, typer.Option(help="Why; lands in the audit log.")],
+    reason: RequiredReason,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Put a backup in the place of everything. No member may hold a lease meanwhile."""
@@ -431,44 +349,7 @@ def restore(
         document = file.read_bytes()
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}") from error
-    _ask(context, output, lambda fleet: fleet.restore(document, reason), lambda done: [f"imported, epoch {done.epoch}"])
-
-
-def _view() -> ModuleType:
-    """How answers look; imported late, like all of the fleet, because other commands do without it."""
-    from halocline.cli import fleet_view
-
-    return fleet_view
-
-
-def _client(context: typer.Context) -> AdminClient:
-    try:
-        from halocline.fleet.member.admin import AdminClient
-        from halocline.fleet.wire.endpoint import Endpoint
-    except ImportError as error:
-        raise MissingExtraError("the fleet's client", "fleet") from error
-    at, identity, key = context.obj
-    return AdminClient(Endpoint.from_environment(at), identity, key=key)
-
-
-def _ask(
-    context: typer.Context,
-    output: OutputFormat,
-    ask: Callable[[AdminClient], _A],
-    shown: Callable[[_A], list[RenderableType]],
-) -> _A:
-    """Asks the fleet, shows the answer, and returns it."""
-    with _client(context) as fleet:
-        from halocline.fleet.answers import plain
-
-        answer = ask(fleet)
-    emit(output, plain(answer), *shown(answer))
-    return answer
-
-
-def _do(context: typer.Context, output: OutputFormat, command: Callable[[AdminClient], CommandResult]) -> None:
-    """Gives the fleet a command, and shows what was decided."""
-    _ask(context, output, command, _view().decisions)
+    ask(context, output, lambda fleet: fleet.restore(document, reason), lambda done: [f"imported, epoch {done.epoch}"])
 
 
 def _level(context: typer.Context, text: str, feature: str = "") -> tuple[str, int]:
@@ -482,12 +363,12 @@ def _level(context: typer.Context, text: str, feature: str = "") -> tuple[str, i
         )
     if wanted.isdigit():
         return ladder, int(wanted)
-    with _client(context) as client:
-        known = {each.ladder: each for each in client.describe().ladders}
+    with client(context) as fleet:
+        known = {each.ladder: each for each in fleet.describe().ladders}
     if ladder not in known:
         sides = {"known": ", ".join(known), "nearest": nearest(ladder, known) or "none"}
         raise NotFoundError(f"there is no ladder {ladder}", sides=sides)
-    brings = {name: rung.level for rung in known[ladder].rungs for name in _view().features_of(ladder, rung)}
+    brings = {name: rung.level for rung in known[ladder].rungs for name in view().features_of(ladder, rung)}
     by_name = {name.casefold(): level for name, level in brings.items()}
     if wanted.casefold() not in by_name:
         raise NotFoundError(

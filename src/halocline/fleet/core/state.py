@@ -201,7 +201,7 @@ class TableLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class DoneCommand:
     """A command that was done: when, which, and what it led to."""
 
     at: int
@@ -254,7 +254,7 @@ class Fleet:
     floor: int = 0
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     tables: Mapping[tuple[str, str], TableLevel] = field(default_factory=dict)
-    answered: Mapping[str, Answered] = field(default_factory=dict)
+    answered: Mapping[str, DoneCommand] = field(default_factory=dict)
 
     def live(self, at: int) -> Iterator[Member]:
         """The members that count."""

@@ -21,7 +21,7 @@ from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Effect, Refusal, RefusedError, Repeat
 from halocline.fleet.core.events import Command, Event, Once, TakeOver, Tick
 from halocline.fleet.core.rules import RULES, FleetRules
-from halocline.fleet.core.state import ANSWERED_MS, MOST_ANSWERED, Answered, Fleet, Presence, State
+from halocline.fleet.core.state import ANSWERED_MS, MOST_ANSWERED, DoneCommand, Fleet, Presence, State
 
 
 def step(state: State, event: Event, rules: FleetRules = RULES) -> tuple[State, tuple[Effect, ...]]:
@@ -64,7 +64,7 @@ def once(draft: Draft, event: Once) -> None:
     known = draft.fleet.answered.get(event.key)
     if known is None:
         _HANDLERS[type(event.command)](draft, event.command)
-        draft.put("answered", event.key, Answered(draft.at, event.digest, draft.decisions))
+        draft.put("answered", event.key, DoneCommand(draft.at, event.digest, draft.decisions))
     elif known.digest == event.digest:
         draft.add(Repeat(known.decisions))
     else:

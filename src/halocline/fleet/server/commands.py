@@ -50,7 +50,7 @@ RIGHTS: Final = {call: right for right, names in _NEEDED.items() for call in nam
 LARGEST_IMPORT: Final = 256 * 1024 * 1024
 
 
-class Commands:
+class OperatorCalls:
     """Carries out what operators ask of a service."""
 
     def __init__(self, service: FleetService, greeter: Greeter) -> None:

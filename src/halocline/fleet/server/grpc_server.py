@@ -25,7 +25,7 @@ from halocline.fleet.core.effects import Announce, Effect, Refusal, Refuse, Rene
 from halocline.fleet.core.events import Leave
 from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.auth import Claims, Right
-from halocline.fleet.server.commands import LARGEST_IMPORT, RIGHTS, Commands
+from halocline.fleet.server.commands import LARGEST_IMPORT, RIGHTS, OperatorCalls
 from halocline.fleet.server.greeting import Caller, Greeter
 from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.server.sessions import Session
@@ -108,7 +108,7 @@ class FleetServer:
         self._listen = listen
         self._tls = tls
         self._greeter = Greeter(service)
-        self._commands = Commands(service, self._greeter)
+        self._commands = OperatorCalls(service, self._greeter)
         self._health: Any = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self._background: set[asyncio.Task[Any]] = set()

@@ -18,7 +18,7 @@ from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import Hold, LadderState
 from halocline.fleet.core.state import (
     SINGLE,
-    Answered,
+    DoneCommand,
     Fleet,
     FleetTerms,
     Member,
@@ -37,7 +37,7 @@ KINDS: Final[dict[str, tuple[Any, Any]]] = {
     "floor": (tuple[()], int),
     "holds": (tuple[str, str], Hold),
     "tables": (tuple[str, str], TableLevel),
-    "answered": (str, Answered),
+    "answered": (str, DoneCommand),
 }
 """What keys and values of each kind are; the kinds are the fields of a `Fleet` except the epoch."""
 

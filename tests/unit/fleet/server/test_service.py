@@ -17,7 +17,7 @@ from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Policy, View
 from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Provenance, Report
 from halocline.fleet.server.auth import EVERYTHING, Access, Claims
-from halocline.fleet.server.commands import Commands
+from halocline.fleet.server.commands import OperatorCalls
 from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.server.greeting import Greeter
 from halocline.fleet.server.service import FleetService, RejectedError, ServiceSettings
@@ -146,7 +146,7 @@ def test_an_import_sees_a_member_that_joins_while_it_waits_for_its_turn(store, c
         counting.before = hold
         joining = asyncio.ensure_future(service.submit(Join(report(), 0)))
         await writing.wait()
-        importing = asyncio.ensure_future(Commands(service, Greeter(service)).restore(document, "a try", claims))
+        importing = asyncio.ensure_future(OperatorCalls(service, Greeter(service)).restore(document, "a try", claims))
         for _ in range(10):
             await asyncio.sleep(0)
         counting.before = lambda: None
@@ -506,7 +506,7 @@ def test_a_question_is_worked_out_and_encoded_off_the_loop(store, clock, call, a
 
     async def scenario(service):
         claims = Claims("ann", 0, "operator", "x@1", 1, "anonymous", EVERYTHING, 10**9)
-        commands = Commands(service, Greeter(service))
+        commands = OperatorCalls(service, Greeter(service))
         commands._questions = {name: _noting(where, each) for name, each in commands._questions.items()}
         return await commands.answer(answer, call.request.encode(asked), claims)
 

@@ -1,0 +1,92 @@
+"""`halocline fleet audit` and `halocline fleet keys`: what was decided, and what tokens are signed with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halocline.cli.fleet_calls import RequiredReason, ask, client, do, view
+from halocline.cli.output import INCOMPATIBLE, OutputFormat, OutputOption
+
+audit_log = typer.Typer(name="audit", help="What was decided, by whom and why.", invoke_without_command=True)
+keys = typer.Typer(name="keys", help="The keys that tokens are signed with.", invoke_without_command=True)
+
+
+@audit_log.callback()
+def audit(
+    context: typer.Context,
+    actor: Annotated[str, typer.Option(help="Only what this one asked for.")] = "",
+    action: Annotated[str, typer.Option(help="Only this kind, e.g. raise.")] = "",
+    about: Annotated[str, typer.Option(help="Only about this, e.g. hudi=8.")] = "",
+    refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
+    limit: Annotated[int, typer.Option(help="At most so many.")] = 50,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Show what was decided, newest first."""
+    from halocline.fleet.answers import AuditEntries, AuditQuery
+
+    if context.invoked_subcommand is not None:
+        return
+    query = AuditQuery(actor, action, about, refused, limit=limit)
+    ask(context, output, lambda fleet: AuditEntries(fleet.audit(query)), view().audit)
+
+
+@audit_log.command()
+def verify(
+    context: typer.Context,
+    noted: Annotated[str, typer.Option("--noted", metavar="HASH", help="A hash that must be in the log.")] = "",
+) -> None:
+    """Check that no entry was changed, inserted or taken out. Exits 2 if one was."""
+    from halocline.fleet.audit_chain import broken
+
+    with client(context) as fleet:
+        entries = fleet.whole_audit()
+    wrong = broken(entries)
+    if wrong is not None:
+        typer.echo(f"entry {wrong.number} does not follow from the one before: the log was changed there")
+        raise typer.Exit(INCOMPATIBLE)
+    if noted and noted not in {each.hash for each in entries}:
+        typer.echo(f"{noted} is not in the log: entries were taken out, or it was made anew")
+        raise typer.Exit(INCOMPATIBLE)
+    last = entries[-1].hash if entries else "none"
+    typer.echo(f"{len(entries):,} entries follow from each other; the last hash is {last}")
+
+
+@audit_log.command("export")
+def export_audit(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(help="Where to write it; standard output if not given.")] = None,
+) -> None:
+    """Write every entry that is kept as a line of JSON, the oldest first."""
+    from halocline.fleet.answers import plain
+
+    with client(context) as fleet:
+        lines = "".join(json.dumps(plain(each)) + "\n" for each in fleet.whole_audit())
+    if file is None:
+        sys.stdout.write(lines)
+    else:
+        file.write_text(lines, encoding="utf-8")
+
+
+@keys.callback()
+def show_keys(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
+    """Show the keys that tokens are signed with, newest first: that one signs, and all are accepted."""
+    from halocline.fleet.answers import SigningKeys
+
+    if context.invoked_subcommand is None:
+        ask(context, output, lambda fleet: SigningKeys(fleet.signing_keys()), view().keys)
+
+
+@keys.command("drop")
+def drop_key(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(help="The key, by its name.")],
+    reason: RequiredReason,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Accept no token any more that a key signed. Every member shows its secret or certificate again."""
+    do(context, output, lambda fleet: fleet.drop_key(key, reason))
