@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from halocline.compat.breaks import Client, breaks
 from halocline.compat.terms import Terms
@@ -20,6 +21,9 @@ from halocline.plan.core.plan import MemberUpgrade, Plan, PlannedMove, Stage
 from halocline.plan.file import SavedPlan
 from halocline.plan.tables import terms_now
 from halocline.storage import open_store
+
+AS_BEFORE: Final = "the settings it had before"
+"""What a member that goes back runs with."""
 
 Breaks = Callable[[str, Terms, Terms], bool]
 """Whether somebody would break if a table went from some terms to others."""
@@ -124,7 +128,8 @@ def _why_not(stage: Stage) -> str:
 
 
 def _reversed(stage: Stage, would_break: Breaks) -> Stage:
-    upgrades = (MemberUpgrade(each.member, each.after, each.before) for each in stage.upgrades)
+    # A member that was kept from moving tables up before must be so again.
+    upgrades = (MemberUpgrade(each.member, each.after, each.before, AS_BEFORE) for each in stage.upgrades)
     return Stage(tuple(upgrades), tuple(_reversed_move(each, would_break) for each in stage.moves))
 
 
