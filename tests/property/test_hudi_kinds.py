@@ -5,35 +5,26 @@ Kinds are made of table versions and types, a bucket index or none, meta columns
 
 from __future__ import annotations
 
-import uuid
-
-import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.hudi_groups import upsert_groups, write_groups
 from tests.support.hudi_tables import HudiTableMaker
-from tests.support.hudi_tables import rows as made_rows
 
-from halocline.formats.hudi.buckets import BucketIndex, bucket_file_id, bucket_index, bucket_of
+from halocline.formats.hudi.buckets import BucketIndex, bucket_index, bucket_of
 from halocline.formats.hudi.change_data import read_changes
 from halocline.formats.hudi.configuration import ChangeLogging, TableType
 from halocline.formats.hudi.incremental import settled_time
-from halocline.formats.hudi.key_lookup import KeyLookup
 from halocline.formats.hudi.maintain.archiving import archive
 from halocline.formats.hudi.maintain.cleaning import clean
 from halocline.formats.hudi.maintain.clustering import cancel_clustering, cluster, schedule_clustering
 from halocline.formats.hudi.maintain.compaction import compact, pending_clusterings, schedule_compaction
 from halocline.formats.hudi.move.engine import apply_move
 from halocline.formats.hudi.move.planning import VERSIONS, plan_move
-from halocline.formats.hudi.partition_paths import partition_paths
-from halocline.formats.hudi.record_keys import key_columns
-from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.rollback import failed_writes, roll_back
-from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.storage.memory import MemoryStore
 
 IDS = st.sets(st.integers(0, 11), min_size=1, max_size=4)
-NOTHING = pa.array([], pa.string())
 
 
 class HudiKinds(RuleBasedStateMachine):
@@ -66,9 +57,7 @@ class HudiKinds(RuleBasedStateMachine):
         self.ts += 1
         gone = {f"k{each}" for each in deletes - ids}
         before, since = dict(self.model), settled_time(self.table.snapshot.timeline)
-        write = self.table.begin()
-        stats = self._written(write, sorted(ids), sorted(deletes - ids), self.ts)
-        write.complete(stats, schema=self.table.schema)
+        upsert_groups(self.table, sorted(ids), self.ts, "w", sorted(deletes - ids))
         self.model |= {f"k{each}": (self.ts, f"w{each}") for each in ids}
         self.model = {key: value for key, value in self.model.items() if key not in gone}
         if self.told:
@@ -81,7 +70,7 @@ class HudiKinds(RuleBasedStateMachine):
     @rule(ids=IDS)
     def fail(self, ids: set[int]) -> None:
         self._take_back()
-        self._written(self.table.begin(), sorted(ids), [], 9_999)
+        write_groups(self.table, self.table.begin(), sorted(ids), 9_999, "lost")
 
     @precondition(lambda self: self.table.config.type is TableType.MERGE_ON_READ)
     @rule(run=st.booleans())
@@ -121,52 +110,6 @@ class HudiKinds(RuleBasedStateMachine):
             places = [(each.partition, bucket_of(each.file_id)) for each in self.table.snapshot.slices]
             assert len(places) == len(set(places)), "one file group per bucket"
             assert bucket_index(self.table.snapshot) == BucketIndex(self.buckets)
-
-    def _written(self, write: HudiWrite, ids: list[int], deletes: list[int], ts: int) -> list:
-        """What a task does for each file group, with the product's own parts."""
-        snapshot, config = self.table.snapshot, self.table.config
-        changed, dead = made_rows(ids, ts, "w"), made_rows(deletes, ts, "gone")
-        targets: dict[tuple[str, str], tuple[WriteTarget, list[str], list[str]]] = {}
-        planned = snapshot.timeline.planned_compactions if config.layout == 1 else {}
-        for rows, at in ((changed, 1), (dead, 2)):
-            for key, path in zip(rows["id"].to_pylist(), partition_paths(rows, config), strict=True):
-                held = self._group_of(key, path)
-                if held is None and at == 2:
-                    continue
-                number = "new" if self.buckets is None else str(BucketIndex(self.buckets).of(pa.array([key]))[0])
-                place = (path, number if held is None else held.file_id)
-                if place not in targets:
-                    random = str(uuid.uuid4())
-                    new = f"{random}-0" if self.buckets is None else bucket_file_id(int(number), random)
-                    instant = None if held is None else planned.get((path, held.file_id))
-                    made = WriteTarget(path, new) if held is None else WriteTarget(path, held.file_id, held, instant)
-                    targets[place] = (made, [], [])
-                targets[place][at].append(key)
-        writer = GroupWriter(write.store, config, snapshot.reader(), self.table.schema, write.time)
-        stats = []
-        for number, (target, keys, gone) in enumerate(targets.values()):
-            write.prepare_partition(target.partition)
-            chosen = changed.filter(pa.compute.is_in(changed["id"], pa.array(keys, pa.string())))
-            names = chosen["id"].combine_chunks()
-            stat = writer.write(target, chosen, names, pa.array(gone, pa.string()), f"{number}-0-0")
-            stats += [] if stat is None else [stat]
-        return stats
-
-    def _group_of(self, key: str, path: str):
-        """The slice that holds a key, or has its bucket; None if there is none."""
-        snapshot = self.table.snapshot
-        for each in snapshot.slices:
-            if each.partition != path:
-                continue
-            if self.buckets is not None:
-                if bucket_of(each.file_id) == BucketIndex(self.buckets).of(pa.array([key]))[0]:
-                    return each
-                continue
-            keys = key_columns(snapshot.config)
-            lookup = KeyLookup(snapshot.reader(keys.names), keys, {path: pa.array([key])})
-            if any(len(found) for found in lookup.find(snapshot.store, each)):
-                return each
-        return None
 
     def _take_back(self) -> None:
         for each in failed_writes(self.table.snapshot.timeline):
