@@ -7,12 +7,14 @@ import tempfile
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="session")
-def scratch_in_memory():
-    before = tempfile.tempdir
-    if os.access("/dev/shm", os.W_OK):
-        tempfile.tempdir = tempfile.mkdtemp(prefix="halocline-tests-", dir="/dev/shm")
+@pytest.fixture(autouse=True, scope="module")
+def scratch_in_memory(tmp_path_factory):
+    tmp_path_factory.getbasetemp()  # what tests ask for by name stays on disk
+    if not os.access("/dev/shm", os.W_OK):
+        yield
+        return
+    before, folder = tempfile.tempdir, tempfile.mkdtemp(prefix="halocline-tests-", dir="/dev/shm")
+    tempfile.tempdir = folder
     yield
-    if tempfile.tempdir != before and tempfile.tempdir is not None:
-        shutil.rmtree(tempfile.tempdir)
     tempfile.tempdir = before
+    shutil.rmtree(folder)
