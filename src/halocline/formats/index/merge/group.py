@@ -23,18 +23,18 @@ from halocline.errors import HaloclineError, IncompatibleError, MalformedError, 
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.rows import live_rows
 from halocline.formats.index.snapshot import IndexSnapshot
-from halocline.formats.index.split.fields import FieldKind, IndexField, fields_of
+from halocline.formats.index.split.fields import IndexField, fields_of
 from halocline.formats.index.split.file import BuiltSplit, IndexFiles, SplitFile
 from halocline.formats.index.split.library import library
 from halocline.formats.index.split.masks import deleted_rows, write_masks
+from halocline.formats.index.split.presence import TermDigests
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.stitch import common_fields, index_files, stitched
 from halocline.formats.index.split.values import indexed_values
 from halocline.formats.index.split.writer import (
     HEAP_BYTES,
     SplitWriter,
-    string_digests,
-    term_filter,
+    term_digests,
     total_lengths,
 )
 from halocline.schema.arrow import arrow_schema
@@ -248,25 +248,23 @@ def _stitched(
     inside = {each.column for each in fields}
     columns = [each for each in target.columns if each.name in inside]
     schema = arrow_schema(columns)
-    strings = [each for each in fields if each.kind is FieldKind.STRING and not each.hashed]
-    digests = bytearray()
+    wordy = [each for each in fields if each.kind.is_words and not each.hashed]
+    terms = TermDigests(folder)
     with open(os.path.join(folder, _NAME), "wb") as sink:
         file = SplitFile(sink, schema)
-        for each, split in zip(opened, splits, strict=True):
-            names = [name for name in schema.names if name in each.parquet.schema.names]
-            rows = each.batches(names)
+        for source, split in zip(opened, splits, strict=True):
+            rows = source.batches([name for name in schema.names if name in source.parquet.schema.names])
             while (batch := _of(split, partial(next, rows, None))) is not None:
                 whole = _with_columns(batch, schema)
                 file.write(whole)
-                for string in strings:
-                    digests += string_digests(string, indexed_values(string, whole.column(string.column))[0])
+                for each in wordy:
+                    terms.add(term_digests(each, indexed_values(each, whole.column(each.column))[0]))
         together = tempfile.mkdtemp(dir=folder)
         parts, physically = stitched(opened, together, heap_bytes=heap_bytes)
         names = index_files(together)
         unindexed: Counter[str] = Counter()
-        for each in opened:
-            unindexed.update(each.layout.unindexed)
-        searcher = library().Index.open(together).searcher()
+        for source in opened:
+            unindexed.update(source.layout.unindexed)
         files = IndexFiles(
             folder=together,
             names=names,
@@ -274,7 +272,7 @@ def _stitched(
             parts=parts,
             unindexed=dict(unindexed),
             lengths=total_lengths(together, fields),
-            terms=term_filter(searcher, fields, digests),
+            terms=terms.made().to_bytes(),
         )
         return file.finish(files), "merged" if physically else "stitched"
 

@@ -13,8 +13,7 @@ the rows only. A *hashed* field has 64 bits of each value instead of the value. 
 
 Promises: blobs, pages and, by what the log says, the footer are checked before they are used, so a flipped byte
 anywhere is an error and not another answer; what the library raises on damage, a panic included, becomes a
-`MalformedError`; a split is built in memory that does not grow with its rows, but for sixteen bytes for each string and
-the list of its distinct words.
+`MalformedError`; a split is built in memory that does not grow with its rows.
 
 Limits: values that no field can take (addresses that are none, strings above 65,530 bytes) are not in the index; the
 layout counts them, and a search in such a field is answered from the rows. Decimals of more than 18 digits, binary

@@ -7,14 +7,19 @@ of the index or less, so a search for a rare term opens only the splits that hav
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 
 _BITS: Final = 10
 _PROBES: Final = 7
 _LEAST: Final = 64
+_WAITING: Final = 4 * 1024**2
+_PORTIONS: Final = 16
+_HALVES: Final = np.dtype([("first", np.uint64), ("second", np.uint64)])
 
 
 class TermFilter:
@@ -38,12 +43,9 @@ class TermFilter:
         Args:
             digests: Their digests, one after another; the same one may occur again.
         """
-        halves = np.unique(np.frombuffer(digests, dtype=[("first", np.uint64), ("second", np.uint64)]))
-        size = max(_LEAST, (len(halves) * _BITS + 7) // 8)
-        bits = np.zeros(size * 8, dtype=np.bool_)
-        for probe in range(_PROBES):
-            bits[_places(halves["first"], halves["second"], probe, size)] = True
-        return TermFilter(np.packbits(bits).tobytes())
+        found = TermDigests()
+        found.add(digests)
+        return found.made()
 
     def may_have(self, field: str, term: str) -> bool:
         """False if the split does not have the term; true if it may."""
@@ -54,6 +56,63 @@ class TermFilter:
     def to_bytes(self) -> bytes:
         """What the constructor takes."""
         return self._bits.tobytes()
+
+
+class TermDigests:
+    """The digests of the terms of a split, until there is a filter of them.
+
+    What does not fit into a few megabytes goes to files, in portions that are later looked at one by one, so that
+    memory does not grow with the number of terms.
+
+    Args:
+        scratch: A folder for the files; the system's own if not given.
+    """
+
+    def __init__(self, scratch: str | None = None) -> None:
+        self._scratch = scratch
+        self._waiting = bytearray()
+        self._files: list[IO[bytes]] = []
+
+    def add(self, digests: bytes) -> None:
+        """Takes in digests, one after another; the same one may occur again."""
+        self._waiting += digests
+        if len(self._waiting) > _WAITING:
+            self._put_aside()
+
+    def made(self) -> TermFilter:
+        """The filter of all of them."""
+        if self._files:
+            self._put_aside()
+        count = sum(len(each) for each in self._portions())
+        size = max(_LEAST, (count * _BITS + 7) // 8)
+        bits = np.zeros(size, dtype=np.uint8)
+        for halves in self._portions():
+            for probe in range(_PROBES):
+                places = _places(halves["first"], halves["second"], probe, size)
+                np.bitwise_or.at(bits, places >> np.uint64(3), (0x80 >> (places & np.uint64(7))).astype(np.uint8))
+        for file in self._files:
+            file.close()
+        return TermFilter(bits.tobytes())
+
+    def _put_aside(self) -> None:
+        if not self._files:
+            self._files = [tempfile.TemporaryFile(dir=self._scratch) for _ in range(_PORTIONS)]  # noqa: SIM115
+        halves = _distinct(self._waiting)
+        portion = halves["first"] % np.uint64(_PORTIONS)
+        for number, file in enumerate(self._files):
+            file.write(halves[portion == number].tobytes())
+        self._waiting = bytearray()
+
+    def _portions(self) -> Iterator[np.ndarray]:
+        if not self._files:
+            yield _distinct(self._waiting)
+        for file in self._files:
+            file.seek(0)
+            yield _distinct(file.read())
+
+
+def _distinct(digests: bytes | bytearray) -> np.ndarray:
+    return np.unique(np.frombuffer(bytes(digests), dtype=_HALVES))
 
 
 def digest(field: str, term: str) -> bytes:

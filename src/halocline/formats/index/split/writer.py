@@ -19,16 +19,17 @@ from typing import IO, Any, Final, Self
 
 import pyarrow as pa
 
-from halocline.formats.index.split.analyzers import register
+from halocline.formats.index.split.analyzers import register, words
 from halocline.formats.index.split.fields import ROW, FieldKind, IndexField, tantivy_schema
 from halocline.formats.index.split.file import BuiltSplit, IndexFiles, SplitFile
 from halocline.formats.index.split.layout import PART_BITS, Part
 from halocline.formats.index.split.lengths import lengths_by_segment
 from halocline.formats.index.split.library import guarded, library
-from halocline.formats.index.split.presence import TermFilter, digest
+from halocline.formats.index.split.presence import TermDigests, digest
 from halocline.formats.index.split.values import indexed_values
 
 HEAP_BYTES: Final = 128_000_000
+_AT_ONCE: Final = 16_384
 LOCKS: Final = (".tantivy-writer.lock", ".tantivy-meta.lock")
 """Files of an index that mean nothing once it is complete."""
 
@@ -72,7 +73,7 @@ class SplitWriter:
         self._indexed = [each for each in self._fields if each.kind is not FieldKind.STORED]
         self._part = secrets.randbits(PART_BITS - 1)
         self._unindexed: Counter[str] = Counter()
-        self._digests = bytearray()
+        self._terms = TermDigests(scratch)
         self._folder = tempfile.mkdtemp(prefix="halocline-index-", dir=scratch)
         with guarded(self._folder):
             self._tantivy_schema = tantivy_schema(self._fields)
@@ -88,15 +89,15 @@ class SplitWriter:
         """
         start = self._file.rows
         self._file.write(batch)
-        self._add_documents(batch, (self._part << PART_BITS) + start)
+        # Values become Python's in between, so only some rows are taken at a time.
+        for at in range(0, len(batch), _AT_ONCE):
+            self._add_documents(batch.slice(at, _AT_ONCE), (self._part << PART_BITS) + start + at)
 
     def close(self) -> BuiltSplit:
         """Ends the file, and says what is in it."""
         with guarded(self._folder):
             self._writer.commit()
             self._writer.wait_merging_threads()
-            self._index.reload()
-            terms = term_filter(self._index.searcher(), self._fields, self._digests)
         self._writer = None
         files = IndexFiles(
             folder=self._folder,
@@ -105,7 +106,7 @@ class SplitWriter:
             parts=[Part(self._part, 0)],
             unindexed=dict(self._unindexed),
             lengths=total_lengths(self._folder, self._fields),
-            terms=terms,
+            terms=self._terms.made().to_bytes(),
         )
         built = self._file.finish(files)
         self._remove_scratch()
@@ -132,33 +133,22 @@ class SplitWriter:
             columns.append(values)
             if dropped:
                 self._unindexed[each.column] += dropped
-            if each.kind is FieldKind.STRING and not each.hashed:
-                self._digests += string_digests(each, values)
+            self._terms.add(term_digests(each, values))
         made, schema, add = library().Document.from_dict, self._tantivy_schema, self._writer.add_document
         with guarded(self._folder):
             for row in zip(*columns, strict=True):
                 add(made({name: value for name, value in zip(names, row, strict=True) if value is not None}, schema))
 
 
-def string_digests(field: IndexField, values: Sequence[Any]) -> bytes:
-    """What stands in a filter of terms for the strings of some rows."""
+def term_digests(field: IndexField, values: Sequence[Any]) -> bytes:
+    """What stands in a filter of terms for the values of some rows."""
+    if field.hashed or not field.kind.is_words:
+        return b""
     distinct = set(chain.from_iterable(filter(None, values)) if field.repeated else values) - {None}
+    if field.kind is FieldKind.TEXT:
+        # No word goes on behind the end of a line, so one call for all texts gives the words of each.
+        distinct = set(words(field.analyzer, "\n".join(distinct)))
     return b"".join(digest(field.name, term) for term in distinct)
-
-
-def term_filter(searcher: Any, fields: Sequence[IndexField], digests: bytearray) -> bytes:
-    """The filter of the terms of an index.
-
-    Args:
-        searcher: What searches it.
-        fields: What it has of each column.
-        digests: Those of its strings.
-    """
-    for each in fields:
-        if each.kind is FieldKind.TEXT:
-            words = searcher.terms_with_prefix(each.name, "")
-            digests += b"".join(digest(each.name, word) for word, _ in words)
-    return TermFilter.of(bytes(digests)).to_bytes()
 
 
 def total_lengths(folder: str, fields: Sequence[IndexField]) -> dict[str, int]:

@@ -1,0 +1,89 @@
+"""A promise of the writer of splits: its memory does not grow with the rows of a split.
+
+    python bench/index_memory.py [--rows 400000 1600000]
+
+Log rows of ten columns, made batch by batch, each size in a process of its own. Printed is how much the memory of the
+process has grown at its peak over that before the first row, while rows are added and while the split is closed. The
+first size is large enough to fill the memory that the index may have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+FLAT = 1.25
+HEAP = 64_000_000
+
+
+def resident() -> int:
+    """What the process holds itself; pages of files that are mapped into it belong to the machine."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
+
+
+def built(rows: int) -> None:
+    """Builds a split of so many rows and prints the growth at the peak, and when it was reached."""
+    from index_split import COLUMNS, OPTIONS, batch
+
+    from halocline.formats.index.split.fields import fields_of
+    from halocline.formats.index.split.writer import SplitWriter
+    from halocline.schema.arrow import arrow_schema
+
+    chance = random.Random(7)
+    peaks = {"rows": 0, "close": 0}
+    phase, done = "rows", False
+
+    def watch() -> None:
+        while not done:
+            peaks[phase] = max(peaks[phase], resident())
+            time.sleep(0.005)
+
+    with tempfile.TemporaryDirectory() as folder:
+        before = resident()
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        with (
+            open(os.path.join(folder, "a.split.parquet"), "wb") as sink,
+            SplitWriter(sink, arrow_schema(COLUMNS.fields), fields_of(COLUMNS, OPTIONS), heap_bytes=HEAP) as writer,
+        ):
+            for start in range(0, rows, 10_000):
+                writer.write(batch(chance, start, 10_000))
+            phase = "close"
+            made = writer.close()
+        done = True
+        watcher.join()
+    print(*(peaks[each] - before for each in ("rows", "close")), made.size)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="*", default=[400_000, 1_600_000])
+    parser.add_argument("--built", type=int)
+    asked = parser.parse_args()
+    if asked.built is not None:
+        return built(asked.built)
+    first = None
+    for rows in asked.rows:
+        found = subprocess.run(
+            [sys.executable, __file__, "--built", str(rows)], check=True, capture_output=True, text=True
+        ).stdout.split()
+        adding, closing, size = map(int, found)
+        peak = max(adding, closing)
+        first = first or peak
+        verdict = "ok" if peak <= FLAT * first else "MISSED"
+        print(
+            f"{rows:>10,} rows  {size / 1e6:8.1f} MB written  peak {peak / 1e6:6.0f} MB "
+            f"(rows {adding / 1e6:.0f}, close {closing / 1e6:.0f})  {peak / first:.2f}x  target {FLAT}  {verdict}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
