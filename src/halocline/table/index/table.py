@@ -12,7 +12,7 @@ from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.schema.json_edge import to_json
-from halocline.table.index import maintain, read, write
+from halocline.table.index import maintain, read, upkeep, write
 from halocline.table.index import search as searching
 from halocline.table.index.aggregate import aggregate
 from halocline.table.index.create import create
@@ -86,4 +86,9 @@ class IndexTable(Table, format=TableFormat.INDEX):
 
     merge_splits = verb(maintain.merge_splits)
     reindex = verb(maintain.reindex)
+    purge = verb(upkeep.purge)
+    drop_partitions = verb(upkeep.drop_partitions)
+    truncate_history = verb(upkeep.truncate_history)
+    describe_log = verb(upkeep.describe_log)
+    repair_log = verb(upkeep.repair_log)
     upgrade = verb(upgrade)

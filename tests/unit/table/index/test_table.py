@@ -109,3 +109,19 @@ def test_lint_finds_a_protocol_that_is_missing_or_too_low_and_repairs_it(tmp_pat
     assert snapshot.version + 1 == IndexSnapshot.load(store).version
     append(snapshot, [row(2)])
     assert Table.for_path(tmp_path).detail()["numRecords"] == 2
+
+
+def test_upkeep_needs_no_session(tmp_path):
+    snapshot = table_of([row(1)], [row(2)], store=open_store(str(tmp_path)))
+    table = Table.for_path(tmp_path)
+    assert table.purge().files == ()
+    assert table.describe_log()["action"].to_pylist().count("add") == 2
+    assert table.repair_log().is_sound
+    with pytest.raises(InputError, match="own columns"):
+        table.drop_partitions("id:1")
+    assert len(table.truncate_history(dry_run=False)) == 2
+    assert [each.version for each in table.history()] == [2]
+    snapshot.store.put("left-over.split", b"x")
+    snapshot.store.set_modified("left-over.split", 1_000)
+    assert [each.path for each in table.purge(dry_run=False).files] == ["left-over.split"]
+    assert not snapshot.store.exists("left-over.split")
