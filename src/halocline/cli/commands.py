@@ -74,7 +74,7 @@ COMMANDS: Final[dict[str, Entry]] = {
 }
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     """The group of all commands."""
 
     _listing = False

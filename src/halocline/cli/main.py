@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from halocline._version import __version__
-from halocline.cli.commands import COMMANDS, Commands
+from halocline.cli.commands import COMMANDS, CommandGroup
 from halocline.cli.output import ERROR, FINE, OutputFormat, emit_error
 from halocline.errors import HaloclineError, InputError
 
 app = typer.Typer(
     name="halocline",
-    cls=Commands,
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

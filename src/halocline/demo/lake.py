@@ -29,7 +29,7 @@ def make_lake(folder: Path, spark: SparkSession, ledger: Ledger) -> dict[str, st
     }
     events = Table.create(paths[EVENTS], first, format="hudi", version=6, kind="cow", keys="id", ordering="batch")
     orders = Table.create(paths[ORDERS], first, properties=properties)
-    searched = Table.create(paths[NOTES], notes(spark, 0, BATCH, 0), format="index")
+    searched = Table.create(paths[NOTES], notes(spark, 0, BATCH, 0), format="index", fields={"note": "text"})
     for name, table in ((EVENTS, events), (ORDERS, orders), (NOTES, searched)):
         ledger.wrote(name, table.version, BATCH, amounts(0, BATCH))
     return paths

@@ -34,7 +34,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StateChange:
     """Something that happened to a pipeline or a table, for the picture at the end.
 
     Attributes:
@@ -56,7 +56,7 @@ class Ledger:
     writes: int = 0
     retried: int = 0
     failed: list[str] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    events: list[StateChange] = field(default_factory=list)
     _began: float = field(default_factory=time.monotonic)
     _changes: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -94,7 +94,7 @@ class Ledger:
     def became(self, name: str, state: str) -> None:
         """A pipeline or a table is something else from now on."""
         with self._lock:
-            self.events.append(Event(self.now, name, state))
+            self.events.append(StateChange(self.now, name, state))
 
     def expected(self, table: str, version: int) -> tuple[int, int]:
         """The rows of a version, and the sum of their amounts."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from halocline.demo.ledger import Event
+from halocline.demo.ledger import StateChange
 
 _LEFT: Final = 190
 _WIDTH: Final = 1000
@@ -47,7 +47,7 @@ class StageTime:
 
 
 @dataclass(frozen=True)
-class Report:
+class DemoReport:
     """What the page shows.
 
     Attributes:
@@ -64,7 +64,7 @@ class Report:
     title: str
     seconds: float
     figures: Mapping[str, int]
-    rows: Mapping[str, Sequence[Event]]
+    rows: Mapping[str, Sequence[StateChange]]
     stages: Sequence[StageTime]
     checks: Sequence[tuple[str, bool]]
     activity: Sequence[float] = ()

@@ -22,7 +22,7 @@ from rich.text import Text
 from halocline._version import __version__
 from halocline.compat.release import Release
 from halocline.demo.lake import EVENTS, NOTES, ORDERS, make_lake
-from halocline.demo.ledger import Event, Ledger
+from halocline.demo.ledger import Ledger, StateChange
 from halocline.demo.orchestrator import Orchestrator
 from halocline.demo.pipelines import (
     Pipeline,
@@ -35,10 +35,9 @@ from halocline.demo.pipelines import (
     upsert_events,
 )
 from halocline.demo.real_clients import RealClient, environment
-from halocline.demo.report import Report
+from halocline.demo.report import DemoReport
 from halocline.demo.story import Story
 from halocline.errors import IncompatibleError
-from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.connect import connect
 from halocline.fleet.server.hosting import Config, embedded
@@ -46,6 +45,7 @@ from halocline.lake.lake import Lake
 from halocline.plan.apply.backwards import note_taken_back, saved_way_back
 from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
+from halocline.plan.apply.levels import raise_level
 from halocline.plan.apply.walk import ApplyOptions
 from halocline.plan.core.plan import Plan
 from halocline.plan.explanation import explain
@@ -132,12 +132,11 @@ def _tell(story: Story, place: Workplace, admin: AdminClient, pipelines: dict[st
     everyone = list(pipelines.values())
     old = {name: each.release for name, each in pipelines.items()}
     story.chapter("1  A lake in use")
+    raise_level(place.fleet, "index", _level(place, NOTES), "as the table is", story.say)
     for each in everyone:
         each.start()
     with story.stage("all pipelines begin"):
         _busy(everyone, 2)
-        for ladder in ("delta", "hudi"):
-            admin.set_policy(ladder, Policy.MANUAL, reason="the rollout raises it")
     lake = Lake.discover(str(folder / "lake"))
     with story.stage("survey"):
         survey = lake.survey(fleet=place.fleet)
@@ -193,6 +192,10 @@ def _refused(attempt: Callable[[], None]) -> IncompatibleError | None:
     except IncompatibleError as error:
         return error
     return None
+
+
+def _level(place: Workplace, name: str) -> int:
+    return Table.for_path(place.tables[name]).terms.protocol.reader
 
 
 def _protocol(place: Workplace, name: str) -> str:
@@ -283,10 +286,10 @@ def _result(story: Story, place: Workplace, report_path: Path) -> None:
     problems = [*ledger.failed[:10], *(f"wrong: {each}" for each in wrong[:10])]
     for problem in problems:
         story.say(problem, "red")
-    rows: dict[str, list[Event]] = defaultdict(list)
+    rows: dict[str, list[StateChange]] = defaultdict(list)
     for event in ledger.events:
         rows[event.name].append(event)
-    report = Report(
+    report = DemoReport(
         "A lake moved to newer versions, and back",
         ledger.now,
         figures,

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from halocline.demo.ledger import Event
-from halocline.demo.report import Report, StageTime
+from halocline.demo.ledger import StateChange
+from halocline.demo.report import DemoReport, StageTime
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NAUGHTY = "<script>document.title = 'broken'</script>"
@@ -16,13 +16,15 @@ NAUGHTY = "<script>document.title = 'broken'</script>"
 @pytest.fixture
 def report():
     rows = {
-        "ingest": [Event(1, "ingest", "hudi@0.15.0"), Event(60, "ingest", "hudi@1.0.2")],
-        NAUGHTY: [Event(0, NAUGHTY, "hudi(6)"), Event(80, NAUGHTY, NAUGHTY)],
-        "gate hudi 8": [Event(0, "gate hudi 8", ""), Event(75, "gate hudi 8", "open")],
+        "ingest": [StateChange(1, "ingest", "hudi@0.15.0"), StateChange(60, "ingest", "hudi@1.0.2")],
+        NAUGHTY: [StateChange(0, NAUGHTY, "hudi(6)"), StateChange(80, NAUGHTY, NAUGHTY)],
+        "gate hudi 8": [StateChange(0, "gate hudi 8", ""), StateChange(75, "gate hudi 8", "open")],
     }
     stages = [StageTime("wave 1", 45, 65), StageTime(NAUGHTY, 66, 85)]
     figures = {"reads": 1234, "failed": 0, "wrong": 2}
-    return Report("A rollout", 90, figures, rows, stages, [("all is well", True), (NAUGHTY, False)], [1, 2, 89], ["x"])
+    return DemoReport(
+        "A rollout", 90, figures, rows, stages, [("all is well", True), (NAUGHTY, False)], [1, 2, 89], ["x"]
+    )
 
 
 def test_texts_are_shown_and_never_run(report):
