@@ -8,13 +8,19 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hudi import HudiReadOptions, HudiTableBuilder
 from pyspark.sql.functions import lit
 from tests.support.hudi_conformance import SPARK, unpack
 
 from halocline.errors import ConflictError
+from halocline.formats.hudi.base_file import open_base_file
+from halocline.formats.hudi.key_lookup import FILTER, FILTER_CODE, candidate_keys
 from halocline.formats.hudi.maintain.compaction import run_compaction
+from halocline.formats.hudi.record_keys import RECORD_KEY
+from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.storage import open_store
 from halocline.table import HudiTable
 from halocline.table.hudi.writing import MetadataTableWarning
 
@@ -104,6 +110,21 @@ def test_rows_without_meta_columns_are_changed_where_they_are(spark, tmp_path):
     assert {row.id: row.price for row in table.to_df().collect()} == expected
     batches = HudiTableBuilder.from_base_uri(str(path)).build().read(HudiReadOptions())
     assert {row["id"]: row["price"] for batch in batches for row in batch.to_pylist()} == expected
+
+
+def test_filters_that_apache_hudi_wrote_hold_every_key_of_their_file(tmp_path):
+    files = 0
+    for name in ("v6_cow_hive_mdt", "v6_mor_bucket_logonly", "v9_cow_complex2"):
+        store = open_store(unpack(SPARK / f"{name}.zip", tmp_path / name))
+        for slice in HudiSnapshot.load(store).slices:
+            opened_file = open_base_file(store, slice.base)
+            keys = pa.concat_arrays([batch.column(0) for batch in opened_file.batches([RECORD_KEY])])
+            assert candidate_keys(opened_file.footer, keys) == keys
+            others = pa.array([f"{key}-" for key in keys.to_pylist()])
+            filter_alone = {FILTER: opened_file.footer[FILTER], FILTER_CODE: opened_file.footer[FILTER_CODE]}
+            assert len(candidate_keys(filter_alone, others)) == 0
+            files += 1
+    assert files > 3
 
 
 def test_what_a_write_changed_is_logged_as_the_table_s_own_writer_does(spark, tmp_path):
