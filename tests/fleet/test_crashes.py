@@ -7,6 +7,7 @@ import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import update
 
@@ -108,10 +109,10 @@ def test_postgresql_a_second_coordinator_waits_and_takes_over_when_the_first_is_
 
 
 def test_postgresql_a_stalled_coordinator_that_wakes_up_changes_and_grants_nothing(launch, wait, postgresql):
-    # The lease is long enough for an operator to come first, and its end is awaited.
-    one = launch("coordinator_process.py", store=postgresql, lease=10_000)
+    # Leases that a busy machine does not lose by itself; that of the first coordinator is ended in the database.
+    one = launch("coordinator_process.py", store=postgresql, lease=10_000, coordinator_lease=12_000)
     first = one.hears(active=True, epoch=1)["port"]
-    two = launch("coordinator_process.py", store=postgresql, lease=10_000)
+    two = launch("coordinator_process.py", store=postgresql, lease=10_000, coordinator_lease=12_000)
     second = two.hears(active=False)["port"]
     old = Report("old", 0, "hudi@0.15.0", supported={"hudi": LevelRange(6, 6)})
     new = Report("new", 0, "hudi@1.1.0", supported={"hudi": LevelRange(6, 9)})
@@ -119,6 +120,8 @@ def test_postgresql_a_stalled_coordinator_that_wakes_up_changes_and_grants_nothi
         stuck = clients.enter_context(MemberLoop(f"grpc://127.0.0.1:{first}", old, deadline=1))
         mobile = clients.enter_context(MemberLoop(f"grpc://127.0.0.1:{first},127.0.0.1:{second}", new, deadline=1))
         one.signal(signal.SIGSTOP)
+        with psycopg.connect(postgresql, autocommit=True) as connection:
+            connection.execute("UPDATE coordinator SET until_ms = 1")
         two.hears(active=True, epoch=2)
         admin = clients.enter_context(AdminClient(f"grpc://127.0.0.1:{second}", "ann", deadline=3))
         with pytest.raises(HaloclineError) as caught:

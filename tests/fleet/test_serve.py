@@ -23,5 +23,5 @@ def test_serve_runs_until_it_is_stopped_and_keeps_its_state(tmp_path):
         assert expected in greeting
         assert run(["fleet", "--at", address[0], "describe", "--output", "json"]) == 0
         process.send_signal(signal.SIGTERM)
-        _, complaints = process.communicate(timeout=60)
+        _, complaints = process.communicate(timeout=240)
         assert process.returncode == 0, complaints

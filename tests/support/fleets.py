@@ -91,7 +91,7 @@ def declared(identity: str, release: str, *tables: str, **facts: Any) -> Observe
     return Observe(identity, release, Provenance.DECLARED, "", **{"tables": uses, **facts})
 
 
-def until(holds: Callable[[], object], event: str = "it comes true", patience: float = 20.0) -> None:
+def until(holds: Callable[[], object], event: str = "it comes true", patience: float = 120.0) -> None:
     """Waits until something holds, and fails if it never does."""
     end = time.monotonic() + patience
     while not holds():

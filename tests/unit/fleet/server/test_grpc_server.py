@@ -91,7 +91,7 @@ def handshake(channel, right=Right.JOIN, **changes):
         request_serializer=lambda message: message.SerializeToString(),
         response_deserializer=pb.HandshakeResponse.FromString,
     )
-    return call(request, timeout=10)
+    return call(request, timeout=60)
 
 
 def refused(call):
@@ -168,7 +168,7 @@ def token_of(hosting, may, *, expires=10**6, epoch=1):
 
 def describe(channel, token):
     call = channel.unary_unary("/halocline.fleet.v1.Admin/Describe")
-    return call(b"", timeout=10, metadata=(("authorization", f"Bearer {token}"),))
+    return call(b"", timeout=60, metadata=(("authorization", f"Bearer {token}"),))
 
 
 def test_an_expired_token_is_refused(channel, hosting):
@@ -335,7 +335,7 @@ def test_a_session_that_beats_too_fast_ends(channel):
 def test_a_session_begins_with_the_standing_and_a_marker(channel):
     token = handshake(channel).token
     call = channel.stream_stream("/halocline.fleet.v1.Fleet/Session", response_deserializer=pb.Down.FromString)
-    down = call(iter([]), timeout=10, metadata=(("authorization", f"Bearer {token}"),))
+    down = call(iter([]), timeout=60, metadata=(("authorization", f"Bearer {token}"),))
     first, second = next(down), next(down)
     down.cancel()
     assert {each.ladder for each in first.standing.announcements} == {"delta", "hudi", "index"}
@@ -355,7 +355,7 @@ def test_half_way_through_its_life_a_token_is_replaced_on_the_session():
             yield pb.Up(heartbeat=pb.Heartbeat(seq=2)).SerializeToString()
             time.sleep(5)
 
-        down = call(beats(), timeout=10, metadata=(("authorization", f"Bearer {token}"),))
+        down = call(beats(), timeout=60, metadata=(("authorization", f"Bearer {token}"),))
         fresh = next(each.token.token for each in down if each.WhichOneof("what") == "token")
         down.cancel()
         assert hosting.service.tokens().check(fresh, hosting.service.clock.now()).identity == "etl"
@@ -485,7 +485,7 @@ def answers_denied(admin):
 def test_health_is_serving_on_the_active_coordinator(channel):
     stub = health_pb2_grpc.HealthStub(channel)
     for service in ("", "halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin"):
-        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=60)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
@@ -494,7 +494,7 @@ def test_a_standby_is_not_serving_and_sends_callers_to_the_active_one():
     config = Config(store="", listen="127.0.0.1:0", http="127.0.0.1:0")
     with embedded(config, store=store) as active, embedded(config, store=store) as standby:
         with grpc.insecure_channel(f"127.0.0.1:{standby.port}") as channel:
-            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)
             assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
         with urllib.request.urlopen(f"http://127.0.0.1:{standby.http_port}/health", timeout=30) as answer:
             facts = json.load(answer)
@@ -511,7 +511,7 @@ def test_a_standby_is_not_serving_and_sends_callers_to_the_active_one():
 def test_reflection_lists_the_services(channel):
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
-    answer = next(stub.ServerReflectionInfo(asked, timeout=5))
+    answer = next(stub.ServerReflectionInfo(asked, timeout=60))
     names = {each.name for each in answer.list_services_response.service}
     assert {"halocline.fleet.v1.Fleet", "halocline.fleet.v1.Admin", "grpc.health.v1.Health"} <= names
 

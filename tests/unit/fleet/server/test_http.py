@@ -59,7 +59,7 @@ def hosting():
 
 
 def call(hosting, method, path, body=b"", headers=None):
-    connection = http.client.HTTPConnection("127.0.0.1", hosting.http_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", hosting.http_port, timeout=60)
     try:
         sent = {"Content-Type": "application/json", **(headers or {})} if method == "POST" else headers or {}
         connection.request(method, path, body, sent)
@@ -194,7 +194,7 @@ def test_no_request_makes_the_server_fail(hosting, method, path, extra, body, he
     "data", [b"\0" * 100, b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01 not http", b"GET " + b"a" * 100_000]
 )
 def test_bytes_that_are_no_http_harm_nobody(hosting, data):
-    with socket.create_connection(("127.0.0.1", hosting.http_port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", hosting.http_port), timeout=60) as connection:
         connection.sendall(data)
         connection.settimeout(2)
         with contextlib.suppress(TimeoutError, ConnectionError):

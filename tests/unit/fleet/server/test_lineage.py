@@ -174,7 +174,7 @@ def post(hosting, body, headers=None):
     sent = {"Content-Type": "application/json", **(headers or {})}
     request = urllib.request.Request(f"http://127.0.0.1:{hosting.http_port}{PATH}", data, sent, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
