@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from tests.support.fleets import make_table, raise_to, running, until, users_of
@@ -22,6 +23,7 @@ class Conf:
     def __init__(self, **values: str) -> None:
         self.values = {key.replace("_", "."): value for key, value in values.items()}
         self.conf = self.dataSource = self
+        self.udtf = SimpleNamespace(register=lambda name, function: None)
         self.getAll = self.values
         self.sources: list[type] = []
 
