@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline import errors
 from halocline._version import __version__ as __version__
-from halocline.table import gatekeeper
+from halocline.table import gatekeeper, views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from halocline.spans import Span as Span
     from halocline.spans import SpanSet as SpanSet
     from halocline.spark.session.settings import Settings
+    from halocline.statements.runner import sql as sql
     from halocline.table import DeltaLakeTable as DeltaLakeTable
     from halocline.table import HudiTable as HudiTable
     from halocline.table import IndexTable as IndexTable
@@ -123,6 +124,7 @@ _HOMES: Final[dict[str, str]] = {
     "MergeReport": "halocline.formats.index.merge.run",
     "register": "halocline.source.data_source",
     **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
+    "sql": "halocline.statements.runner",
     **dict.fromkeys(("DeltaLakeTable", "HudiTable", "IndexTable", "Table"), "halocline.table"),
     "Altered": "halocline.table.delta.alter",
     "MergeBuilder": "halocline.table.delta.merge_builder",
@@ -143,7 +145,21 @@ def _join(settings: Settings, release: str, spark: SparkSession | None, short_li
     return join_once(settings, release, spark, short_lived)
 
 
+def _make_source_known(spark: SparkSession) -> None:
+    from halocline.source.data_source import register
+
+    register(spark)
+
+
 gatekeeper.register_fleet(_join)
+views.register_source(_make_source_known)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Makes `%%halocline` known to a notebook: `%load_ext halocline`."""
+    from halocline.notebook import load_ipython_extension as load
+
+    load(shell)
 
 
 def __getattr__(name: str) -> Any:

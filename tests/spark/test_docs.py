@@ -12,7 +12,7 @@ import halocline as hc
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/spark.md", "docs/upgrade.md", "docs/downgrade.md", "docs/streaming.md", "docs/histories.md"]
-PAGES += ["docs/hudi.md", "docs/lake.md", "docs/rollouts.md"]
+PAGES += ["docs/hudi.md", "docs/lake.md", "docs/rollouts.md", "docs/sql.md"]
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -56,7 +56,7 @@ def test_examples_run_as_they_are_pasted(pasted, tmp_path, page, capsys):
     assert found, f"{page} has no example"
     for block in found:
         # Spark's workers take relative paths from where the session was started.
-        exec(compile(block.replace('"lake/', f'"{tmp_path}/lake/'), page, "exec"), pasted)
+        exec(compile(re.sub("([\"'`])lake/", rf"\1{tmp_path}/lake/", block), page, "exec"), pasted)
     if page == "README.md":
         assert "at" in capsys.readouterr().out
         assert str(pasted["orders"].can("trino@426", "read").answer) == "ok"

@@ -62,6 +62,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "rollback": Entry("Walk a plan back to the last point it can, in the opposite order.", "rollback", on_rows=True),
     "search": Entry("Show the rows of an index table that a query finds, and how many there are.", "search"),
     "serve": Entry("Run a fleet's coordinator until it is stopped.", "serve", "serve"),
+    "sql": Entry("Run SQL on the tables of a lake, by name.", "sql", on_rows=True),
     "survey": Entry("Show every table of a lake, who uses it, and what stands in the way of a target.", "survey"),
     "status": Entry(
         "Show where a rollout stands: its stages, what it waits for and since when, and who applies it.", "status"

@@ -6,18 +6,21 @@ A lake is made without reading any table. What has come below its prefix since i
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.breaks import Client
-from halocline.errors import HaloclineError, InputError, NotFoundError
+from halocline.errors import HaloclineError, InputError, InternalError, NotFoundError
 from halocline.formats.base import formats_at
 from halocline.lake.discovery import DEPTH, find_tables
 from halocline.lake.facts import SurveyTarget
 from halocline.lake.file import LakeClient, LakeFile
 from halocline.lake.names import found_name, name_of, parts_of
 from halocline.lake.survey import LakeSurvey, survey_lake
+from halocline.statements.references import path_of
+from halocline.statements.runner import run
 from halocline.storage.base import Store, checked_path, escaped
 from halocline.storage.location import Location
 from halocline.table import Table
@@ -25,7 +28,7 @@ from halocline.table.arguments import checks_arguments
 from halocline.table.opening import placed
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _SUFFIX: Final = ".toml"
 
@@ -298,6 +301,82 @@ class Lake:
             progress=progress,
         )
 
+    def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
+        """Runs SQL in which the names of the lake are tables, without a jar; see `halocline.statements`.
+
+        Args:
+            text: One statement, or several separated by semicolons.
+            args: Values for the parameters of a single statement: a dict for `:name`, a list for `?`.
+
+        Returns:
+            What the last statement tells: rows, or figures of what it did.
+
+        Raises:
+            UnsupportedError: A statement is not understood as a whole; it has done nothing.
+
+        Example:
+            >>> lake.sql("SELECT count(*) FROM sales.orders VERSION AS OF 3").show()  # doctest: +SKIP
+        """
+        return run(self.spark, text, LakeNames(self), args)
+
+    def register_views(self, spark: SparkSession | None = None, names: Sequence[str] | None = None) -> dict[str, str]:
+        """Makes the tables known to Spark's own SQL as temporary views that have the rows of the moment.
+
+        A view cannot have dots in its name, so `sales.orders` becomes `sales_orders`. Views read through Python
+        workers; `Lake.sql` reads the same rows natively.
+
+        Args:
+            spark: The session; the lake's if not given.
+            names: The tables; all if not given. One that cannot be read is left out with a warning then.
+
+        Returns:
+            The names of the views by those of the tables.
+
+        Raises:
+            InputError: Two tables would have the same view.
+
+        Example:
+            >>> lake.register_views()  # doctest: +SKIP
+            {'sales.items': 'sales_items', 'sales.orders': 'sales_orders'}
+        """
+        session = spark or self.spark
+        views: dict[str, str] = {}
+        for name in self.names if names is None else names:
+            entry = self.entry(name)
+            view = "_".join(parts_of(entry.name))
+            if view.casefold() in {each.casefold() for each in views.values()}:
+                raise InputError(
+                    f"two tables would have the view {view}",
+                    sides={
+                        "tables": ", ".join(each for each in (*views, entry.name) if "_".join(parts_of(each)) == view)
+                    },
+                    next_step="Register one of them by itself: lake.table(name).register_view(…)",
+                )
+            try:
+                found = Table.for_path(entry.url, session, options=self.options, release=self.release)
+                found.register_view(view)
+            except HaloclineError as error:
+                if names is not None:
+                    raise
+                warnings.warn(f"{entry.name} has no view: {error.condition}: {error.message}", stacklevel=2)
+                continue
+            views[entry.name] = view
+        return views
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that does the work on rows.
+
+        Raises:
+            InputError: The lake was made without one.
+        """
+        if self.session is None:
+            raise InputError(
+                f"{self.place} was opened without a Spark session, and rows need one",
+                next_step="Open it with one: Lake.discover(path, spark)",
+            )
+        return self.session
+
     def declared(self, name: str) -> tuple[Client, ...]:
         """The clients of a table that the file declares."""
         return tuple(client for each in self.clients if (client := each.of(name)) is not None)
@@ -307,6 +386,52 @@ class Lake:
 
     def __repr__(self) -> str:
         return f"Lake({self.place!r}: {len(self):,} tables)"
+
+
+@dataclass(frozen=True)
+class LakeNames:
+    """The names of a lake in SQL, and paths as in ``delta.`lake/orders` ``."""
+
+    lake: Lake
+
+    def find(self, parts: tuple[str, ...]) -> Table | None:
+        """The table of a name or a path; None for any other name, which is Spark's."""
+        lake, path = self.lake, path_of(parts)
+        if path is not None:
+            return Table.for_path(path, lake.session, options=lake.options, release=lake.release)
+        try:
+            name = lake.entry(name_of(parts)).name
+        except NotFoundError:
+            return None
+        return lake.table(name)
+
+    def place(self, parts: tuple[str, ...], location: str | None) -> str | None:
+        """Where a new table of the lake lies: below the prefix, unless the file names it."""
+        if (path := path_of(parts)) is not None:
+            return path
+        name = name_of(parts)
+        known = self.lake._entries.get(name)
+        place = self.lake.place_for(name) if known is None else known.url
+        if location is not None and Location.parse(location) != Location.parse(place):
+            raise InputError(
+                f"{name} lies elsewhere in this lake",
+                sides={"LOCATION": location, "lake": place},
+                next_step="Leave LOCATION out, or name the table in lake.toml.",
+            )
+        return place
+
+    def missing(self, parts: tuple[str, ...]) -> NotFoundError:
+        """The error for a name that the lake does not have."""
+        try:
+            self.lake.entry(name_of(parts))
+        except NotFoundError as error:
+            return error
+        raise InternalError(f"{name_of(parts)} is a table of {self.lake.place}, and was not found")
+
+    def options(self) -> Mapping[str, str]:
+        """Settings, and options of the store, for tables that are made."""
+        acting = {} if self.lake.release is None else {"halocline.release": self.lake.release}
+        return {**self.lake.options, **acting}
 
 
 def _name(store: Store, path: tuple[str, ...]) -> str:

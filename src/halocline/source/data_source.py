@@ -18,6 +18,7 @@ import importlib.util
 import os
 import site
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -33,10 +34,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from halocline.errors import ConstraintError, UnsupportedError
+from halocline.errors import ConstraintError, SchemaError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema import Struct
 from halocline.schema.visitor import nullable
 from halocline.source import hudi, index
 from halocline.source.hudi_writer import HudiWriter
@@ -136,20 +138,22 @@ class HaloclineSource(DataSource):
         asked = self._asked.through(Door.READ, Door.STREAM_READ)
         if self._format is TableFormat.HUDI:
             snapshot = hudi.end_of(asked)
-            self._version = snapshot.version
+            self._version = None if asked.follow else snapshot.version
             return cast(StructType, spark_schema(hudi.shown_columns(asked, snapshot).fields))
         if self._format is TableFormat.INDEX:
             version = index.end_of(asked)
             self._version = version.version
             return cast(StructType, spark_schema(nullable(version.schema).fields))
         end = _end(asked)
-        self._version = end.version
+        self._version = None if asked.follow else end.version
         shown = shown_schema(_column_source(self._asked, end), changes=self._asked.change_feed)
         return cast(StructType, spark_schema(shown.fields))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the rows of one version, or the changes of several."""
         asked = self._asked.through(Door.READ)
+        if asked.follow:
+            return FollowingReader(self._format, asked, schema)
         if self._format is TableFormat.HUDI:
             return hudi.HudiReader(asked, schema, self._version)
         if self._format is TableFormat.INDEX:
@@ -225,6 +229,36 @@ class TableReader(DataSourceReader):
         return self._rows.read(partition.files if isinstance(partition, FilePartition) else [])
 
 
+class FollowingReader(DataSourceReader):
+    """Reads the version that is the newest when a query runs.
+
+    Spark plans a source once for all queries on a view, so the version cannot be chosen there. One task reads it, since
+    several might each find another version to be the newest.
+    """
+
+    def __init__(self, format: TableFormat, asked: SourceOptions, schema: StructType) -> None:
+        self._format, self._asked, self._schema = format, asked, schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One task, once it is known that the table may be read."""
+        self._now(self._asked)
+        return [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the moment. A worker opens no channel to a fleet; the planning has told it of the use."""
+        reader = self._now(replace(self._asked, settings=replace(self._asked.settings, fleet="")))
+        return (batch for part in reader.partitions() for batch in reader.read(part))
+
+    def _now(self, asked: SourceOptions) -> TableReader | hudi.HudiReader:
+        columns = struct_of(self._schema)
+        if self._format is TableFormat.HUDI:
+            _check_columns(asked.path, hudi.shown_columns(asked, hudi.end_of(asked)), columns)
+            return hudi.HudiReader(asked, self._schema, None)
+        end = _end(asked)
+        _check_columns(asked.path, shown_schema(end), columns)
+        return TableReader(asked, self._schema, end.version)
+
+
 class FilesMessage(WriterCommitMessage):
     """What one task wrote, or which rule its rows break.
 
@@ -291,6 +325,21 @@ def _end(asked: SourceOptions, version: int | None = None) -> Snapshot:
     if version is None:
         return asked.snapshot("read", version=asked.version, timestamp=asked.timestamp)
     return asked.snapshot("read", version=version)
+
+
+def _check_columns(table: str, now: Struct, schema: Struct) -> None:
+    """Makes sure that the newest version still has the columns that a query was made for."""
+    for field in schema.fields:
+        found = now.get(field.name)
+        if found is None or found.type != field.type:
+            raise SchemaError(
+                f"the columns of {table} have changed since its view was made",
+                sides={
+                    "view": f"{field.name} {field.type}",
+                    "table": "no such column" if found is None else str(found.type),
+                },
+                next_step="Register the view again.",
+            )
 
 
 def _column_source(asked: SourceOptions, end: Snapshot) -> Snapshot:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from halocline.errors import InputError
+from halocline.errors import InputError, UnsupportedError
 from halocline.formats.base import TableFormat
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.hudi.snapshot import HudiQuery
@@ -60,6 +60,11 @@ _OF_INDEX: Final = frozenset(
     {"startingVersion", "startingTimestamp", "ignoreDeletes", "skipChangeCommits", "maxRecordsPerFile", "txnVersion"}
 )
 _OF_SEARCHES: Final = frozenset({"search"})
+_OF_THE_CATALOG: Final = frozenset({"serialization.format", "location", "provider", "owner", "external"})
+"""What only Spark's catalog gives, when it makes a table of its own with `CREATE TABLE … USING halocline`."""
+
+_VIEW_INSTEAD: Final = "CREATE TEMPORARY VIEW name USING halocline OPTIONS (path 'lake/orders', follow 'true')"
+_OF_TABLES: Final = f"For one in SQL: {_VIEW_INSTEAD}"
 _FROM_SPARK: Final = frozenset({"path", "paths", "queryname"})
 _OF_FILES: Final = "The log says which files count, and how they are read."
 _OF_COLUMNS: Final = "A table has its own columns and types."
@@ -119,6 +124,12 @@ class SourceOptions:
         "readChangeFeed",
         "what happened to rows, with `_change_type`, `_commit_version` and `_commit_timestamp`",
         _READS,
+    )
+    follow: bool = switch(
+        "follow",
+        "the newest version at every query, read by one task, and not the one that was the newest when the DataFrame "
+        "was made; the columns stay, and a table that has changed one of them is an error",
+        _READ,
     )
     starting_version: int | str | None = declared(
         "startingVersion",
@@ -226,6 +237,12 @@ class SourceOptions:
         """Reads the options of a data source, whose names may be in lower case."""
         folded = {key.lower(): value for key, value in options.items()}
         own = folded.keys() & _DECLARED.keys()
+        if folded.keys() & _OF_THE_CATALOG or any(key.startswith("option.") for key in folded):
+            raise UnsupportedError(
+                "Spark's catalog does not tell a data source where its tables lie, so it cannot have tables of ours",
+                sides={"asked for": "CREATE TABLE … USING halocline", "possible": "a view that follows the table"},
+                next_step=f"{_VIEW_INSTEAD}; to make a table, use halocline.sql or Table.create",
+            )
         for key in folded.keys() - own - _FROM_SPARK:
             if not key.startswith(PREFIX) and key not in STORE_OPTIONS:
                 raise _unknown(key)
@@ -238,6 +255,9 @@ class SourceOptions:
             **values,
         )
         _check_one_of(found.version, found.timestamp, "versionAsOf", "timestampAsOf")
+        if "follow" in found.given:
+            for name in sorted(found.given & {*_OF_ONE_VERSION, *_OF_CHANGES, "readChangeFeed", *_OF_HUDI}):
+                _check_one_of(True, True, "follow", name)
         if found.given & {"beginInstant", "endInstant"}:
             _check_one_of(found.version or found.timestamp, found.begin or found.end, "versionAsOf", "beginInstant")
             query = found.query.value if "query" in found.given else None
@@ -266,7 +286,7 @@ class SourceOptions:
         """
         known = {
             TableFormat.DELTA: frozenset(names_for(Door)) - _OF_HUDI - _OF_SEARCHES,
-            TableFormat.HUDI: _OF_HUDI | _OF_EVERY_FORMAT | {"readChangeFeed"},
+            TableFormat.HUDI: _OF_HUDI | _OF_EVERY_FORMAT | {"readChangeFeed", "follow"},
             TableFormat.INDEX: _OF_INDEX | _OF_SEARCHES | _OF_EVERY_FORMAT,
         }[format]
         for name in sorted(self.given - known):
@@ -339,7 +359,7 @@ def _path(options: Mapping[str, str]) -> str:
         raise InputError(
             "the data source reads one table at a time" if several else "the data source was given no path",
             sides={"paths": options.get("paths", "none")},
-            next_step='Give the table: spark.read.format("halocline").load("lake/orders").',
+            next_step=f'Give the table: spark.read.format("halocline").load("lake/orders"). {_OF_TABLES}',
         )
     return path
 

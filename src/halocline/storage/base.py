@@ -17,7 +17,8 @@ The limit: a write that ends in `UnavailableError` may have taken effect all the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from urllib.parse import quote
 
 import msgspec
@@ -66,6 +67,9 @@ class Store(ABC):
 
     root: str
     """URL of the root, without a final slash; `open_store` takes it back."""
+
+    options: Mapping[str, str] = MappingProxyType({})
+    """The options that it was opened with; `open_store` takes them back as well."""
 
     @abstractmethod
     def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:

@@ -77,12 +77,12 @@ class ObjectStore(Store):
         scheme, _, place = url.partition("://")
         bucket, _, folder = place.partition("/")
         self._service = SERVICES[scheme]
-        self._options = checked(options)
+        self.options = checked(options)
         folder = checked_folder(unquote(folder))
         self._bucket_url = f"{scheme}://{bucket}"
         self._folder = folder
         self.root = "/".join(filter(None, (self._bucket_url, escaped(folder))))
-        self._settings = {**_DEFAULTS, **self._options}
+        self._settings = {**_DEFAULTS, **self.options}
         place = f"{self._service.scheme}://{bucket}/{escaped(folder)}".rstrip("/")
         self._store = self._connect(place, self._settings)
         self._store_without_retries = self._connect(place, {**self._settings, "max_retries": "0"})
@@ -168,7 +168,7 @@ class ObjectStore(Store):
         return "/".join(filter(None, (self._bucket_url, self._folder, path and checked_path(path))))
 
     def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, dict[str, str]]]:
-        return ObjectStore, (self.root, self._options)
+        return ObjectStore, (self.root, dict(self.options))
 
     def _put_once(self, path: str, data: bytes, mode: Any) -> str:
         """Writes under a condition, and finds out how that ended where the service does not say."""
@@ -228,7 +228,7 @@ class ObjectStore(Store):
 
     def _endpoints(self) -> Iterator[str]:
         """The endpoints given by name; one without encryption is meant so."""
-        for key, value in (*os.environ.items(), *self._options.items()):
+        for key, value in (*os.environ.items(), *self.options.items()):
             if "ENDPOINT" in key.upper():
                 yield str(value).lower()
 

@@ -23,6 +23,7 @@ from halocline.errors import MissingVerbError, UnsupportedError, nearest
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.table.arguments import checked, checks_arguments
 from halocline.table.opening import Moment, Opening, placed
+from halocline.table.views import follow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -264,7 +265,10 @@ class Table(ABC):
         """The rows of a version, the newest if neither a version nor a time is given."""
 
     def register_view(self, name: str, **reading: Any) -> None:
-        """Makes rows, such as `to_df` gives, known to SQL as a temporary view; later writes do not change it.
+        """Makes rows known to SQL as a temporary view.
+
+        Without a version the view has the rows that the table has at every query, see `halocline.table.views`; with
+        one, or of an index table, it is a native scan that stays as it is.
 
         Args:
             name: The name of the view.
@@ -274,7 +278,10 @@ class Table(ABC):
             >>> Table.for_path("lake/orders", spark).register_view("orders")  # doctest: +SKIP
             >>> spark.sql("SELECT country, count(*) FROM orders GROUP BY country")  # doctest: +SKIP
         """
-        self.to_df(**reading).createOrReplaceTempView(name)
+        if reading.keys() <= {"where"} and self.format is not TableFormat.INDEX:
+            follow(self.opened, name, **reading)
+        else:
+            self.to_df(**reading).createOrReplaceTempView(name)
 
     append: Callable[..., int]
     """Adds rows, and returns the version that has them."""

@@ -1,0 +1,133 @@
+"""`halocline sql`: statements on the tables of a lake, given on the line, from a pipe, or typed in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+
+from halocline.cli.output import FINE, OutputFormat, OutputOption, columns, emit, emit_error
+from halocline.errors import HaloclineError, InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from halocline.lake.lake import Lake
+
+_MOST_SHOWN: Final = 100
+_QUIT: Final = ("quit", "exit", "\\q")
+
+
+def show(
+    lake: Annotated[str, typer.Argument(metavar="LAKE", help="A folder or URL with tables below it, or a lake.toml.")],
+    execute: Annotated[list[str] | None, typer.Option("--execute", "-e", help="A statement; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many rows.")] = _MOST_SHOWN,
+    output: OutputOption = OutputFormat.TEXT,
+) -> int:
+    """Run SQL on the tables of a lake, by name.
+
+    Without -e, statements are read from the terminal or from standard input; each ends with a semicolon.
+    """
+    from halocline.lake.lake import Lake
+
+    found = Lake.open(lake, session())
+    if execute:
+        for text in execute:
+            _run(found, text, limit, output)
+        return FINE
+    if sys.stdin.isatty():
+        return _talk(found, limit, output)
+    rest = sys.stdin.read()
+    if not rest.strip():
+        raise InputError("there is no statement", next_step=f"halocline sql {lake} -e 'SELECT 1'")
+    _run(found, rest, limit, output)
+    return FINE
+
+
+def session() -> SparkSession:
+    """The session of this process; a quiet one on this machine, if there is none yet and none is configured."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError("Spark", "spark") from error
+    builder: Any = SparkSession.builder
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    for key, value in quiet.items():
+        builder = builder.config(key, value)
+    made: SparkSession = builder.appName("halocline sql").getOrCreate()
+    return made
+
+
+def statements_in(lines: Iterator[str]) -> Iterator[str]:
+    """The statements of lines, each as soon as its semicolon has come."""
+    from halocline.statements.text import tokens_of
+
+    pending = ""
+    for line in lines:
+        if not pending.strip() and line.strip().rstrip(";").lower() in _QUIT:
+            return
+        pending += line
+        try:
+            tokens = tokens_of(pending)
+        except HaloclineError:  # a quote that is still open
+            continue
+        if tokens and tokens[-1].kind == "SEMICOLON":
+            yield pending
+            pending = ""
+    if pending.strip():
+        yield pending
+
+
+def _talk(lake: Lake, limit: int, output: OutputFormat) -> int:
+    """Asks for statements until the input ends; what goes wrong is told, and the talk goes on."""
+    sys.stdout.write(f"{len(lake):,} tables in {lake.place}. A statement ends with a semicolon; quit ends the talk.\n")
+    for text in statements_in(_typed()):
+        try:
+            _run(lake, text, limit, output)
+        except HaloclineError as error:
+            emit_error(output, error)
+        except Exception as error:  # Spark's classes differ between classic sessions and Connect
+            sys.stderr.write(f"{str(error).splitlines()[0] if str(error) else type(error).__name__}\n")
+    return FINE
+
+
+def _typed() -> Iterator[str]:
+    import contextlib
+
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401 - gives the prompt a memory and keys to move
+    prompt = "lake> "
+    while True:
+        try:
+            line = input(prompt)
+        except EOFError:
+            sys.stdout.write("\n")
+            return
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")
+            prompt = "lake> "
+            continue
+        yield line + "\n"
+        prompt = "lake> " if line.rstrip().endswith(";") else "   -> "
+
+
+def _run(lake: Lake, text: str, limit: int, output: OutputFormat) -> None:
+    told = lake.sql(text)
+    rows = told.limit(limit + 1).collect()
+    emit(output, [row.asDict(recursive=True) for row in rows[:limit]], *_shown(told, rows, limit))
+
+
+def _shown(told: DataFrame, rows: list[Any], limit: int) -> Iterator[Table | str]:
+    if told.columns:
+        table = columns(*told.columns)
+        for row in rows[:limit]:
+            table.add_row(*("NULL" if value is None else str(value) for value in row))
+        yield table
+    yield f"more than {limit:,} rows: --limit shows more" if len(rows) > limit else _count(len(rows))
+
+
+def _count(number: int) -> str:
+    return f"({number:,} row{'' if number == 1 else 's'})"

@@ -1,0 +1,210 @@
+"""CREATE [OR REPLACE] TABLE, with columns or from a query, clones, and CONVERT TO DELTA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import InputError, UnsupportedError
+from halocline.formats.delta.configuration.properties import CONSTRAINT_PREFIX
+from halocline.statements.columns import SqlColumn, take_column, take_constraints, take_type
+from halocline.statements.references import FORMATS, moment, path_of
+from halocline.statements.target import StatementTarget, Translate
+from halocline.statements.text import Reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_OURS: Final = ("DELTA", "HALOCLINE")
+
+
+@dataclass
+class _Declaration:
+    """What a statement says of a table to be made."""
+
+    provider: str = ""
+    columns: list[SqlColumn] = field(default_factory=list)
+    constraints: dict[str, str] = field(default_factory=dict)
+    partition_by: list[str] = field(default_factory=list)
+    cluster_by: list[str] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
+    location: str | None = None
+    comment: str | None = None
+
+
+def create(target: StatementTarget) -> DataFrame | None:
+    """`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table …`, and `REPLACE TABLE table …`."""
+    reader = target.reader
+    made = reader.accept("CREATE")
+    replaces = reader.accept("OR", "REPLACE") if made else reader.accept("REPLACE")
+    if not reader.accept("TABLE"):
+        return None
+    exist_ok = reader.accept("IF", "NOT", "EXISTS")
+    target.parts = reader.name()
+    if reader.word() in ("SHALLOW", "DEEP", "CLONE"):
+        return _cloned(target, replaces, exist_ok)
+    said = _Declaration()
+    if reader.word() == "(":
+        reader.parenthesised(lambda: _column_or_constraint(reader, said))
+    _clauses(reader, said)
+    place = _place(target, said)
+    if place is None:
+        return None
+    query = None
+    if not reader.is_done:
+        reader.accept("AS")
+        query = reader.until()
+    reader.end()
+    if exist_ok and replaces:
+        reader.refuse("IF NOT EXISTS and OR REPLACE contradict each other")
+    what = _what(target, said, query)
+    declared: dict[str, Any] = {
+        "partition_by": said.partition_by,
+        "cluster_by": said.cluster_by,
+        "properties": said.properties | {CONSTRAINT_PREFIX + name: text for name, text in said.constraints.items()},
+        "comment": said.comment,
+        "options": target.options(),
+    }
+    from halocline.table import DeltaLakeTable
+
+    if replaces:
+        table = DeltaLakeTable.replace(place, what, target.spark, or_create=made, **declared)
+    else:
+        table = DeltaLakeTable.create(place, what, target.spark, exist_ok=exist_ok, **declared)
+    return target.told(location=table.url, version=table.version)
+
+
+def _column_or_constraint(reader: Reader, said: _Declaration) -> None:
+    if reader.accept("CONSTRAINT"):
+        name = reader.identifier()
+        reader.expect("CHECK", "(")
+        if name in said.constraints:
+            reader.refuse(f"constraint {name} is given twice")
+        said.constraints[name] = reader.until()
+        reader.expect(")")
+    else:
+        said.columns.append(take_column(reader))
+
+
+def _clauses(reader: Reader, said: _Declaration) -> None:
+    """Takes what comes behind the columns, each clause once and in any order."""
+    given: set[str] = set()
+
+    def once(*words: str) -> bool:
+        if not reader.accept(*words):
+            return False
+        if words[0] in given:
+            reader.refuse(f"{words[0]} is given twice")
+        given.add(words[0])
+        return True
+
+    while True:
+        if once("USING"):
+            said.provider = reader.identifier().upper()
+        elif once("PARTITIONED", "BY"):
+            reader.parenthesised(lambda: _partition(reader, said))
+        elif once("CLUSTER", "BY"):
+            said.cluster_by = reader.parenthesised(lambda: ".".join(reader.name()))
+        elif once("LOCATION"):
+            said.location = reader.string()
+        elif once("COMMENT"):
+            said.comment = reader.string()
+        elif once("TBLPROPERTIES"):
+            said.properties = reader.properties()
+        else:
+            return
+
+
+def _partition(reader: Reader, said: _Declaration) -> None:
+    """A column by name; with a type it is a column that was not declared before."""
+    name = reader.identifier()
+    said.partition_by.append(name)
+    if reader.word() == "(":
+        reader.refuse("tables are partitioned by columns; declare one that is GENERATED ALWAYS AS the expression")
+    if reader.word() not in (",", ")"):
+        said.columns.append(take_constraints(reader, SqlColumn(name, take_type(reader))))
+
+
+def _what(target: StatementTarget, said: _Declaration, query: str | None) -> Any:
+    if query is not None:
+        if said.columns or said.constraints:
+            target.reader.refuse("a table from a query has the columns of the query, and none can be declared")
+        return target.rows(query)
+    if not said.columns:
+        target.reader.refuse("a table needs columns, or a query")
+    return [each.field for each in said.columns]
+
+
+def _place(target: StatementTarget, said: _Declaration) -> str | None:
+    """Where the table is to be; None if it is Spark's to make."""
+    if said.provider and said.provider not in _OURS:
+        unknown = said.provider.lower() not in FORMATS
+        if path_of(target.parts) is None and (unknown or target.names.place(target.parts, None) is None):
+            return None
+        raise UnsupportedError(
+            f"{'.'.join(target.parts)} would be a table USING {said.provider.lower()}, which SQL does not make here",
+            sides={"asked for": said.provider.lower(), "possible": "delta"},
+            next_step="Use Table.create with format=…, which knows what such a table needs.",
+        )
+    place = target.names.place(target.parts, said.location)
+    if place is None and said.provider:
+        raise UnsupportedError(
+            f"{'.'.join(target.parts)} is a name, and there is no lake that knows where its tables lie",
+            sides={"given": f"USING {said.provider.lower()}", "needed": "a place"},
+            next_step=f"CREATE TABLE delta.`{said.location or 'path'}` …, or use Lake.sql.",
+        )
+    if place is not None and said.location is not None and path_of(target.parts) is not None:
+        target.reader.refuse("the name says where the table is, and LOCATION says it again")
+    return place
+
+
+def _cloned(target: StatementTarget, replaces: bool, exist_ok: bool) -> DataFrame | None:
+    reader = target.reader
+    shallow = reader.accept("SHALLOW")
+    if not shallow:
+        reader.accept("DEEP")
+    reader.expect("CLONE")
+    parts = reader.name()
+    source = target.find(parts)
+    place = target.names.place(target.parts, None)
+    if source is None and place is None:
+        return None
+    if source is None or place is None:
+        raise InputError(
+            "a clone and its source are both ours or both Spark's",
+            sides={"clone": ".".join(target.parts), "source": ".".join(parts)},
+        )
+    if not shallow or replaces or exist_ok:
+        reader.refuse("only shallow clones into new places are made")
+    at = moment(target.spark, reader) if reader.word() in ("VERSION", "TIMESTAMP") else {}
+    properties = reader.properties() if reader.accept("TBLPROPERTIES") else None
+    reader.end()
+    made = target.delta(source).table.shallow_clone(place, properties=properties, options=target.options(), **at)
+    return target.told(location=made.url, version=made.version)
+
+
+def convert(target: StatementTarget) -> DataFrame | None:
+    """``CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (…)]``."""
+    reader = target.reader
+    reader.expect("CONVERT", "TO", "DELTA")
+    target.parts = reader.name()
+    if len(target.parts) != 2 or target.parts[0].lower() != "parquet":
+        reader.refuse("a folder of Parquet files is named parquet.`path`")
+    statistics = not reader.accept("NO", "STATISTICS")
+    columns: list[SqlColumn] = []
+    if reader.accept("PARTITIONED", "BY"):
+        columns = reader.parenthesised(lambda: take_column(reader))
+    reader.end()
+    from halocline.table import Table
+
+    table = Table.convert_to_delta(
+        target.parts[1],
+        target.spark,
+        partition_by=[each.field for each in columns],
+        collect_stats=statistics,
+        options=target.options(),
+    )
+    return target.told(location=table.url, version=table.version)
+
+
+STATEMENTS: Final[dict[str, Translate]] = {"CREATE": create, "REPLACE": create, "CONVERT": convert}

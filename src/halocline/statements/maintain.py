@@ -1,0 +1,146 @@
+"""OPTIMIZE, VACUUM, RESTORE, TRUNCATE, DESCRIBE and SHOW: upkeep of a table, and what it tells of itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from halocline.statements.references import moment
+from halocline.statements.target import StatementTarget, Translate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def optimize(target: StatementTarget) -> DataFrame | None:
+    """`OPTIMIZE table [WHERE condition] [ZORDER BY (columns)]`."""
+    reader = target.reader
+    reader.expect("OPTIMIZE")
+    table = target.own_table()
+    builder = target.delta(table).table.optimize()
+    if reader.accept("WHERE"):
+        builder = builder.where(reader.until("ZORDER"))
+    columns: list[str] = []
+    if reader.accept("ZORDER", "BY"):
+        bracketed = reader.word() == "("
+        names = reader.parenthesised(reader.name) if bracketed else reader.listed(reader.name)
+        columns = [".".join(each) for each in names]
+    reader.end()
+    done = builder.execute_z_order_by(*columns) if columns else builder.execute_compaction()
+    figures = {name: done.metrics.get(name, 0) for name in ("numAddedFiles", "numRemovedFiles")}
+    return target.told(path=table.url, version=done.version, **figures)
+
+
+def vacuum(target: StatementTarget) -> DataFrame | None:
+    """`VACUUM table [RETAIN number HOURS] [DRY RUN]`."""
+    reader = target.reader
+    reader.expect("VACUUM")
+    table = target.own_table()
+    hours = None
+    if reader.accept("RETAIN"):
+        hours = reader.whole_number()
+        if not reader.accept("HOURS"):
+            reader.expect("HOUR")
+    dry = reader.accept("DRY", "RUN")
+    reader.end()
+    found = target.delta(table)
+    if not dry:
+        return found.vacuum(hours)
+    checked = str(target.spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true")).lower()
+    looked = found.table.vacuum(hours, dry_run=True, enforce_retention=checked != "false")
+    return target.listed(["path"], [[f"{table.url}/{each.path}"] for each in looked.files])
+
+
+def restore(target: StatementTarget) -> DataFrame | None:
+    """`RESTORE [TABLE] table TO VERSION AS OF number | TIMESTAMP AS OF time`."""
+    reader = target.reader
+    reader.expect("RESTORE")
+    reader.accept("TABLE")
+    table = target.own_table()
+    reader.accept("TO")
+    at = moment(target.spark, reader)
+    reader.end()
+    found = target.delta(table)
+    if "version" in at:
+        return found.restoreToVersion(at["version"])
+    return found.restoreToTimestamp(datetime.fromtimestamp(at["timestamp"] / 1000, UTC).isoformat())
+
+
+def truncate(target: StatementTarget) -> DataFrame | None:
+    """`TRUNCATE TABLE table`."""
+    reader = target.reader
+    reader.expect("TRUNCATE", "TABLE")
+    table = target.table()
+    if table is None:
+        return None
+    reader.end()
+    return target.delta(table).delete()
+
+
+def describe(target: StatementTarget) -> DataFrame | None:
+    """`DESCRIBE HISTORY table [LIMIT number]`, `DESCRIBE DETAIL table`, and `DESCRIBE [TABLE] table`."""
+    reader = target.reader
+    if not reader.accept("DESCRIBE"):
+        reader.expect("DESC")
+    what = reader.word() if reader.word() in ("HISTORY", "DETAIL", "TABLE") and reader.word(1) != "." else ""
+    if what:
+        reader.at += 1
+    if reader.word() in (
+        "EXTENDED",
+        "FORMATTED",
+        "FUNCTION",
+        "DATABASE",
+        "SCHEMA",
+        "CATALOG",
+        "QUERY",
+        "SELECT",
+        "WITH",
+    ):
+        return None
+    table = target.own_table() if what in ("HISTORY", "DETAIL") else target.table()
+    if table is None:
+        return None
+    limit = reader.whole_number() if what == "HISTORY" and reader.accept("LIMIT") else None
+    reader.end()
+    if what == "DETAIL":
+        return target.delta(table).detail()
+    if what == "HISTORY":
+        return target.delta(table).history(limit)
+    fields = table.to_df().schema.fields
+    told = [(each.name, each.dataType.simpleString(), each.metadata.get("comment")) for each in fields]
+    return target.listed(["col_name", "data_type", "comment"], told)
+
+
+def show(target: StatementTarget) -> DataFrame | None:
+    """`SHOW TBLPROPERTIES table [('key')]`, and `SHOW COLUMNS IN table`."""
+    reader = target.reader
+    reader.expect("SHOW")
+    if reader.accept("COLUMNS"):
+        if not reader.accept("IN"):
+            reader.expect("FROM")
+        table = target.table()
+        if table is None:
+            return None
+        reader.end()
+        return target.listed(["col_name"], [[each] for each in table.to_df().columns])
+    if not reader.accept("TBLPROPERTIES"):
+        return None
+    table = target.table()
+    if table is None:
+        return None
+    keys = reader.parenthesised(reader.property_key) if reader.word() == "(" else None
+    reader.end()
+    values = dict(target.delta(table).table.detail()["properties"])
+    wanted = sorted(values) if keys is None else keys
+    return target.listed(["key", "value"], [[key, values.get(key)] for key in wanted])
+
+
+STATEMENTS: Final[dict[str, Translate]] = {
+    "OPTIMIZE": optimize,
+    "VACUUM": vacuum,
+    "RESTORE": restore,
+    "TRUNCATE": truncate,
+    "DESCRIBE": describe,
+    "DESC": describe,
+    "SHOW": show,
+}

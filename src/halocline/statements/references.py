@@ -1,0 +1,276 @@
+"""Tables of ours within queries and expressions, and the DataFrames that take their place.
+
+sqlglot tells which names are those of tables, and which stand for a `WITH`. A query that sqlglot cannot make sense of
+goes to Spark as it is, unless it names a table by its path, which Spark would not find.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import InputError, UnsupportedError
+from halocline.statements.text import Reader, SqlToken, tokens_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from sqlglot import exp
+
+    from halocline.table import Table
+
+FORMATS: Final = frozenset({"delta", "hudi", "index", "halocline"})
+"""What comes before a path in a name such as ``delta.`lake/orders` ``."""
+
+Find = Callable[[tuple[str, ...]], "Table | None"]
+"""Opens the table that a name stands for; None if it is not ours."""
+
+_ENDS_WHERE: Final = (
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "OFFSET",
+    "QUALIFY",
+    "WINDOW",
+    "CLUSTER",
+    "DISTRIBUTE",
+    "SORT",
+)
+_SEVERAL: Final = frozenset({"JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL", "PIVOT", "UNPIVOT", "WITH"})
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """A table of ours in a text: where its name and time stand, and the DataFrame for it."""
+
+    start: int
+    end: int
+    rows: DataFrame
+    alias: str
+
+
+def path_of(parts: Sequence[str]) -> str | None:
+    """The path in a name such as ``delta.`lake/orders` ``; None if the name is none of these."""
+    return parts[1] if len(parts) == 2 and parts[0].lower() in FORMATS else None
+
+
+def frame(spark: SparkSession, text: str, find: Find, args: Any = None) -> DataFrame:
+    """The rows of a query, where tables of ours are DataFrames."""
+    start = _explained(text)
+    found = references(spark, text[start:], find)
+    if not found:
+        return spark.sql(text, **({"args": args} if args else {}))
+    query, frames = substituted(text[start:], found)
+    given: dict[str, Any] = {**frames, **({"args": args} if args else {})}
+    return spark.sql(_escaped(text[:start]) + query, **given)
+
+
+def _explained(text: str) -> int:
+    """Where the query begins that is to be explained; 0 for one that is to be run."""
+    reader = Reader(text)
+    if not reader.accept("EXPLAIN"):
+        return 0
+    if reader.word() in ("EXTENDED", "CODEGEN", "COST", "FORMATTED"):
+        reader.at += 1
+    return len(text) - len(reader.rest())
+
+
+def references(spark: SparkSession, text: str, find: Find) -> list[_Reference]:
+    """The tables of ours in a query, in the order of the text."""
+    tree = _parsed(text)
+    if tree is None:
+        return _none_by_path(text)
+    found = []
+    for table in _tables(tree):
+        parts = [each for each in (table.args.get("catalog"), table.args.get("db"), table.this) if each is not None]
+        names = tuple(each.name for each in parts)
+        if not all(names) or (len(names) == 1 and _is_cte(table, names[0])):
+            continue
+        opened = find(names)
+        if opened is None:
+            continue
+        start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
+        at, end = _moment(spark, text, table, end)
+        alias = "" if table.args.get("alias") or table.args.get("sample") or table.args.get("pivots") else names[-1]
+        where = _pruning(text, end) if not at else None
+        rows = opened.to_df(**at) if where is None else _pruned(opened, where)
+        found.append(_Reference(start, end, rows, "" if path_of(names) else alias))
+    return sorted(found, key=lambda each: each.start)
+
+
+def substituted(text: str, found: Sequence[_Reference]) -> tuple[str, dict[str, DataFrame]]:
+    """The text as `SparkSession.sql` formats it, and the DataFrames that it names."""
+    pieces, frames, at = list[str](), dict[str, Any](), 0
+    for number, each in enumerate(found):
+        name = f"halocline_{number}"
+        frames[name] = each.rows
+        alias = f" AS `{each.alias.replace('`', '``')}`" if each.alias else ""
+        pieces += [_escaped(text[at : each.start]), f"{{{name}}}{_escaped(alias)}"]
+        at = each.end
+    return "".join([*pieces, _escaped(text[at:])]), frames
+
+
+def without_qualifier(text: str, qualifiers: Sequence[tuple[str, ...]], reader: Reader) -> str:
+    """An expression whose columns are not qualified, where the verb knows the columns of one table only."""
+    tokens = tokens_of(text)
+    if any(each.word == "SELECT" and not each.is_quoted for each in tokens):
+        if any(_qualified(tokens, at, name) for at in range(len(tokens)) for name in qualifiers):
+            reader.refuse("a subquery speaks of the table by its name: use MERGE")
+        return text
+    pieces, at, number = list[str](), 0, 0
+    while number < len(tokens):
+        length = next((len(name) * 2 for name in qualifiers if _qualified(tokens, number, name)), 0)
+        if length:
+            pieces.append(text[at : tokens[number].start])
+            number += length
+            at = tokens[number].start if number < len(tokens) else len(text)
+            continue
+        number += 1
+    return "".join([*pieces, text[at:]])
+
+
+def _qualified(tokens: Sequence[SqlToken], number: int, name: tuple[str, ...]) -> bool:
+    """Whether a name and a dot stand here, and nothing before that it would belong to."""
+    if number and tokens[number - 1].word == "." and not tokens[number - 1].is_quoted:
+        return False
+    wanted = [part for each in name for part in (each, ".")]
+    given = tokens[number : number + len(wanted)]
+    return len(given) == len(wanted) and all(
+        each.word.casefold() == part.casefold() and each.kind not in ("STRING", "RAW_STRING")
+        for each, part in zip(given, wanted, strict=True)
+    )
+
+
+# ---------------------------------------------------------------------- what sqlglot tells
+
+
+def _parsed(text: str) -> exp.Expression | None:
+    import sqlglot
+    from sqlglot import errors, exp
+
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it says what it cannot parse, and so do we
+    try:
+        trees = sqlglot.parse(text, dialect="databricks")
+    except (errors.ParseError, errors.TokenError):
+        return None
+    tree: Any = trees[0] if len(trees) == 1 else None
+    return None if tree is None or isinstance(tree, exp.Command) else tree
+
+
+def _tables(tree: exp.Expression) -> Iterator[exp.Table]:
+    from sqlglot import exp
+
+    for node in tree.find_all(exp.Table):
+        alias = node.args.get("alias")
+        if alias is not None and isinstance(alias.this, exp.Parameter):
+            raise UnsupportedError(
+                "a time after @ is not understood",
+                sides={"given": node.sql(dialect="databricks")},
+                next_step="Write VERSION AS OF 3, or TIMESTAMP AS OF '2026-11-01'.",
+            )
+        if isinstance(node.this, exp.Identifier):
+            yield node
+
+
+def _is_cte(table: exp.Table, name: str) -> bool:
+    """Whether a name stands for a `WITH`: one of the query around it, and of those before it if it is in one itself."""
+    node: Any = table
+    within: Any = None
+    while node is not None:
+        clause = node.args.get("with_")
+        if clause is not None:
+            inside = next((at for at, each in enumerate(clause.expressions) if each is within), None)
+            visible = (
+                clause.expressions if inside is None or clause.args.get("recursive") else clause.expressions[:inside]
+            )
+            if any(each.alias.casefold() == name.casefold() for each in visible):
+                return True
+        if type(node).__name__ == "CTE":
+            within = node
+        node = node.parent
+    return False
+
+
+def _none_by_path(text: str) -> list[_Reference]:
+    tokens = tokens_of(text)
+    for before, dot, path in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if before.word.lower() in FORMATS and dot.word == "." and path.kind == "IDENTIFIER":
+            raise UnsupportedError(
+                f"the statement names {before.word.lower()}.`{path.word}` in a way that is not understood",
+                sides={"statement": text[:300]},
+                next_step="Put it in simpler words, or use Table.for_path.",
+            )
+    return []
+
+
+# ---------------------------------------------------------------------- time, and files that need not be read
+
+
+def _moment(spark: SparkSession, text: str, table: exp.Table, end: int) -> tuple[dict[str, Any], int]:
+    """The version or time that a reference asks for, and where that ends in the text."""
+    if table.args.get("version") is None:
+        return {}, end
+    reader = Reader(text)
+    reader.at = next(at for at, each in enumerate(reader.tokens) if each.start >= end)
+    reader.accept("FOR")
+    at = moment(spark, reader, table.args["version"].expression)
+    return at, reader.tokens[reader.at - 1].end
+
+
+def moment(spark: SparkSession, reader: Reader, parsed: Any = None) -> dict[str, Any]:
+    """Takes `VERSION AS OF 3` or `TIMESTAMP AS OF expression`, as the arguments of a verb."""
+    if reader.accept("VERSION", "AS", "OF"):
+        return {"version": reader.whole_number()}
+    reader.expect("TIMESTAMP", "AS", "OF")
+    text = reader.until() if parsed is None else _taken(reader, parsed)
+    milliseconds = spark.sql(f"SELECT unix_millis(CAST(({text}) AS TIMESTAMP)) AS at").collect()[0][0]
+    if milliseconds is None:
+        raise InputError(f"{text} is not a time", sides={"given": text})
+    return {"timestamp": milliseconds}
+
+
+def _taken(reader: Reader, parsed: exp.Expression) -> str:
+    """Takes the expression that sqlglot has found there: as many tokens as mean the same by themselves."""
+    start = reader.at
+    while not reader.is_done:
+        reader.at += 1
+        alone = _parsed(reader.slice(start))
+        if alone is not None and alone == parsed:
+            return reader.slice(start)
+    reader.at = start
+    reader.refuse("the time is not understood")
+
+
+def _pruning(text: str, end: int) -> str | None:
+    """The condition of a query on one table and nothing else, by which files can be left out."""
+    reader = Reader(text)
+    words = [reader.word(ahead) for ahead in range(len(reader.tokens))]
+    if words[0] != "SELECT" or words.count("SELECT") != 1 or words.count("FROM") != 1 or _SEVERAL & set(words):
+        return None
+    reader.at = next((at for at, each in enumerate(reader.tokens) if each.start >= end), len(words))
+    if not reader.accept("WHERE"):
+        return None
+    condition = reader.until(*_ENDS_WHERE)
+    # It is asked twice then, so it must come out the same: no functions.
+    tokens = tokens_of(condition)
+    calls = (one for one, other in pairwise(tokens) if other.word == "(" and _is_name(one))
+    return condition if next(calls, None) is None else None
+
+
+def _is_name(token: SqlToken) -> bool:
+    return token.kind == "IDENTIFIER" or (token.word[:1].isalpha() and token.word not in ("IN", "AND", "OR", "NOT"))
+
+
+def _pruned(opened: Table, where: str) -> DataFrame:
+    """The rows that meet a condition, if it speaks of the table's columns alone; else all of them."""
+    try:
+        return opened.to_df(where=where)
+    except Exception:  # parameters, or columns that only the query knows: it is the query's own condition that counts
+        return opened.to_df()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

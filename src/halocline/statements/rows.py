@@ -1,0 +1,274 @@
+"""INSERT, UPDATE, DELETE and MERGE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import SchemaError
+from halocline.formats.base import TableFormat
+from halocline.spark.session.functions import F
+from halocline.spark.types.columns import quoted
+from halocline.statements.references import without_qualifier
+from halocline.statements.target import StatementTarget, Translate
+from halocline.statements.text import Reader
+from halocline.table.delta.clauses import TARGET_ALIAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from halocline.table import DeltaLakeTable, Table
+    from halocline.table.delta.merge_builder import MergeBuilder
+
+_DYNAMIC: Final = "spark.sql.sources.partitionOverwriteMode"
+
+
+def prefix_of(reader: Reader) -> str:
+    """Takes the `WITH` before a change of rows; empty, and nothing taken, if there is none."""
+    if reader.word() != "WITH":
+        return ""
+    start = reader.at
+    reader.until("INSERT", "MERGE", "UPDATE", "DELETE", "SELECT", "FROM", "VALUES", "TABLE")
+    if reader.word() in ("INSERT", "MERGE"):
+        return reader.slice(start) + " "
+    reader.at = start
+    return ""
+
+
+def update(target: StatementTarget) -> DataFrame | None:
+    """`UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
+    reader = target.reader
+    reader.expect("UPDATE")
+    table = target.table()
+    if table is None:
+        return None
+    target.take_alias()
+    reader.expect("SET")
+    values = reader.once(reader.listed(lambda: _assignment(target, ",", "WHERE")))
+    where = _where(target)
+    reader.end()
+    return target.delta(table).update(where, values)
+
+
+def delete(target: StatementTarget) -> DataFrame | None:
+    """`DELETE FROM table [[AS] alias] [WHERE condition]`."""
+    reader = target.reader
+    reader.expect("DELETE", "FROM")
+    table = target.table()
+    if table is None:
+        return None
+    target.take_alias()
+    where = _where(target)
+    reader.end()
+    return target.delta(table).delete(where)
+
+
+def _where(target: StatementTarget) -> str | None:
+    if not target.reader.accept("WHERE"):
+        return None
+    text = target.expression(target.reader.until())
+    return without_qualifier(text, target.qualifiers, target.reader)
+
+
+def _assignment(target: StatementTarget, *stops: str) -> tuple[str, str]:
+    column = _column(target)
+    target.reader.expect("=")
+    text = target.expression(target.reader.until(*stops))
+    return column, without_qualifier(text, target.qualifiers, target.reader)
+
+
+def _column(target: StatementTarget) -> str:
+    """Takes a column to be set, without the name of its table."""
+    parts = target.reader.name()
+    for name in target.qualifiers:
+        if len(parts) > len(name) and tuple(map(str.casefold, parts[: len(name)])) == tuple(map(str.casefold, name)):
+            parts = parts[len(name) :]
+            break
+    return ".".join(quoted(part) for part in parts)
+
+
+# ---------------------------------------------------------------------- INSERT
+
+
+def insert(target: StatementTarget) -> DataFrame | None:
+    """`INSERT INTO | OVERWRITE [TABLE] table [PARTITION (…)] [(columns)] [BY NAME] query`, and `REPLACE WHERE`."""
+    reader = target.reader
+    prefix = prefix_of(reader)
+    reader.expect("INSERT")
+    overwrite = reader.accept("OVERWRITE")
+    if not overwrite:
+        reader.expect("INTO")
+    elif reader.word() in ("DIRECTORY", "LOCAL"):
+        return None
+    reader.accept("TABLE")
+    table = target.table()
+    if table is None:
+        return None
+    fixed = reader.once(reader.parenthesised(lambda: _fixed(reader))) if reader.accept("PARTITION") else {}
+    where = None
+    if not overwrite and reader.accept("REPLACE", "WHERE"):
+        where = target.expression(reader.until("SELECT", "VALUES", "WITH", "TABLE", "FROM"))
+    names = None
+    if reader.word() == "(" and reader.word(1) not in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
+        names = list(reader.once(reader.parenthesised(lambda: (reader.identifier(), None))))
+    by_name = reader.accept("BY", "NAME")
+    if by_name and names is not None:
+        reader.refuse("columns are matched by their names or listed, not both")
+    query = reader.until()
+    reader.end()
+    df = _fitted(target, table, target.rows(prefix + query), names, fixed, by_name)
+    return _written(target, table, df, overwrite, where, fixed)
+
+
+def _fixed(reader: Reader) -> tuple[str, str]:
+    name = reader.identifier()
+    if reader.word() != "=":
+        reader.refuse("a partition needs its value here; without any, the rows themselves say where they belong")
+    reader.expect("=")
+    return name, reader.until(",")
+
+
+def _fitted(
+    target: StatementTarget, table: Table, df: DataFrame, names: list[str] | None, fixed: dict[str, str], by_name: bool
+) -> DataFrame:
+    """The rows under the names of the table's columns, with the values that the statement fixes."""
+    if not by_name:
+        folded = {each.casefold() for each in fixed}
+        every = [each["name"] for each in table.schema["fields"] if each["name"].casefold() not in folded]
+        wanted = every if names is None else names
+        if len(wanted) != len(df.columns):
+            raise SchemaError(
+                f"{'.'.join(target.parts)} takes {len(wanted)} columns here, and the rows have {len(df.columns)}",
+                sides={"columns": ", ".join(wanted), "rows": ", ".join(df.columns)},
+                next_step="List the columns behind the name of the table, or use BY NAME.",
+            )
+        df = df.toDF(*wanted)
+    return df.select("*", *(F.expr(value).alias(name) for name, value in fixed.items())) if fixed else df
+
+
+def _written(
+    target: StatementTarget, table: Table, df: DataFrame, overwrite: bool, where: str | None, fixed: dict[str, str]
+) -> DataFrame:
+    if table.format is not TableFormat.DELTA:
+        if where is not None or fixed:
+            target.delta(table)  # refuses, and says why
+        version = table.overwrite(df) if overwrite else table.append(df)
+        return target.told(version=version)
+    delta: Any = table
+    if where is None and not overwrite:
+        return target.told(version=delta.append(df, cast="ansi"))
+    if fixed and overwrite:
+        where = " AND ".join(f"{quoted(name)} <=> ({value})" for name, value in fixed.items())
+    if where is not None:
+        return target.told(version=delta.overwrite(df, where=where, cast="ansi"))
+    dynamic = str(target.spark.conf.get(_DYNAMIC, "static")).lower() == "dynamic"
+    return target.told(version=delta.overwrite(df, partitions="dynamic" if dynamic else "static", cast="ansi"))
+
+
+# ---------------------------------------------------------------------- MERGE
+
+
+def merge(target: StatementTarget) -> DataFrame | None:
+    """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN …`."""
+    reader = target.reader
+    prefix = prefix_of(reader)
+    reader.expect("MERGE")
+    evolving = reader.accept("WITH", "SCHEMA", "EVOLUTION")
+    reader.expect("INTO")
+    table = target.table()
+    if table is None:
+        return None
+    found: DeltaLakeTable = target.delta(table).table
+    alias = target.take_alias() or (TARGET_ALIAS if _is_path(target) else target.parts[-1])
+    target.alias = alias
+    reader.expect("USING")
+    start = reader.at
+    source_alias = _source(reader)
+    source = target.rows(f"{prefix}SELECT * FROM {reader.slice(start)}")
+    reader.expect("ON")
+    builder = found.merge(
+        source, target.expression(reader.until("WHEN")), target_alias=alias, source_alias=source_alias
+    )
+    if evolving:
+        builder = builder.with_schema_evolution()
+    while reader.accept("WHEN"):
+        builder = _clause(target, builder)
+    reader.end()
+    done = builder.execute().metrics
+    figures = {
+        "updated": "numTargetRowsUpdated",
+        "deleted": "numTargetRowsDeleted",
+        "inserted": "numTargetRowsInserted",
+    }
+    counted = {f"num_{name}_rows": int(done.get(key, 0)) for name, key in figures.items()}
+    return target.told(num_affected_rows=sum(counted.values()), **counted)
+
+
+def _is_path(target: StatementTarget) -> bool:
+    from halocline.statements.references import path_of
+
+    return path_of(target.parts) is not None
+
+
+def _source(reader: Reader) -> str | None:
+    """Takes the source of a merge, and gives what it is called."""
+    named = None
+    if reader.word() == "(":
+        reader.expect("(")
+        reader.until()
+        reader.expect(")")
+    else:
+        named = reader.name()[-1]
+        if reader.word() in ("VERSION", "TIMESTAMP", "FOR"):
+            reader.until("ON", "AS")
+    if reader.accept("AS") or reader.word() != "ON":
+        return reader.identifier()
+    return named
+
+
+def _clause(target: StatementTarget, builder: MergeBuilder) -> MergeBuilder:
+    reader = target.reader
+    matched = not reader.accept("NOT")
+    reader.expect("MATCHED")
+    by_source = not matched and reader.accept("BY", "SOURCE")
+    if not matched and not by_source:
+        reader.accept("BY", "TARGET")
+    condition = target.expression(reader.until("THEN")) if reader.accept("AND") else None
+    reader.expect("THEN")
+    if not matched and not by_source:
+        return _insert_clause(target, builder, condition)
+    if reader.accept("DELETE"):
+        return (
+            builder.when_not_matched_by_source_delete(condition)
+            if by_source
+            else builder.when_matched_delete(condition)
+        )
+    reader.expect("UPDATE", "SET")
+    if reader.word() == "*" and not by_source:
+        reader.expect("*")
+        return builder.when_matched_update_all(condition)
+    values = reader.once(reader.listed(lambda: _merge_assignment(target)))
+    if by_source:
+        return builder.when_not_matched_by_source_update(condition, values)
+    return builder.when_matched_update(condition, values)
+
+
+def _merge_assignment(target: StatementTarget) -> tuple[str, str]:
+    column = _column(target)
+    target.reader.expect("=")
+    return column, target.expression(target.reader.until(",", "WHEN"))
+
+
+def _insert_clause(target: StatementTarget, builder: MergeBuilder, condition: str | None) -> MergeBuilder:
+    reader = target.reader
+    reader.expect("INSERT")
+    if reader.accept("*"):
+        return builder.when_not_matched_insert_all(condition)
+    names: list[Any] = reader.parenthesised(lambda: _column(target))
+    reader.expect("VALUES")
+    values: list[Any] = reader.parenthesised(lambda: target.expression(reader.until(",")))
+    if len(names) != len(values):
+        reader.refuse(f"{len(values)} values are given for {len(names)} columns")
+    return builder.when_not_matched_insert(condition, reader.once(list(zip(names, values, strict=True))))
+
+
+STATEMENTS: Final[dict[str, Translate]] = {"UPDATE": update, "DELETE": delete, "INSERT": insert, "MERGE": merge}

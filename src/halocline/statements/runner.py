@@ -1,0 +1,199 @@
+"""Running statements: which are ours, and which are Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.statements import alter, create, maintain, rows
+from halocline.statements.references import frame, path_of, references
+from halocline.statements.target import StatementTarget, Translate
+from halocline.statements.text import Reader, bound, statements_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from halocline.table import Table
+
+
+class TableNames(Protocol):
+    """What names stand for."""
+
+    def find(self, parts: tuple[str, ...]) -> Table | None:
+        """Opens the table of a name; None if it is not ours."""
+
+    def place(self, parts: tuple[str, ...], location: str | None) -> str | None:
+        """Where a table of this name is to be made; None if it is not ours to make."""
+
+    def missing(self, parts: tuple[str, ...]) -> NotFoundError:
+        """What to say of a name that is not ours where only ours will do."""
+
+    def options(self) -> Mapping[str, str]:
+        """Settings, and options of the store, for tables that are made."""
+
+
+@dataclass(frozen=True)
+class PathNames:
+    """Names that are paths, as in ``delta.`lake/orders` ``; all others are Spark's."""
+
+    spark: SparkSession
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    def find(self, parts: tuple[str, ...]) -> Table | None:
+        """See `TableNames.find`."""
+        from halocline.table import Table
+
+        path = path_of(parts)
+        return None if path is None else Table.for_path(path, self.spark, options=self.given)
+
+    def place(self, parts: tuple[str, ...], location: str | None) -> str | None:
+        """See `TableNames.place`."""
+        return path_of(parts)
+
+    def missing(self, parts: tuple[str, ...]) -> NotFoundError:
+        """See `TableNames.missing`."""
+        name = ".".join(parts)
+        return NotFoundError(
+            f"{name} is a name, and only tables by path are known here",
+            condition="TABLE_NOT_FOUND",
+            sides={"given": name, "expected": "a path, as in delta.`lake/orders`"},
+            next_step="Give the path, or use Lake.sql, which knows names.",
+        )
+
+    def options(self) -> Mapping[str, str]:
+        """See `TableNames.options`."""
+        return self.given
+
+
+_QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "EXPLAIN", "INSERT", "MERGE"})
+_ON_TABLES: Final = frozenset(
+    {
+        "ALTER",
+        "ANALYZE",
+        "CACHE",
+        "COMMENT",
+        "CREATE",
+        "DESC",
+        "DESCRIBE",
+        "DROP",
+        "FSCK",
+        "GENERATE",
+        "MSCK",
+        "REFRESH",
+    }
+    | {"REORG", "REPAIR", "REPLACE", "SHOW", "TRUNCATE", "UNCACHE", "UPDATE", "DELETE"}
+)
+"""What a statement begins with that is done to a table, and would be done to another one if Spark did it."""
+
+
+def sql(
+    spark: SparkSession,
+    text: str,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Runs SQL in which ``delta.`path` `` names a table.
+
+    Args:
+        spark: The session.
+        text: One statement, or several separated by semicolons.
+        args: Values for the parameters of a single statement: a dict for `:name`, a list for `?`.
+        options: Settings, and options of the store.
+
+    Returns:
+        What the last statement tells: rows, or figures of what it did.
+
+    Raises:
+        UnsupportedError: A statement is not understood as a whole; it has done nothing.
+
+    Example:
+        >>> sql(spark, "UPDATE delta.`lake/orders` SET late = true WHERE due < current_date()")  # doctest: +SKIP
+    """
+    return run(spark, text, PathNames(spark, dict(options or {})), args)
+
+
+def run(
+    spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None = None
+) -> DataFrame:
+    """Runs statements, and gives what the last of them tells."""
+    if not isinstance(text, str):
+        raise InputError("SQL is text", sides={"given": type(text).__name__})
+    statements = statements_of(text)
+    if not statements:
+        raise InputError("there is no statement", sides={"given": text[:80]})
+    if args and len(statements) > 1:
+        raise InputError("parameters belong to a single statement", sides={"statements": str(len(statements))})
+    told = None
+    for each in statements:
+        told = _run_one(spark, each, names, args)
+    assert told is not None
+    return told
+
+
+def _run_one(
+    spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None
+) -> DataFrame:
+    translate = _translator(Reader(text))
+    if translate is not None:
+        target = StatementTarget(spark, names, Reader(bound(text, args)))
+        try:
+            told = translate(target)
+        finally:
+            target.close()
+        if told is not None:
+            return told
+    return _passed_on(spark, text, names, args)
+
+
+def _translator(reader: Reader) -> Translate | None:
+    """What a statement that begins so may be; each gives None for a table that is not ours."""
+    prefix = rows.prefix_of(reader)  # a WITH may stand before a change of rows
+    word = reader.word()
+    if word in rows.STATEMENTS:
+        return rows.STATEMENTS[word]
+    if prefix:
+        return None
+    return {**create.STATEMENTS, **maintain.STATEMENTS, **alter.STATEMENTS}.get(word)
+
+
+def _passed_on(
+    spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None
+) -> DataFrame:
+    head = Reader(text).word()
+    if head in _QUERIES or _makes_a_table(Reader(text)):
+        return frame(spark, text, names.find, args)
+    if head in _ON_TABLES:
+        _refuse_ours(text, names, head)
+        if references(spark, text, names.find):
+            raise UnsupportedError(
+                f"{head} is not done with tables that Spark does not know",
+                sides={"statement": text[:300]},
+                next_step="To give a query a name, use Lake.register_views and Spark's own CREATE TEMPORARY VIEW.",
+            )
+    return frame(spark, text, lambda parts: None, args)
+
+
+def _makes_a_table(reader: Reader) -> bool:
+    """Whether Spark makes a table of its own, possibly with rows of ours; a view would keep them as they are now."""
+    return reader.accept("CREATE") and (reader.accept("TABLE") or reader.accept("OR", "REPLACE", "TABLE"))
+
+
+def _refuse_ours(text: str, names: TableNames, head: str) -> None:
+    """Refuses a statement that begins with the name of a table of ours, after a few words."""
+    reader = Reader(text)
+    while not reader.is_done and reader.at < 6:
+        start = reader.at
+        try:
+            parts = reader.name()
+        except UnsupportedError:
+            reader.at = start + 1
+            continue
+        if names.find(parts) is not None:
+            raise UnsupportedError(
+                f"{head} {'.'.join(parts)} is not done here",
+                sides={"statement": text[:300], "table": "is not one of Spark's catalog"},
+                next_step="See docs/sql.md for what is understood.",
+            )

@@ -1,0 +1,135 @@
+"""The table that a statement acts on, and what every translation needs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from halocline.errors import UnsupportedError
+from halocline.spark.types.columns import quoted
+from halocline.statements.references import Find, frame, path_of, references
+from halocline.statements.text import Reader, words_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from halocline.delta.tables import DeltaTable
+    from halocline.statements.runner import TableNames
+    from halocline.table import Table
+
+Translate = Callable[["StatementTarget"], "DataFrame | None"]
+"""Does a statement, and tells what it did; None if its table is not ours."""
+
+_AFTER_A_TABLE: Final = frozenset({"SET", "USING", "ON", "WHERE", "WHEN", "VALUES", "SELECT"})
+
+
+@dataclass
+class StatementTarget:
+    """A statement under way.
+
+    Attributes:
+        spark: The session.
+        names: What names stand for.
+        reader: What is left of the statement.
+    """
+
+    spark: SparkSession
+    names: TableNames
+    reader: Reader
+    parts: tuple[str, ...] = ()
+    alias: str = ""
+    views: list[str] = field(default_factory=list)
+
+    @property
+    def find(self) -> Find:
+        """Opens the table of a name."""
+        return self.names.find
+
+    def table(self) -> Table | None:
+        """Takes a name, and opens its table if it is ours."""
+        self.parts = self.reader.name()
+        return self.find(self.parts)
+
+    def own_table(self) -> Table:
+        """Takes a name for a statement that Spark does not know, so its table must be ours.
+
+        Raises:
+            NotFoundError: It is not.
+        """
+        table = self.table()
+        if table is None:
+            raise self.names.missing(self.parts)
+        return table
+
+    def take_alias(self) -> str:
+        """Takes an alias, if there is one."""
+        if self.reader.accept("AS") or (self.reader.word() not in _AFTER_A_TABLE and not self.reader.is_done):
+            self.alias = self.reader.identifier()
+        return self.alias
+
+    @property
+    def qualifiers(self) -> list[tuple[str, ...]]:
+        """What columns of the table may be qualified with, the longest first."""
+        if self.alias:
+            return [(self.alias,)]
+        if path_of(self.parts) is not None:
+            return [self.parts]
+        return [self.parts[at:] for at in range(len(self.parts))]
+
+    def rows(self, query: str) -> DataFrame:
+        """The rows of a query."""
+        return frame(self.spark, query, self.find)
+
+    def expression(self, text: str) -> str:
+        """A condition or a value; tables of ours that it reads become views, for as long as the statement runs."""
+        if "SELECT" not in words_in(text):
+            return text
+        before = "SELECT "
+        pieces, at = list[str](), len(before)
+        for each in references(self.spark, before + text, self.find):
+            name = f"halocline_{uuid.uuid4().hex}"
+            each.rows.createOrReplaceTempView(name)
+            self.views.append(name)
+            alias = f" AS {quoted(each.alias)}" if each.alias else ""
+            pieces += [(before + text)[at : each.start], f"{name}{alias}"]
+            at = each.end
+        return "".join([*pieces, (before + text)[at:]])
+
+    def close(self) -> None:
+        """Takes the views away that expressions needed."""
+        for name in self.views:
+            self.spark.catalog.dropTempView(name)
+
+    def told(self, **figures: Any) -> DataFrame:
+        """What was done, as one row."""
+        kinds = {bool: "BOOLEAN", int: "BIGINT", str: "STRING"}
+        schema = ", ".join(f"{name} {kinds[type(value)]}" for name, value in figures.items())
+        return self.spark.createDataFrame([tuple(figures.values())], schema)
+
+    def listed(self, names: Sequence[str], found: Sequence[Sequence[Any]]) -> DataFrame:
+        """Rows of text."""
+        schema = ", ".join(f"{name} STRING" for name in names)
+        return self.spark.createDataFrame([tuple(map(_text, row)) for row in found], schema)
+
+    def delta(self, table: Table) -> DeltaTable:
+        """The table under the names of delta-spark, whose verbs tell what they did as DataFrames."""
+        from halocline.delta.tables import DeltaTable
+        from halocline.table import DeltaLakeTable
+
+        if not isinstance(table, DeltaLakeTable):
+            raise UnsupportedError(
+                f"the statement is done on Delta tables, and {'.'.join(self.parts)} is a {table.format} table",
+                sides={"statement": self.reader.text[:200]},
+                next_step="Use the verbs of Table.for_path.",
+            )
+        return DeltaTable(table)
+
+    def options(self) -> Mapping[str, str]:
+        """Settings, and options of the store, for tables that are made."""
+        return self.names.options()
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)

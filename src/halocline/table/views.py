@@ -1,0 +1,47 @@
+"""Views that follow a table.
+
+A DataFrame is made of the files of one version, and so is a view of it: rows that come later are not in it. A view that
+*follows* goes through the data source instead, which looks for the newest version when a query runs. One Python worker
+reads it, so it is much slower than `Table.to_df` or SQL by `Lake.sql`; but it is never out of date.
+
+The data source stands above tables, so the package makes it known here (`register_source`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from halocline.errors import InputError, InternalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+    from halocline.table.opening import Opening
+
+_known_to: list[Callable[[SparkSession], None]] = []
+
+
+def register_source(make_known: Callable[[SparkSession], None]) -> None:
+    """Says how the data source is made known to a session."""
+    _known_to[:] = [make_known]
+
+
+def follow(table: Opening[Any], name: str, where: str | Column | None = None) -> None:
+    """Makes the rows that the table has at every query known to SQL as a temporary view.
+
+    Raises:
+        InputError: The table lies in this process alone, where Spark's workers do not find it.
+    """
+    if table.url.startswith("memory:"):
+        raise InputError(
+            f"a view cannot follow {table.url}, which only this process knows",
+            sides={"table": "in memory", "needed": "a place that Spark's workers reach"},
+            next_step=f"Name the version: register_view({name!r}, version=…)",
+        )
+    if not _known_to:
+        raise InternalError("the data source was never made known to tables")
+    _known_to[0](table.spark)
+    options = {**table.settings.given(), **table.store.options, "follow": "true"}
+    df = table.spark.read.format("halocline").options(**options).load(table.store.address())
+    (df if where is None else df.where(where)).createOrReplaceTempView(name)

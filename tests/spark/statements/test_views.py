@@ -1,0 +1,119 @@
+"""Views that follow their tables, and tables of Spark's catalog that do."""
+
+from __future__ import annotations
+
+import pytest
+
+import halocline as hc
+from halocline.cli import main
+from halocline.errors import InputError
+from halocline.notebook import load_ipython_extension
+
+
+@pytest.fixture
+def orders(spark, tmp_path):
+    return hc.Table.create(tmp_path / "sales" / "orders", spark.range(3), spark)
+
+
+def count(spark, view):
+    return spark.sql(f"SELECT count(*) FROM {view}").collect()[0][0]
+
+
+def test_a_view_has_the_rows_that_its_table_has_when_it_is_asked(spark, orders):
+    orders.register_view("followed")
+    orders.register_view("some", where="id > 1")
+    orders.register_view("pinned", version=0)
+    assert [count(spark, view) for view in ("followed", "some", "pinned")] == [3, 1, 3]
+    hc.Table.for_path(orders.url, spark).append(spark.range(3, 5))  # by somebody else, as far as the view knows
+    assert [count(spark, view) for view in ("followed", "some", "pinned")] == [5, 3, 3]
+    orders.delete("id < 4")
+    assert [count(spark, view) for view in ("followed", "some", "pinned")] == [1, 1, 3]
+    assert spark.sql("SELECT a.id FROM followed a JOIN followed b ON a.id = b.id").collect() == [(4,)]
+
+
+def test_a_view_keeps_its_columns_and_says_when_the_table_has_lost_one(spark, tmp_path):
+    mapped = {"delta.columnMapping.mode": "name"}
+    table = hc.Table.create(tmp_path / "t", spark.sql("SELECT 1 AS a, 2 AS b"), spark, properties=mapped)
+    table.register_view("columns_of_t")
+    table.add_columns([{"name": "c", "type": "long", "nullable": True, "metadata": {}}])
+    assert spark.sql("SELECT * FROM columns_of_t").columns == ["a", "b"]
+    assert spark.sql("SELECT * FROM columns_of_t").collect() == [(1, 2)]
+    table.drop_column("b")
+    with pytest.raises(Exception, match="have changed since its view was made"):
+        spark.sql("SELECT a FROM columns_of_t").collect()
+
+
+def test_the_tables_of_a_lake_are_views_and_damaged_ones_are_left_out(spark, orders, tmp_path):
+    hc.Table.create(tmp_path / "items", spark.range(1), spark)
+    (tmp_path / "torn" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "torn" / "_delta_log" / f"{0:020}.json").write_text("{")
+    lake = hc.Lake.discover(tmp_path, spark)
+    with pytest.warns(UserWarning, match="torn has no view"):
+        assert lake.register_views() == {"items": "items", "sales.orders": "sales_orders"}
+    orders.append(spark.range(1))
+    assert count(spark, "sales_orders") == 4
+    hc.Table.create(tmp_path / "sales_orders", spark.range(1), spark)
+    again = hc.Lake.discover(tmp_path, spark)
+    with pytest.raises(InputError, match="two tables would have the view sales_orders"):
+        again.register_views(names=["sales.orders", "sales_orders"])
+
+
+def test_a_view_that_sql_makes_can_follow_as_well(spark, orders):
+    path = orders.store.address()
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW by_sql USING halocline OPTIONS (path '{path}', follow 'true')")
+    assert count(spark, "by_sql") == 3
+    orders.append(spark.range(3, 5))
+    assert count(spark, "by_sql") == 5
+
+
+def test_a_table_of_sparks_catalog_says_what_to_do_instead(spark, orders):
+    path = orders.store.address()
+    with pytest.raises(Exception, match="CREATE TEMPORARY VIEW name USING halocline"):
+        spark.sql(f"CREATE TABLE nowhere USING halocline LOCATION '{path}'")
+    # Spark does not ask about a table whose columns are given; then reading it tells.
+    spark.sql(f"CREATE TABLE nowhere (id BIGINT) USING halocline LOCATION '{path}'")
+    try:
+        with pytest.raises(Exception, match="CREATE TEMPORARY VIEW name USING halocline"):
+            spark.sql("SELECT * FROM nowhere").collect()
+    finally:
+        spark.sql("DROP TABLE nowhere")
+
+
+# ---------------------------------------------------------------------- the command, and notebooks
+
+
+def test_the_command_runs_statements_by_name(spark, orders, tmp_path, capsys):
+    code = main.run(
+        ["sql", str(tmp_path), "-e", "DELETE FROM sales.orders WHERE id = 0", "-e", "SELECT * FROM sales.orders"]
+    )
+    out = capsys.readouterr().out
+    assert code == 0
+    assert "num_affected_rows" in out
+    assert "(2 rows)" in out
+    main.run(["sql", str(tmp_path), "-e", "SELECT max(id) m FROM sales.orders", "--output", "json"])
+    assert '"m": 2' in capsys.readouterr().out
+    assert main.run(["sql", str(tmp_path), "-e", "OPTIMIZE sales.order"]) == 1
+    assert "sales.orders" in capsys.readouterr().err
+
+
+class Shell:
+    """As much of IPython as an extension needs."""
+
+    def __init__(self, **names):
+        self.user_ns = names
+        self.magics = {}
+
+    def register_magic_function(self, function, kind, name=None):
+        self.magics[kind, name or function.__name__] = function
+
+
+def test_a_cell_of_a_notebook_runs_on_the_lake_that_its_first_line_names(spark, orders, tmp_path):
+    shell = Shell(spark=spark, shop=hc.Lake.discover(tmp_path, spark), other=3)
+    hc.load_ipython_extension(shell)
+    assert load_ipython_extension.__doc__
+    cell = shell.magics["cell", "halocline"]
+    assert cell("shop", "SELECT count(*) FROM sales.orders").collect() == [(3,)]
+    assert cell(str(tmp_path), "-- by path\nSELECT max(id) FROM sales.orders").collect() == [(2,)]
+    assert cell("", f"SELECT count(*) FROM delta.`{tmp_path}/sales/orders`").collect() == [(3,)]
+    with pytest.raises(InputError, match="other is not a lake"):
+        cell("other", "SELECT 1")

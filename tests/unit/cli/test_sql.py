@@ -1,0 +1,23 @@
+"""`halocline sql`: where a statement ends as lines come in."""
+
+import pytest
+
+from halocline.cli.sql import statements_in
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["SELECT 1;"], ["SELECT 1;"]),
+        (["SELECT", "1", ";"], ["SELECT\n1\n;"]),
+        (["SELECT 'a;", "b';"], ["SELECT 'a;\nb';"]),
+        (["SELECT 1; SELECT 2", ";"], ["SELECT 1; SELECT 2\n;"]),
+        (["-- a;", "SELECT 1;"], ["-- a;\nSELECT 1;"]),
+        (["SELECT 1;", "quit", "SELECT 2;"], ["SELECT 1;"]),
+        (["SELECT 1;", "exit;"], ["SELECT 1;"]),
+        (["SELECT 1"], ["SELECT 1"]),
+        (["", "  "], []),
+    ],
+)
+def test_a_statement_ends_with_its_semicolon(lines, found):
+    assert [each.strip() for each in statements_in(f"{line}\n" for line in lines)] == found
