@@ -37,7 +37,7 @@ java:
 		{ echo "Java 17 or later is needed, found: $${major:-none}. On Debian: apt-get install openjdk-17-jre-headless"; exit 1; }
 
 demo: java $(VENV)/.ready ## Run the main job on this machine, in a few minutes
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/halocline demo
 
 # Two processes, each with a session of its own once it needs one; a file of tests stays in one of them.
 test: java $(VENV)/.ready ## Run all tests, and some of those on rows on Spark Connect as well

@@ -27,10 +27,12 @@ class Orchestrator:
         self._restarting: list[Thread] = []
         self._heard: set[str] = set()
         self._due: dict[str, MemberUpgrade] = {}
+        self._members: set[str] = set()
 
     def stage(self, number: int, stage: Stage, done: int) -> None:
         """A stage begins."""
         self._due = {each.member: each for each in stage.upgrades}
+        self._members = set(self._due)
         if stage.upgrades:
             self._story.say(f"stage {number}: {len(stage.upgrades)} members get another release, one at a time")
         else:
@@ -47,7 +49,7 @@ class Orchestrator:
             self._restarting.append(Thread(target=self._restart, args=(due,), name="restart", daemon=True))
             self._restarting[-1].start()
         text = "  " + ": ".join(filter(None, (", ".join(pause.subjects), pause.why)))
-        if text not in self._heard:
+        if due or not (text in self._heard or self._members.issuperset(pause.subjects)):
             self._heard.add(text)
             self._story.say(text, "dim")
 

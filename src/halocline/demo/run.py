@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -75,6 +76,7 @@ def demo(report_path: Path, *, real_clients: bool = True) -> bool:
         real_clients: Whether other implementations are installed and take part.
     """
     warnings.simplefilter("ignore")
+    logging.getLogger("halocline").addHandler(logging.NullHandler())
     ledger = Ledger()
     with tempfile.TemporaryDirectory(prefix="halocline-demo-") as temporary, contextlib.ExitStack() as stack:
         folder = Path(temporary)
