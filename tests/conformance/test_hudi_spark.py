@@ -27,6 +27,7 @@ from tests.support.hudi_conformance import (
 )
 
 from halocline.errors import NotFoundError
+from halocline.spark.scan import slice_frames
 from halocline.table import HudiTable, Table
 from halocline.table.hudi.read import IncompleteRangeWarning
 
@@ -63,6 +64,14 @@ def found(table: HudiTable, name: str, query: dict) -> list[dict]:
         else:
             df = table.to_df(query=options[QUERY], version=options.get(AS_OF))
     return rows(df.toArrow().to_batches())
+
+
+def test_base_files_that_spark_reads_are_corrected_by_log_files(spark, tmp_path, monkeypatch):
+    """However large the logs are: positions that do not hold any more are joined away, and what holds is added."""
+    monkeypatch.setattr(slice_frames, "_SMALL_SHARE", 0)
+    for name in CHOSEN if len(CHOSEN) > len(SOME) else ("v6_mor_commit", "v6_mor_pending", "v9_mor_payload_partial"):
+        if "mor" in name:
+            test_every_query_returns_what_the_writer_returned(spark, tmp_path / name, name)
 
 
 @pytest.mark.parametrize("name", CHOSEN)

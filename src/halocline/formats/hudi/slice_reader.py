@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from halocline.formats.hudi.base_file import open_base_file
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.merge.entries import BlockFilter, log_blocks
+from halocline.formats.hudi.merge.log_state import Indices as Positions
 from halocline.formats.hudi.merge.log_state import read_log_state
 from halocline.formats.hudi.merge.merged_rows import BaseMerge
 from halocline.formats.hudi.merge.rules import IS_DELETED, OPERATION, MergeRule
@@ -82,23 +83,49 @@ class SliceReader:
                 if batch.num_rows:
                     yield batch
 
+    def read_changed(self, store: Store, slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice that are not as its base file has them; see `read` for what it raises."""
+        merge = self._merge(store, slice)
+        if merge is None:
+            return
+        merging = self._merging(merge.rule, merge.keys)
+        needed = self._needed(merging) if merge.fills else self._only(merging)
+        for table in merge.changed(self._base(store, slice, needed)):
+            for batch in self._chosen(table).to_batches():
+                if batch.num_rows:
+                    yield batch
+
+    def read_gone(self, store: Store, slice: FileSlice) -> Iterator[Positions]:
+        """The positions of the rows of a slice's base file that do not hold any more; see `read` for what it raises."""
+        merge = self._merge(store, slice)
+        if merge is not None:
+            yield from merge.gone(self._base(store, slice, self._only(self._merging(merge.rule, merge.keys))))
+
+    def _merge(self, store: Store, slice: FileSlice) -> BaseMerge | None:
+        """What merges the log files of a slice into its base file; None if there is nothing to merge."""
+        if not slice.logs or self.rule is None or self.keys is None:
+            return None
+        blocks = log_blocks(store, slice.logs, self.counting)
+        if not blocks:
+            return None
+        needed = self._needed(self._merging(self.rule, self.keys))
+        state = read_log_state(blocks, needed, self.rule, self.keys, self.defaults)
+        return BaseMerge(state, self.rule, self.keys, self.defaults)
+
+    def _only(self, names: Sequence[str]) -> pa.Schema:
+        return pa.schema([each.with_nullable(True) for each in self.schema if each.name in names])
+
     @property
     def output(self) -> pa.Schema:
         """The columns that it gives."""
         return pa.schema([self.schema.field(name).with_nullable(True) for name in self.columns])
 
     def _tables(self, store: Store, slice: FileSlice) -> Iterator[pa.Table]:
-        if not slice.logs or self.rule is None or self.keys is None:
+        merge = self._merge(store, slice)
+        if merge is None:
             yield from self._base(store, slice, self._needed(()))
             return
-        needed = self._needed(self._merging(self.rule, self.keys))
-        blocks = log_blocks(store, slice.logs, self.counting)
-        if not blocks:
-            yield from self._base(store, slice, needed)
-            return
-        state = read_log_state(blocks, needed, self.rule, self.keys, self.defaults)
-        merge = BaseMerge(state, self.rule, self.keys, self.defaults)
-        yield from merge.rows(self._base(store, slice, needed))
+        yield from merge.rows(self._base(store, slice, self._needed(self._merging(merge.rule, merge.keys))))
 
     def _base(self, store: Store, slice: FileSlice, schema: pa.Schema) -> Iterator[pa.Table]:
         if slice.base is None:

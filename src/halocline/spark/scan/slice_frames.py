@@ -1,9 +1,11 @@
 """From file slices of a Hudi table to a DataFrame of their rows.
 
 A slice whose base file holds all its rows is read by Spark's own Parquet reader, with all others of that kind in one
-scan. A slice with log files is merged by a Python worker, one slice after the other, a batch at a time, so a worker
-holds the log of one file group and no more. So is a base file that was written with types that Spark's reader does not
-turn into those of the table, or without a column that has a default.
+scan. A slice whose log files are small beside its base file is read so too: workers look at keys only, and say which
+rows of the base file do not hold any more, by their positions, and which rows hold in their place. The former are
+joined away, the latter added. Other slices with log files are merged whole by a worker, one slice after the other, a
+batch at a time, so a worker holds the log of one file group and no more. So is a base file that was written with types
+that Spark's reader does not turn into those of the table, or without a column that has a default.
 
 Which types a base file has, the write tells that made it; footers are read only of files whose write has left the
 active timeline.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -32,6 +35,7 @@ from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.packing import packed
+from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of, scan
 from halocline.spark.types.columns import quoted, spark_schema, text_literal
 from halocline.spark.types.file_layout import FileLayout
@@ -42,6 +46,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _TEXT: Final = Primitive("string")
+_SMALL_SHARE: Final = 4
+"""A log is small if its base file is so many times as large; handing all rows over costs less than a join otherwise."""
+
+_SMALL_LOGS: Final = 128 * 1024 * 1024
+"""How much of logs may be joined: each task holds the positions of all rows that were changed."""
+
+_FILE: Final = "__halocline_slice"
+_ROW: Final = "__halocline_position"
+_GONE: Final = Struct([Field(_FILE, Primitive("long")), Field(_ROW, Primitive("long"))])
 _TASK_BYTES: Final = 16 * 1024 * 1024
 _LEAST_TASKS: Final = 8
 _TOLD_BY_PATHS: Final = frozenset({"string", "integer", "long", "boolean"})
@@ -91,22 +104,62 @@ def slice_frame(
     if isinstance(where, str):
         slices = _pruned(snapshot, slices, where, schema, session_zone(spark))
     native, others = _divided(snapshot, slices, reader)
+    joined, others = _joined(snapshot, others, reader)
     frames = []
-    if native or not others:
-        files = pa.table(
-            {
-                "path": pa.array([each.base.path for each in native if each.base], pa.string()),
-                "size": pa.array([each.base.size for each in native if each.base], pa.int64()),
-            }
-        )
+    if native or not (joined or others):
+        files = _base_files(native)
         layout = FileLayout(schema if reader.commits is None else _with_commit_time(schema)).with_nulls
         counting = None if reader.commits is None else _condition(reader.commits)
         frames.append(scan(spark, snapshot.store, files, layout, columns=needed, where=counting))
+    if joined:
+        frames += _joined_frames(spark, snapshot.store, joined, reader, schema)
     if others:
         frames.append(part_frame(spark, PartReader(snapshot.store, reader.read, schema), others))
-    df = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    df = reduce(lambda one, other: one.unionByName(other), frames)
     df = df if where is None else df.where(where)
     return df if needed == wanted else df.select(*map(quoted, wanted))
+
+
+def _joined_frames(
+    spark: SparkSession, store: Store, slices: Sequence[FileSlice], reader: SliceReader, schema: Struct
+) -> list[DataFrame]:
+    """The rows of base files that still hold, and those that hold in place of others."""
+    base = scan(spark, store, _base_files(slices), FileLayout(schema).with_nulls, rows=RowColumns(_FILE, _ROW))
+    numbered = [_NumberedSlice(number, each) for number, each in enumerate(slices)]
+    gone = part_frame(spark, PartReader(store, _GoneReader(reader).read, _GONE), numbered).hint("broadcast")
+    held = base.join(gone, [_FILE, _ROW], "left_anti").drop(_FILE, _ROW)
+    return [held, part_frame(spark, PartReader(store, reader.read_changed, schema), slices)]
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberedSlice:
+    number: int
+    slice: FileSlice
+
+    @property
+    def size(self) -> int:
+        return self.slice.size
+
+
+@dataclass(frozen=True, slots=True)
+class _GoneReader:
+    """Reads which rows of base files do not hold any more."""
+
+    reader: SliceReader
+
+    def read(self, store: Store, part: _NumberedSlice) -> Iterator[pa.RecordBatch]:
+        for rows in self.reader.read_gone(store, part.slice):
+            files = pa.repeat(pa.scalar(part.number, pa.int64()), len(rows))
+            yield pa.RecordBatch.from_arrays([files, pa.array(rows, pa.int64())], names=[_FILE, _ROW])
+
+
+def _base_files(slices: Sequence[FileSlice]) -> pa.Table:
+    return pa.table(
+        {
+            "path": pa.array([each.base.path for each in slices if each.base], pa.string()),
+            "size": pa.array([each.base.size for each in slices if each.base], pa.int64()),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -196,6 +249,25 @@ def _divided(
     chosen = set(native)
     # A read-optimised query has nothing to read of a group that has no base file yet.
     return native, [each for each in slices if each not in chosen and (merging or each.base is not None)]
+
+
+def _joined(
+    snapshot: HudiSnapshot, slices: Sequence[FileSlice], reader: SliceReader
+) -> tuple[list[FileSlice], list[FileSlice]]:
+    """The slices with log files whose base files Spark reads, and those that workers merge whole."""
+    if reader.rule is None or reader.commits is not None:
+        return [], list(slices)
+    odd = _odd(snapshot, [each.base for each in slices if each.base and each.logs], reader)
+    small = [
+        each
+        for each in slices
+        if each.base is not None
+        and each.logs
+        and each.base.path not in odd
+        and sum(log.size for log in each.logs) * _SMALL_SHARE <= each.base.size
+    ]
+    chosen = set(small) if sum(log.size for each in small for log in each.logs) <= _SMALL_LOGS else set()
+    return [each for each in slices if each in chosen], [each for each in slices if each not in chosen]
 
 
 def _odd(snapshot: HudiSnapshot, bases: Sequence[BaseFile], reader: SliceReader) -> set[str]:

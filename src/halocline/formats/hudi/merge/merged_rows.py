@@ -1,4 +1,8 @@
-"""The rows of a slice: its base file, a batch at a time, against what its log files make of each key."""
+"""The rows of a slice: its base file, a batch at a time, against what its log files make of each key.
+
+The same in two halves: the rows of the base file that do not hold any more, by their positions, and the rows that hold
+in their place. Whoever reads base files by other means takes the former out and adds the latter.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +42,46 @@ class BaseMerge:
     def rows(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The rows of the slice: first those with a row in the base file, then those that are only in log files."""
         for batch in batches:
-            yield from self._merged(batch)
+            found = self._met_in(batch)
+            if found.gone.size:
+                keep = np.ones(batch.num_rows, bool)
+                keep[found.gone] = False
+                yield batch.filter(pa.array(keep))
+                yield from self._changed(batch, found)
+            else:
+                yield batch
+        yield from self._new()
+
+    def changed(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The rows of the slice that are not as the base file has them.
+
+        Batches need only the columns that the merge looks at, unless rows take values from older ones (`fills`).
+        """
+        for batch in batches:
+            yield from self._changed(batch, self._met_in(batch))
+        yield from self._new()
+
+    def gone(self, batches: Iterable[pa.Table]) -> Iterator[Indices]:
+        """The positions of the rows of the base file that do not hold any more; batches as for `changed`."""
+        start = 0
+        for batch in batches:
+            yield self._met_in(batch).gone + start
+            start += batch.num_rows
+
+    @property
+    def fills(self) -> bool:
+        """Whether rows take values from older ones."""
+        return self._fills(self.rule.filling_with_base)
+
+    def _new(self) -> Iterator[pa.Table]:
         new = ~self._met & ~self.state.deleted
         if new.any():
             yield self.state.rows.filter(pa.array(new))
 
-    def _merged(self, batch: pa.Table) -> Iterator[pa.Table]:
+    def _met_in(self, batch: pa.Table) -> _Met:
+        """The rows of the batch whose keys the log files have, and what becomes of them."""
         found = pc.index_in(self.keys.of(batch), self.state.keys)
         matched = np.flatnonzero(np.asarray(found.is_valid()))
-        if not matched.size:
-            yield batch
-            return
         keys = np.asarray(found.fill_null(0), np.int64)[matched]
         # Of rows with the same key, which only a writer that does not look for duplicates leaves, the first is merged.
         first = np.zeros(len(keys), bool)
@@ -56,17 +89,15 @@ class BaseMerge:
         first &= ~self._met[keys]
         matched, keys = matched[first], keys[first]
         self._met[keys] = True
-        base = batch.take(pa.array(matched))
-        log_wins = self._log_wins(base, keys)
+        log_wins = self._log_wins(batch.take(pa.array(matched)), keys)
         gone = self.state.deleted[keys] & log_wins
         # A row that loses whole is as it was; a deleted key that loses gives nothing to fill from.
-        filled = ~self.state.deleted[keys] & (log_wins | (self._fills(self.rule.filling_with_base)))
-        keep = np.ones(batch.num_rows, bool)
-        keep[matched[gone | filled]] = False
-        yield batch.filter(pa.array(keep))
-        if filled.any():
-            chosen = np.flatnonzero(filled)
-            yield self._combined(base.take(pa.array(chosen)), keys[chosen], log_wins[chosen])
+        filled = ~self.state.deleted[keys] & (log_wins | self.fills)
+        return _Met(matched[gone | filled], matched[filled], keys[filled], log_wins[filled])
+
+    def _changed(self, batch: pa.Table, found: _Met) -> Iterator[pa.Table]:
+        if found.filled.size:
+            yield self._combined(batch.take(pa.array(found.filled)), found.keys, found.log_wins)
 
     def _log_wins(self, base: pa.Table, keys: Indices) -> Flags:
         """Whether the state of each key beats its row in the base file."""
@@ -86,7 +117,7 @@ class BaseMerge:
     def _combined(self, base: pa.Table, keys: Indices, log_wins: Flags) -> pa.Table:
         """Rows that take their values from the winner, and from the loser what the winner does not have."""
         log = self.state.rows.take(pa.array(keys))
-        if not self._fills(self.rule.filling_with_base):
+        if not self.fills:
             return log
         count, rows = len(keys), np.arange(len(keys))
         columns = []
@@ -109,6 +140,23 @@ class BaseMerge:
         """Whether a row that loses still says when the key was written; payload classes do it so."""
         nulls = self.rule.filling_with_base is Filling.NULLS
         return nulls and self.rule.dialect is Dialect.BEFORE_1 and name in META_COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """Rows of a batch whose keys the log files have.
+
+    Attributes:
+        gone: The positions of those that do not hold any more.
+        filled: Of these, those in whose place another row holds.
+        keys: The keys of the latter, as numbers.
+        log_wins: Whether the log files win over each of them, or only fill it.
+    """
+
+    gone: Indices
+    filled: Indices
+    keys: Indices
+    log_wins: Flags
 
 
 def _greater(one: pa.Array | pa.ChunkedArray, other: pa.Array | pa.ChunkedArray) -> Flags:
