@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import update
+from sqlalchemy import create_engine, text, update
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.answers import AuditQuery
@@ -18,7 +18,8 @@ from halocline.fleet.core.effects import Audit
 from halocline.fleet.core.state import LevelRange, RecordChange, Report
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
-from halocline.fleet.store import Holder, StaleEpochError, Write, schema
+from halocline.fleet.store import Holder, StaleEpochError, Write, migrations, schema
+from halocline.fleet.store.codec import encode
 from halocline.fleet.store.postgresql import PostgresqlStore
 
 
@@ -279,3 +280,15 @@ def _taken(store):
         return not isinstance(take_over(store, "two"), Holder)
     except UnavailableError:
         return False
+
+
+def test_postgresql_an_older_store_is_brought_up_to_date_with_its_incarnations(postgresql):
+    engine = create_engine(postgresql.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        migrations.migrate(connection, migrations.MIGRATIONS[:2])
+        row = {"key": '"etl"', "body": encode("etl", 1_794_803_886_459)[1]}
+        connection.execute(text("INSERT INTO records VALUES ('incarnations', :key, 1, :body)"), row)
+    engine.dispose()
+    store = PostgresqlStore(postgresql)
+    assert take_over(store, "one").incarnations == {"etl": 1_794_803_886_459}
+    store.close()

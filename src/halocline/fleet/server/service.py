@@ -38,7 +38,7 @@ from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 10_000
-_MOST_TOGETHER: Final = 512
+_MOST_TOGETHER: Final = 128
 _MOST_SIGHTINGS: Final = 5_000
 _TICK_S: Final = 0.5
 _GATHER_S: Final = 0.02
