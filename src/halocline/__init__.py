@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from halocline.formats.index.aggregate.request import TermBuckets as TermBuckets
     from halocline.formats.index.explain import SearchExplanation as SearchExplanation
     from halocline.formats.index.history import IndexVersion as IndexVersion
+    from halocline.formats.index.maintain.log import LogRepair as LogRepair
+    from halocline.formats.index.maintain.purge import Purged as Purged
     from halocline.formats.index.merge.run import MergeReport as MergeReport
     from halocline.lake.lake import Lake as Lake
     from halocline.lake.survey import LakeSurvey as LakeSurvey
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from halocline.table.delta.restore import Restored as Restored
     from halocline.table.delta.row_commit import RowsChanged as RowsChanged
     from halocline.table.gatekeeper import Gatekeeper
+    from halocline.table.index.table import build_index as build_index
     from halocline.versions import Version as Version
 
     # A name imported as itself is one that others may import from here.
@@ -122,6 +125,8 @@ _HOMES: Final[dict[str, str]] = {
     "SearchExplanation": "halocline.formats.index.explain",
     "IndexVersion": "halocline.formats.index.history",
     "MergeReport": "halocline.formats.index.merge.run",
+    "LogRepair": "halocline.formats.index.maintain.log",
+    "Purged": "halocline.formats.index.maintain.purge",
     "register": "halocline.source.data_source",
     **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
     "sql": "halocline.statements.runner",
@@ -132,6 +137,7 @@ _HOMES: Final[dict[str, str]] = {
     "OptimizeBuilder": "halocline.table.delta.optimize",
     "Restored": "halocline.table.delta.restore",
     "RowsChanged": "halocline.table.delta.row_commit",
+    "build_index": "halocline.table.index.table",
     "Version": "halocline.versions",
     **{name: "halocline.errors" for name in vars(errors) if name.endswith("Error")},
 }

@@ -94,6 +94,22 @@ def check_own(splits: Iterable[SplitAdd]) -> None:
         )
 
 
+def may_have_row(store: Store, split: SplitAdd, search: Search) -> bool:
+    """Whether a split may have a row, as far as its terms tell; its index is not read.
+
+    Args:
+        store: Where the table lies.
+        split: The split, one of our own.
+        search: What is looked for.
+
+    Raises:
+        MalformedError: The split is damaged.
+    """
+    with OpenedSplit(store, split.path, size=split.size) as opened:
+        query = decided(search.query, split.partition_values, opened.fields)
+        return query != NO_ROW and may_match(query, split, opened.terms)
+
+
 def search_split(
     store: Store,
     split: SplitAdd,

@@ -48,6 +48,9 @@ READ_OPTIONS: Final = {
 }
 """What a session's settings must not change about reading."""
 
+CHECKED: Final = {"parquet.page.verify-checksum.enabled": "true"}
+"""Has Spark's reader compare pages with their checksums, where they have one."""
+
 _INNER: Final = "_spark_metadata/0"
 _FOLDER: Final = ".halocline-scan-"
 _LINE: Final = (
@@ -111,11 +114,13 @@ class Manifests:
         """Whether this session's Spark understands manifests, here or below the table."""
         return self._place() is not None
 
-    def read(self, schema: Any, entries: Sequence[tuple[str, int, int]], *, folders: bool = False) -> DataFrame:
+    def read(
+        self, schema: Any, entries: Sequence[tuple[str, int, int]], *, folders: bool = False, checksums: bool = False
+    ) -> DataFrame:
         """A native scan of files, given by URL, size and key; only where manifests are usable."""
         place = self._place() or _here
         address = self._made.enter_context(place(content(entries)))
-        return _load(self._spark, schema, address, folders=folders)
+        return _load(self._spark, schema, address, folders=folders, checksums=checksums)
 
     def _place(self) -> _Place | None:
         if remembered(self._spark, "manifest here", lambda: _understood(self._spark, _here)):
@@ -159,8 +164,10 @@ def _in_table(store: Store, base: str, data: bytes) -> Iterator[str]:
         remove_folder(store, folder)
 
 
-def _load(spark: SparkSession, schema: Any, address: str, *, folders: bool = False) -> DataFrame:
-    reader = spark.read.options(**READ_OPTIONS).schema(schema)
+def _load(
+    spark: SparkSession, schema: Any, address: str, *, folders: bool = False, checksums: bool = False
+) -> DataFrame:
+    reader = spark.read.options(**READ_OPTIONS, **(CHECKED if checksums else {})).schema(schema)
     return (reader if folders else reader.option("recursiveFileLookup", "true")).parquet(literal(address))
 
 

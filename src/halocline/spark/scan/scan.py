@@ -66,16 +66,18 @@ def scan(
     where: str | Column | None = None,
     rows: RowColumns | None = None,
     zone: str = "UTC",
+    checksums: bool = False,
 ) -> DataFrame:
     """A DataFrame over exactly these files, which are numbered by their rows in the list.
 
     Deleted rows are given by the number of the file. The condition is for Spark; files are pruned before. Rows may get
-    columns that identify them. The zone is that of partition values of type timestamp without one.
+    columns that identify them. The zone is that of partition values of type timestamp without one. Pages are compared
+    with their checksums on demand: Spark itself does not, and damaged bytes may well decompress to other values.
     """
     check_session(spark)
     wanted = columns_asked_for(layout.schema, columns)
     layout = replace(layout, schema=_narrowed(layout.schema, wanted, layout.partition_columns, where))
-    work = _Scan(spark, store, files, layout, deleted or {}, rows or RowColumns(), zone)
+    work = _Scan(spark, store, files, layout, deleted or {}, rows or RowColumns(), zone, checksums)
     mode = in_force(spark).scan_mode
     base = None if mode is ScanMode.ARROW else spark_address(spark, store.address())
     with Sources.opened(spark, store, base or "", mode if base else ScanMode.PATHS) as sources:
@@ -97,6 +99,7 @@ class _Scan:
         deleted: Mapping[int, BitMap64],
         rows: RowColumns,
         zone: str,
+        checksums: bool,
     ) -> None:
         self._spark = spark
         self._store = store
@@ -109,6 +112,7 @@ class _Scan:
         self._values = PartitionValues(files, layout.partition_keys, zone)
         self._deleted = {number: bitmap for number, bitmap in deleted.items() if bitmap}
         self._rows = rows
+        self._checksums = checksums
         self._with_metadata: set[str] = set()
         stray = [number for number in self._deleted if not 0 <= number < len(files)]
         if stray:
@@ -162,6 +166,7 @@ class _Scan:
             row=branch.dirty or rows.with_position,
             paired=constant,
             folders=branch.folders is not None,
+            checksums=self._checksums,
         )
         df = source.frame
         if constant:

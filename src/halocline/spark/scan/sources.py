@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from halocline.errors import UnsupportedError
-from halocline.spark.scan.manifest import KEY_SQL, READ_OPTIONS, Manifests, literal, url_of
+from halocline.spark.scan.manifest import CHECKED, KEY_SQL, READ_OPTIONS, Manifests, literal, url_of
 from halocline.spark.session.session import setting, settings
 from halocline.spark.session.settings import ScanMode
 from halocline.spark.types.columns import quoted
@@ -137,11 +137,13 @@ class Sources:
         row: bool = False,
         paired: bool = False,
         folders: bool = False,
+        checksums: bool = False,
     ) -> Source:
         """Opens a native scan of files, each with a mark.
 
         It is told whether the keys of files and the positions of rows are going to be used, and whether positions only
-        where keys are. With a manifest alone, Spark can take partition columns from folders.
+        where keys are. With a manifest alone, Spark can take partition columns from folders. Pages can be compared with
+        their checksums.
         """
         bits = max(*marks, 1).bit_length()
         keys = [file.group << bits | mark for file, mark in zip(files, marks, strict=True)]
@@ -150,9 +152,10 @@ class Sources:
             inner = row and paired and self._spark.version.startswith(_NUMBERING)
             if inner:
                 schema = type(schema)([*schema.fields]).add(INNER_ROW, "long")
-            df = self._manifests.read(schema, entries, folders=folders)
+            df = self._manifests.read(schema, entries, folders=folders, checksums=checksums)
             return Source(df, bits, row=_INNER_ROW_SQL if inner else _ROW_SQL)
-        reader = self._spark.read.options(**READ_OPTIONS, recursiveFileLookup="true").schema(schema)
+        options = {**READ_OPTIONS, **(CHECKED if checksums else {}), "recursiveFileLookup": "true"}
+        reader = self._spark.read.options(**options).schema(schema)
         df = reader.parquet(*(literal(file.address) for file in files))
         if not key:
             return Source(df, bits)

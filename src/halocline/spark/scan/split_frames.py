@@ -109,6 +109,7 @@ def file_frame(
         where=where,
         rows=rows,
         zone=session_zone(spark),
+        checksums=True,
     )
 
 

@@ -8,6 +8,9 @@ is damaged or of a later kind is searched with one that is built anew, unless th
 Scores take two rounds: the first, a job of its own, adds up the statistics of all splits, and the second scores rows by
 them. Rows then come with hidden columns, by which those with the same score are put in order.
 
+A search that finds few rows in one or two splits is answered here and now: the terms of the splits are looked at by
+the driver, several at once, and a job is not worth its cost. Whether that is so is found out before any row is fetched.
+
 Unpacked indexes are kept in a folder of the machine that runs the tasks, for the next search
 (`halocline.index.cacheFolder`, `halocline.index.cacheBytes`).
 """
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import pyarrow as pa
 
+from halocline.errors import IncompatibleError, MalformedError
 from halocline.formats.index.aggregate.partial import Partial, merged, partial_of
 from halocline.formats.index.aggregate.request import Aggregation
 from halocline.formats.index.aggregate.run import aggregate_split
@@ -32,10 +36,11 @@ from halocline.formats.index.query.evaluate import SplitHits
 from halocline.formats.index.relevance.best import best_in_split, scored_rows
 from halocline.formats.index.relevance.snippets import Highlighter
 from halocline.formats.index.relevance.statistics import WordStatistics, split_statistics
-from halocline.formats.index.search import Search, count_split, search_split
+from halocline.formats.index.search import Search, count_split, may_have_row, search_split
 from halocline.formats.index.split.cache import IndexCache
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Field, Primitive, Struct
+from halocline.spark.scan.footers import at_once
 from halocline.spark.scan.packing import packed
 from halocline.spark.scan.slice_frames import PartReader, part_frame
 from halocline.spark.session.settings import Settings
@@ -52,6 +57,9 @@ NUMBER: Final = "__halocline_number"
 """The hidden columns that say which row of which split a scored row is."""
 
 _BATCH_ROWS: Final = 16_384
+_LOOKED_AT: Final = 64
+_OPENED_HERE: Final = 2
+_FEW_ROWS: Final = 2000
 _TASK_BYTES: Final = 64 * 1024 * 1024
 _OPENING: Final = 2 * 1024 * 1024
 """What opening an index costs, in bytes that could be read meanwhile."""
@@ -137,20 +145,21 @@ class SplitSearch:
 
     def _hits(self, store: Store, split: SplitAdd) -> SplitHits:
         if self.statistics is None:
-            return search_split(store, split, self.search, rebuild=self.rebuild, cache=self._cache())
+            return search_split(store, split, self.search, rebuild=self.rebuild, cache=self.opened_cache())
         told, most = self.statistics, self.most
-        return best_in_split(store, split, self.search, told, most, rebuild=self.rebuild, cache=self._cache())
+        return best_in_split(store, split, self.search, told, most, rebuild=self.rebuild, cache=self.opened_cache())
 
     def count(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
         """How many rows one split has."""
-        yield _told(count_split(store, split, self.search, rebuild=self.rebuild, cache=self._cache()))
+        yield _told(count_split(store, split, self.search, rebuild=self.rebuild, cache=self.opened_cache()))
 
     def words(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
         """The statistics of one split."""
-        told = split_statistics(store, split, self.search, rebuild=self.rebuild, cache=self._cache())
+        told = split_statistics(store, split, self.search, rebuild=self.rebuild, cache=self.opened_cache())
         yield _told((told.rows, dict(told.lengths), [[*key, count] for key, count in told.having.items()]))
 
-    def _cache(self) -> IndexCache | None:
+    def opened_cache(self) -> IndexCache | None:
+        """Where unpacked indexes are kept on this machine."""
         return None if self.place is None else self.place.opened()
 
     def _snippets(self, table: pa.Table, column: str) -> pa.Array:
@@ -180,6 +189,40 @@ class SplitAggregation:
         parts = (partial_of(self.asked, pa.Table.from_batches([batch]).select(names)) for batch in batches)
         packed = _packed(merged(self.asked, parts))
         yield pa.RecordBatch.from_pydict({"told": [packed]}, arrow_schema(_TOLD.fields))
+
+
+def few_rows(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> pa.Table | None:
+    """The rows that splits have of a search, if they are few and easily had; None if tasks have to look for them.
+
+    Raises:
+        MalformedError: The rows of a split are damaged.
+    """
+    counts = _few(store, asked, splits)
+    if counts is None or sum(counts.values()) > _FEW_ROWS:
+        return None
+    found = [each for each in splits if counts.get(each.path)]
+    batches = [batch for each in found for batch in asked.rows(store, each)]
+    return pa.Table.from_batches(batches, arrow_schema(asked.schema.fields))
+
+
+def few_count(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> int | None:
+    """How many rows splits have of a search, if that is easily told; None if tasks have to count."""
+    counts = _few(store, asked, splits)
+    return None if counts is None else sum(counts.values())
+
+
+def _few(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> dict[str, int] | None:
+    """How many rows splits have, if at most two of them may have one; None if there is more to do than that."""
+    if len(splits) > _LOOKED_AT:
+        return None
+    try:
+        may = at_once(lambda each: may_have_row(store, each, asked.search), splits)
+        left = [each for each, may_have in zip(splits, may, strict=True) if may_have]
+        if len(left) > _OPENED_HERE:
+            return None
+        return {each.path: count_split(store, each, asked.search, cache=asked.opened_cache()) for each in left}
+    except (MalformedError, IncompatibleError):
+        return None  # a task builds another index, or says what is wrong
 
 
 def found_rows(spark: SparkSession, store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> DataFrame:

@@ -51,6 +51,7 @@ def aggregate(
     version: int | None = None,
     timestamp: Moment | None = None,
     damaged: Literal["rebuild", "refuse"] = "rebuild",
+    stale: Literal["refuse", "allow"] = "refuse",
 ) -> DataFrame:
     """Counts, sums, least and greatest values and means, by group, worked out at once.
 
@@ -66,6 +67,7 @@ def aggregate(
         version: The version; the newest if not given.
         timestamp: A time; the version that held then.
         damaged: What becomes of a split whose index cannot be used, as for `search`.
+        stale: Whether a companion index may answer whose source has moved on.
 
     Raises:
         InputError: A column cannot be aggregated so, or a sum does not fit its type.
@@ -75,7 +77,7 @@ def aggregate(
         >>> logs = Table.for_path("lake/logs", spark)  # doctest: +SKIP
         >>> logs.aggregate({"n": hc.Count()}, by="level", query="timeout").show()  # doctest: +SKIP
     """
-    snapshot = table.snapshot(version=version, timestamp=timestamp)
+    snapshot = table.searched(version=version, timestamp=timestamp, stale=stale)
     asked = Aggregation.of(snapshot.schema, _metrics(metrics), _buckets(by))
     bound = None if query is None else Search.of(snapshot, query, within)
     work = SplitAggregation(asked, bound, CachePlace.of(table.settings), damaged == "rebuild")

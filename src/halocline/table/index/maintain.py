@@ -5,16 +5,15 @@ Tasks do the work, one group of splits each, and every group is a commit of its 
 
 from __future__ import annotations
 
-from halocline.errors import IncompatibleError, MalformedError, UnsupportedError
+from halocline.errors import UnsupportedError
 from halocline.formats.index.log.actions import COOLDOWN_MS, SplitAdd
+from halocline.formats.index.maintain.reindex import why_reindex
 from halocline.formats.index.merge.group import MergeTarget
 from halocline.formats.index.merge.plan import TARGET_SIZE, MergeGroup, merge_groups
 from halocline.formats.index.merge.run import MergeReport, commit_merged, together
 from halocline.formats.index.protocol import OWN
 from halocline.formats.index.skips import rested
 from halocline.formats.index.snapshot import IndexSnapshot
-from halocline.formats.index.split.fields import IndexField
-from halocline.formats.index.split.reader import OpenedSplit
 from halocline.spark.scan.footers import at_once
 from halocline.spark.write.split_merge import GroupMerging, merged_groups
 from halocline.table.index.opened import IndexOpened
@@ -105,16 +104,6 @@ def _carried_out(
 
 def _outdated(snapshot: IndexSnapshot) -> list[SplitAdd]:
     """The splits whose indexes are not as the table says now."""
-    wanted = list(MergeTarget.of(snapshot).fields)
-    own = [each for each in snapshot.files.values() if each.is_own]
-    same = dict(zip([each.path for each in own], at_once(lambda each: _fields(snapshot, each), own), strict=True))
-    return [each for each in snapshot.files.values() if not each.is_own or same[each.path] != wanted]
-
-
-def _fields(snapshot: IndexSnapshot, split: SplitAdd) -> list[IndexField] | None:
-    """What the index of a split has; None if it cannot be told."""
-    try:
-        with OpenedSplit(snapshot.store, split.path, size=split.size) as opened:
-            return list(opened.layout.fields)
-    except (MalformedError, IncompatibleError):
-        return None
+    target, splits = MergeTarget.of(snapshot), list(snapshot.files.values())
+    reasons = at_once(lambda each: why_reindex(snapshot.store, each, target), splits)
+    return [each for each, reason in zip(splits, reasons, strict=True) if reason is not None]

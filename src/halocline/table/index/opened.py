@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import InputError
+from halocline.formats.index.companion import Companion, check_fresh
 from halocline.formats.index.history import version_at
 from halocline.formats.index.log.actions import IndexAction
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.transaction import IndexTransaction
-from halocline.table.opening import Opening
+from halocline.storage import open_store
+from halocline.table.index.companion import source_at
+from halocline.table.opening import Moment, Opening
 
 
 class IndexOpened(Opening[IndexSnapshot]):
@@ -20,6 +23,20 @@ class IndexOpened(Opening[IndexSnapshot]):
                 raise InputError("give a version or a timestamp, not both")
             version = version_at(self.store, timestamp_ms)
         return IndexSnapshot.load(self.store, version=version, release=self.release, operation=operation)
+
+    def searched(
+        self, *, version: int | None = None, timestamp: Moment | None = None, stale: str = "refuse"
+    ) -> IndexSnapshot:
+        """A version to search. A companion whose source has moved on is refused, unless `stale` is `allow`.
+
+        Raises:
+            ConflictError: The companion shows another version than its source has.
+        """
+        snapshot = self.snapshot(version=version, timestamp=timestamp)
+        found = Companion.of(snapshot)
+        if found is not None and version is None and timestamp is None and stale != "allow":
+            check_fresh(snapshot, source_at(open_store(found.source)).version, stale=stale)
+        return snapshot
 
     def transaction(
         self,

@@ -27,12 +27,14 @@ from halocline.spark.scan.split_search import (
     SPLIT,
     CachePlace,
     SplitSearch,
+    few_count,
+    few_rows,
     found_count,
     found_rows,
     found_statistics,
 )
 from halocline.spark.session.functions import F
-from halocline.spark.types.columns import quoted
+from halocline.spark.types.columns import quoted, spark_schema
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import Moment
 
@@ -55,6 +57,7 @@ def search(
     version: int | None = None,
     timestamp: Moment | None = None,
     damaged: Literal["rebuild", "refuse"] = "rebuild",
+    stale: Literal["refuse", "allow"] = "refuse",
 ) -> DataFrame:
     """The rows that a query finds.
 
@@ -72,8 +75,10 @@ def search(
         timestamp: A time; the version that held then.
         damaged: What becomes of a split whose index cannot be used: `rebuild` answers from its rows, `refuse` is an
             error.
+        stale: Whether a companion index may answer whose source has moved on.
 
     Raises:
+        ConflictError: It is a companion index, and its source has moved on.
         InputError: The query is not understood, or a column cannot answer it.
         NotFoundError: There is no such column or version.
         IncompatibleError: A split cannot be searched by this release.
@@ -84,7 +89,7 @@ def search(
     """
     if limit is not None and limit < 0:
         raise InputError(f"there are no {limit} rows", sides={"limit": str(limit), "possible": "0 or more"})
-    snapshot = table.snapshot(version=version, timestamp=timestamp)
+    snapshot = table.searched(version=version, timestamp=timestamp, stale=stale)
     schema = snapshot.schema
     wanted = columns_asked_for(schema, columns)
     shown = {name: f"{name}{_SNIPPET}" for name in _texts(snapshot, snippets or ())}
@@ -96,7 +101,11 @@ def search(
     splits = _splits(table, snapshot, asked.search, where)
     if score:
         asked = _scored(table, snapshot, asked, splits)
-    df = found_rows(table.spark, table.store, asked, splits)
+    few = None if score else few_rows(table.store, asked, splits)
+    if few is None:
+        df = found_rows(table.spark, table.store, asked, splits)
+    else:
+        df = table.spark.createDataFrame(few, spark_schema(asked.schema.fields))
     df = df if where is None else df.where(where)
     if score:
         df = df.orderBy(F.desc(SCORE), SPLIT, NUMBER)
@@ -114,6 +123,7 @@ def count(
     version: int | None = None,
     timestamp: Moment | None = None,
     damaged: Literal["rebuild", "refuse"] = "rebuild",
+    stale: Literal["refuse", "allow"] = "refuse",
 ) -> int:
     """How many rows a query finds; see `search`.
 
@@ -126,12 +136,21 @@ def count(
     with in_our_words():
         if where is not None:
             found = search(
-                table, query, where=where, within=within, version=version, timestamp=timestamp, damaged=damaged
+                table,
+                query,
+                where=where,
+                within=within,
+                version=version,
+                timestamp=timestamp,
+                damaged=damaged,
+                stale=stale,
             )
             return int(found.count())
-        snapshot = table.snapshot(version=version, timestamp=timestamp)
+        snapshot = table.searched(version=version, timestamp=timestamp, stale=stale)
         asked = _asked(table, snapshot, query, within, damaged)
-        return found_count(table.spark, table.store, asked, _splits(table, snapshot, asked.search, None))
+        splits = _splits(table, snapshot, asked.search, None)
+        few = few_count(table.store, asked, splits)
+        return found_count(table.spark, table.store, asked, splits) if few is None else few
 
 
 def explain_search(
@@ -184,8 +203,9 @@ def _scored(table: IndexOpened, snapshot: IndexSnapshot, asked: SplitSearch, spl
 
 def _splits(table: IndexOpened, snapshot: IndexSnapshot, search: Search, where: str | Column | None) -> list[SplitAdd]:
     """The splits that may have a row."""
-    condition = where if isinstance(where, str) else None
-    kept = kept_splits(snapshot, snapshot.files.values(), condition, session_zone(table.spark))
+    if not isinstance(where, str):
+        return splits_to_search(search, snapshot.files.values())
+    kept = kept_splits(snapshot, snapshot.files.values(), where, session_zone(table.spark))
     return splits_to_search(search, kept)
 
 

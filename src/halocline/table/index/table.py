@@ -2,25 +2,88 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from halocline.compat.terms import Terms
 from halocline.formats.base import TableFormat
 from halocline.formats.index.detail import detail_of
 from halocline.formats.index.history import IndexVersion, history
 from halocline.formats.index.log.replay import IndexReplay
-from halocline.formats.index.protocol import LEGACY, terms_of
+from halocline.formats.index.protocol import LEGACY, OWN, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.schema.json_edge import to_json
+from halocline.storage import open_store
 from halocline.table.index import maintain, read, upkeep, write
 from halocline.table.index import search as searching
 from halocline.table.index.aggregate import aggregate
+from halocline.table.index.companion import build_index as make_companion
+from halocline.table.index.companion import sync_index
 from halocline.table.index.create import create
 from halocline.table.index.delete import delete_rows
 from halocline.table.index.features import upgrade
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import Moment
 from halocline.table.table import Table, verb
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def build_index(
+    source: str | os.PathLike[str] | Table,
+    path: str | os.PathLike[str],
+    columns: Sequence[str],
+    spark: SparkSession | None = None,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> IndexTable:
+    """Makes a companion index of a Delta or Hudi table, which is then searched like any index table.
+
+    `IndexTable.sync` brings it up to date; until then searches are refused, unless they say `stale="allow"`.
+
+    Args:
+        source: The table, or where it lies.
+        path: Where its companion is to lie.
+        columns: The columns that are to be searched.
+        spark: The session for searches.
+        fields: How columns are indexed, as for `Table.create`.
+        options: Settings, and options of the store.
+
+    Raises:
+        AlreadyExistsError: There is a table already.
+        NotFoundError: There is no source, or it has no such column.
+        UnsupportedError: The source is of another format.
+        IncompatibleError: Somebody known could not use such a table.
+
+    Example:
+        >>> build_index("lake/orders", "lake/orders_index", ["note"], fields={"note": "text"})  # doctest: +SKIP
+        IndexTable('lake/orders_index')
+    """
+    opened = IndexOpened.at(path, spark, options)
+    store = source.store if isinstance(source, Table) else open_store(source)
+    spelt = {name: {"type": said} if isinstance(said, str) else said for name, said in (fields or {}).items()}
+    with opened.operation("build_index"):
+        opened.approve(None, terms_of(OWN, has_avro_state=False))
+        make_companion(store, opened.store, columns, fields=spelt)
+    return IndexTable(opened.found())
+
+
+def _sync(table: IndexOpened) -> int:
+    """Brings a companion index up to date with its source, and returns the version that shows it.
+
+    Raises:
+        InputError: The table is no companion, or its source has changed its columns.
+
+    Example:
+        >>> Table.for_path("lake/orders_index").sync()  # doctest: +SKIP
+        4
+    """
+    with table.operation("sync"):
+        table.snapshot("write")
+        return sync_index(table.store).version
 
 
 class IndexTable(Table, format=TableFormat.INDEX):
@@ -81,6 +144,7 @@ class IndexTable(Table, format=TableFormat.INDEX):
     count = verb(searching.count)
     explain_search = verb(searching.explain_search)
     aggregate = verb(aggregate)
+    sync = verb(_sync)
 
     # ------------------------------------------------------------------ maintenance, and what it requires
 
