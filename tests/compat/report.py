@@ -53,7 +53,8 @@ _HUDI_METHOD = """`make compat-jvm` lets real releases read and change Hudi tabl
     `v6by120_` and `v8by120_` by 1.2.0 at an older table version), and must return what their writer returned. A table
     says itself what it asks for, as it does to `halocline check`. A row that a release changed is looked at from
     outside. Every release is asked for the same range of time in its own words: 1.0.2 counts the begin of a range
-    in, from table version 8 on, and no other release does."""
+    in, from table version 8 on, and no other release does. Merge rules differ only where rows came late; a table
+    without such rows does not show it, and is left out where that is all that is foretold."""
 _SCORE_HEAD = "| predicted by | right | | silently wrong ones foreseen |\n|---|---|---|---|\n"
 _SIGNS = {Answer.OK: "ok", Answer.REFUSED: "–", Answer.WRONG: "**WRONG**", Answer.UNKNOWN: "?"}
 
