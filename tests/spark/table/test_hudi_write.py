@@ -421,6 +421,19 @@ def keys_in(table: HudiTable, slice) -> list[str]:
     return [key for batch in batches for key in batch["id"].to_pylist()]
 
 
+def test_services_put_file_groups_together_in_tasks_of_spark(spark, tmp_path):
+    table = made(spark, tmp_path, 8, "mor")
+    table.insert(rows(spark, range(8), 100, "a"), rows_per_group=2)
+    table.upsert(rows(spark, [1], 200, "b"))
+    before = ours(table)
+    assert len(table.compact()) == 1
+    assert table.cluster(sort_by=["id"]) is not None
+    slices = table.snapshot().slices
+    assert (ours(table), len(slices), {bool(each.logs) for each in slices}) == (before, 2, {False})
+    assert all(each.base.token.split("-")[1] != "0" for each in slices), "the token names a stage"
+    assert theirs(tmp_path) == before
+
+
 def test_a_table_whose_first_rows_cannot_be_written_is_not_left_behind(spark, tmp_path):
     without = rows(spark, [1, 2], 100, "a").withColumn("id", lit(None).cast("string"))
     with pytest.raises(ConstraintError, match="no record key"):
