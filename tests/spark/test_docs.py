@@ -12,7 +12,7 @@ import halocline as hc
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/spark.md", "docs/upgrade.md", "docs/downgrade.md", "docs/streaming.md", "docs/histories.md"]
-PAGES += ["docs/hudi.md", "docs/lake.md", "docs/rollouts.md", "docs/sql.md"]
+PAGES += ["docs/hudi.md", "docs/index-tables.md", "docs/lake.md", "docs/rollouts.md", "docs/sql.md"]
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
