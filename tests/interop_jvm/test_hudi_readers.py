@@ -58,8 +58,11 @@ def test_a_spark_reader_sees_all_rows_after_every_step(name, target, releases, e
     assert watched.steps > 5
     for client in clients:
         for held in HELD:
-            found = client.ask("collected", name=f"{name} {held}")
-            assert found == expected, f"{client.release}, opened {held} before and collected after"
+            answer = client.do("collected", name=f"{name} {held}")
+            # Workers of a release that does not know the version may look at the properties again, and stop.
+            stops = client.release not in KNOW[target] and answer["outcome"] == "error"
+            told = f"{client.release}, opened {held} before and collected after: {answer.get('note')}"
+            assert stops or answer.get("rows") == expected, told
     assert finish_move(store, grace_s=0)
     for each in watched.readers:
         each.look("the old timeline was deleted")
