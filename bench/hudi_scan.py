@@ -27,7 +27,7 @@ from halocline.formats.hudi.avro.from_arrow import avro_schema
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.write.base_writer import with_meta_columns, write_base_file
-from halocline.formats.hudi.write.creation import create_table
+from halocline.formats.hudi.write.creation import NewTable, create_table
 from halocline.formats.hudi.write.log_writer import write_log_file
 from halocline.formats.hudi.write.transaction import begin_write
 from halocline.storage import open_store
@@ -60,8 +60,7 @@ def table(folder, count, kind):
     """A table in some file groups; in a merge-on-read one every twentieth row is changed by a second write."""
     store = open_store(folder)
     schema = avro_schema(rows(np.arange(1), "a").schema, "bench")
-    config = create_table(
-        store,
+    new = NewTable(
         name="bench",
         type=TYPES[kind],
         version=VERSION,
@@ -69,6 +68,7 @@ def table(folder, count, kind):
         record_keys=["id"],
         ordering_fields=["ts"],
     )
+    config = create_table(store, new)
     groups = {f"{number:08}-0000-0000-0000-000000000000-0": number for number in range(GROUPS)}
 
     def write(action, operation, ids, written):
