@@ -170,8 +170,8 @@ def test_one_table_in_the_way_of_many_stays_as_it_is():
 
 
 def test_a_member_and_a_table_that_wait_for_each_other_need_a_stop():
-    # 0.13 does not read version 6, and 1.0 does not read version 5: one of the two has to stand still meanwhile.
-    table = hudi_table("trips", 5, to=6)
+    # 0.13 does not read version 6, and 1.0 does not read version 3: one of the two has to stand still meanwhile.
+    table = hudi_table("trips", 3, to=6)
     members = (RolloutMember.of("report", "hudi@0.13.0", reads=["trips"]),)
     rollout = Rollout((table,), members, goals=releases("hudi@1.0.2"), available=releases("hudi@0.13.0", "hudi@1.0.2"))
     found = plan(rollout)
@@ -185,7 +185,7 @@ def test_a_member_and_a_table_that_wait_for_each_other_need_a_stop():
 
 
 def test_a_bridge_takes_the_place_of_a_stop_where_one_can_be_had():
-    table = hudi_table("trips", 5, to=6)
+    table = hudi_table("trips", 3, to=6)
     members = (RolloutMember.of("report", "hudi@0.13.0", reads=["trips"]),)
     rollout = Rollout((table,), members, goals=releases("hudi@1.0.2"))
     found = planned(rollout)
