@@ -141,6 +141,12 @@ REFUSED_FOR_BEING_THERE: Mapping[str, Call] = {
 }
 
 COMMANDS_THAT_TOUCH_NOTHING = {
+    "apply": "moves tables by the verbs of Table",
+    "plan": "judges by the protocol",
+    "rollback": "moves tables by the verbs of Table",
+    "sql": "does everything by the verbs of Table",
+    "status": "shows the journal of a rollout",
+    "survey": "shows the protocol and metadata, also of tables that may not be read",
     "check": "judges by the protocol",
     "demo": "works on a lake of its own",
     "features": "shows records",

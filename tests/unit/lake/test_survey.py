@@ -96,13 +96,13 @@ def test_users_are_known_from_log_file_and_fleet(folder):
     )
     url = open_store(folder / "sales" / "orders").root
     with running() as (hosting, admin):
-        admin.observe(declared("bi", "powerbi@2.131", url))
+        admin.observe(declared("bi", "trino@420", url))
         survey = Lake.read(folder / "lake.toml").survey(fleet=hosting.address)
     users = [each.to_dict([]) for each in by_name(survey)["sales.orders"].users]
     assert {(each["source"], each["provenance"], each["release"], *each["operations"]) for each in users} == {
         ("log", "observed", "delta-spark@3.2.0", "read", "write"),
         ("file", "declared", "trino@426", "read"),
-        ("fleet", "declared", "powerbi@2.131", "read"),
+        ("fleet", "declared", "trino@420", "read"),
     }
     trips = [each.to_dict([]) for each in by_name(survey)["trips"].users]
     assert [(each["source"], each["provenance"]) for each in trips] == [("log", "inferred")]

@@ -154,7 +154,7 @@ def test_a_wide_table_is_not_listed_whole():
     wide = Struct([Field(f"c{n}", LONG) for n in range(5000)])
     with pytest.raises(InputError) as caught:
         wide.find(["x"])
-    assert caught.value.sides["table has"].endswith("c19 and 4980 more")
+    assert caught.value.sides["table has"].endswith("c19 and 4,980 more")
 
 
 def test_nesting_ends_somewhere():

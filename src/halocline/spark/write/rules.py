@@ -58,7 +58,7 @@ def rules_of(schema: Struct, configuration: Mapping[str, str]) -> tuple[RowRule,
     """The rules of a table, those of the schema first.
 
     Example:
-        >>> from halocline.schema import Field
+        >>> from halocline.schema.types import Field, Primitive
         >>> schema = Struct([Field("id", Primitive("long"), nullable=False)])
         >>> [rule.name for rule in rules_of(schema, {"delta.constraints.small": "id < 10"})]
         ['NOT NULL id', 'CHECK small']
