@@ -22,10 +22,11 @@ def make_lake(folder: Path, spark: SparkSession, ledger: Ledger) -> dict[str, st
     paths = {name: str(folder / name.replace(".", "/")) for name in (EVENTS, ORDERS, NOTES)}
     first = rows(spark, 0, BATCH, 0)
     # Deletes and appends go on side by side: an append that a delete has not seen does not stop it.
-    # History that a dropped feature leaves behind may go at once: the way back does not wait for a day.
+    # History that a dropped feature leaves behind may go soon, so that the way back does not wait for a day; but not
+    # while a write that began on it may be under way, which would be committed where nobody looks any more.
     properties = {
         "delta.isolationLevel": "WriteSerializable",
-        "delta.dropFeatureTruncateHistory.retentionDuration": "interval 0 seconds",
+        "delta.dropFeatureTruncateHistory.retentionDuration": "interval 10 seconds",
     }
     events = Table.create(paths[EVENTS], first, format="hudi", version=6, kind="cow", keys="id", ordering="batch")
     orders = Table.create(paths[ORDERS], first, properties=properties)
