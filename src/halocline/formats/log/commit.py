@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from halocline.errors import AlreadyExistsError, NotFoundError, UnavailableError
+from halocline.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
 from halocline.storage.base import Store
 
 _UNANSWERED_TRIES: Final = 4
@@ -97,6 +97,7 @@ def land(
     """
     losses = 0
     while True:
+        _check_not_behind(store, path, version)
         if _put(store, path(version), proposal.encode(version), proposal, version, wait):
             return Landed(version, proposal, losses)
         # The version is taken. Everything from here to the first free one is a winner.
@@ -106,6 +107,25 @@ def land(
             proposal = proposal.rebased(winner)
             losses += 1
             version += 1
+
+
+def _check_not_behind(store: Store, path: Callable[[int], str], version: int) -> None:
+    """Refuses a version that is free only because the log has gone on and dropped its older files.
+
+    The file before the next version is there as long as that is the newest one. Where it is missing and something later
+    is there, a file would be put where nobody looks any more. A clean-up between this look and the put is not seen.
+    """
+    if version == 0 or store.exists(path(version - 1)):
+        return
+    folder = path(0).rpartition("/")[0]
+    names = (each.path.rpartition("/")[2].partition(".")[0] for each in store.list(f"{folder}/"))
+    newest = max((int(name) for name in names if name.isdecimal()), default=-1)
+    if newest >= version:
+        raise ConflictError(
+            f"the log of {store.root} has gone on to version {newest}, and its files before {version} are gone",
+            sides={"you": f"version {version}", "table": f"version {newest}"},
+            next_step="Nothing was written. Read the table again and repeat the operation.",
+        )
 
 
 def _winner(store: Store, path: str, version: int) -> Winner | None:

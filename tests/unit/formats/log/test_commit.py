@@ -120,3 +120,20 @@ def test_racing_threads_each_land_once_without_gaps():
     names = [store.get(path(version)).decode().partition("@")[0] for version in range(200)]
     assert sorted(landed) == list(range(200))
     assert len(set(names)) == 200
+
+
+def test_a_version_that_is_free_because_the_log_was_truncated_is_not_taken():
+    store = MemoryStore()
+    for name in ("a", "b", "c", "d"):
+        commit(store, Note(name))
+    for version in (0, 1, 2):
+        store.delete(path(version))
+    with pytest.raises(ConflictError, match="gone on to version 3"):
+        commit(store, Note("late"), version=2)
+    assert not store.exists(path(2)), "nobody would read it"
+
+
+def test_a_log_that_begins_with_a_checkpoint_alone_takes_its_next_version():
+    store = MemoryStore()
+    store.put(f"log/{5:020d}.checkpoint.parquet", b"")
+    assert commit(store, Note("next"), version=6).version == 6
