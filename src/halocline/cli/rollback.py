@@ -65,6 +65,9 @@ def show(
                 return CHANGES
             back.save(kept)
             note_taken_back(saved, back, operator_name())
+    elif dry_run:
+        sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}, under way")) + "\n")
+        return CHANGES
     return walk(
         back,
         members=members,

@@ -44,6 +44,8 @@ def test_a_rollout_is_applied_watched_and_taken_back(lake, capsys):
     assert not Table.for_path(lake.path / "orders").protocol.supports("deletionVectors")
     assert "to report their release: report" in capsys.readouterr().out
     lake.run(report="trino@426")
+    assert called(lake, "rollback", "--dry-run") == 2
+    assert ", under way" in capsys.readouterr().out, "a way back that was begun is told, not walked"
     assert called(lake, "rollback", "--verify", "none") == 0, "it goes on with the way back that was begun"
 
 
