@@ -126,8 +126,8 @@ def _greeting(hosting: Hosting) -> str:
     config, service = hosting.config, hosting.service
     state = f"active, epoch {service.coordinator.epoch}" if service.active else f"standby of {service.active_address}"
     lines = [f"fleet at {hosting.address} · {state} · store {service.store.description}"]
-    if hosting.http_port:
-        lines.append(f"metrics at http://127.0.0.1:{hosting.http_port}/metrics")
+    if hosting.http_address:
+        lines.append(f"metrics at {hosting.http_address}/metrics")
     if config.access is None:
         lines.append("open: every client that can connect may do everything (see --access)")
     lines.append(f"Join with spark.halocline.fleet={hosting.address}, look with: halocline fleet describe")

@@ -137,7 +137,7 @@ class Hosting:
         self.service = FleetService(coordinator, access=access, wire=wire, settings=config.settings)
         self._grpc = FleetServer(self.service, config.listen, config.tls)
         self.port = self._grpc.bind()
-        coordinator.address = config.advertise or f"{address(config.listen)[0]}:{self.port}"
+        coordinator.address = config.advertise or _outward(config.listen, self.port)
         await self.service.start()
         await self._grpc.start()
         if config.http:
@@ -192,8 +192,14 @@ class Hosting:
     @property
     def address(self) -> str:
         """Where clients reach it."""
-        host = address(self.config.listen)[0]
-        return f"{'grpcs' if self.config.tls else 'grpc'}://{host}:{self.port}"
+        return f"{'grpcs' if self.config.tls else 'grpc'}://{_outward(self.config.listen, self.port)}"
+
+    @property
+    def http_address(self) -> str:
+        """Where HTTP is spoken; nothing if it is not."""
+        public = self.config.http and not _is_loopback(address(self.config.http)[0])
+        scheme = "https" if public and self.config.tls else "http"
+        return f"{scheme}://{_outward(self.config.http, self.http_port)}" if self.http_port else ""
 
 
 def devote(hosting: Hosting) -> None:
@@ -214,6 +220,13 @@ def address(text: str) -> tuple[str, int]:
     if not colon or not port.isdigit() or int(port) > 65_535 or not host:
         raise InputError(f"{text[:100]!r} is no address", sides={"expected": "host:port"})
     return host.strip("[]"), int(port)
+
+
+def _outward(listen: str, port: int) -> str:
+    """Where others reach what listens there: an address that stands for all of a machine's is none to call."""
+    host = address(listen)[0]
+    shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"{shown}:{port}"
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:

@@ -92,8 +92,11 @@ async def require(request: Request, right: Right) -> str:
 async def body_of(request: Request) -> bytes:
     """The JSON that was sent, if it is not too large and arrives in time.
 
-    Nothing else is taken: a page of another site can have a browser send a form or plain text, and not JSON.
+    Nothing else is taken, and nothing from a browser: a page can have it send forms and plain text to any address, and
+    JSON to one whose name it has made its own.
     """
+    if "origin" in request.headers:
+        raise HTTPException(403, "nothing is taken from the page of a browser")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(415, f"expected application/json, not {kind[:40] or 'nothing'}")
@@ -224,9 +227,13 @@ class HttpServer:
 
 
 class _Impatient(H11Protocol):
-    """Cuts off whoever has begun a request and does not finish its head, so that others are not kept waiting."""
+    """Cuts off whoever does not finish the head of a request, or does not read what it asked for.
+
+    Their connections would otherwise be kept until there are too many to answer others.
+    """
 
     _waiting: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -236,6 +243,15 @@ class _Impatient(H11Protocol):
         super().data_received(data)
         if self._between_requests():
             self._wait()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(_PATIENCE_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
 
     def _wait(self) -> None:
         if self._waiting is None:

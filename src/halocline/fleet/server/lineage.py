@@ -175,7 +175,7 @@ def _known_ladders(fleet: Fleet) -> LadderOf:
     @cache
     def known() -> dict[str, str]:
         used = {use.table: use.ladder for each in fleet.members.values() for use in each.report.tables}
-        return used | dict(fleet.tables)
+        return used | dict(fleet.tables.keys())
 
     return lambda table: known().get(table)
 

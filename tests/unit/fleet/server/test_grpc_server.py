@@ -595,6 +595,7 @@ def test_http_for_other_machines_speaks_tls_with_the_same_certificate(pki):
     tls = Tls(pki / "server.pem", pki / "server.key")
     trusted = ssl.create_default_context(cafile=pki / "authority.pem")
     with embedded(in_memory(access=ACCESS, tls=tls, http="0.0.0.0:0")) as hosting:
+        assert hosting.http_address.startswith("https://")
         place = f"//127.0.0.1:{hosting.http_port}/health"
         with urllib.request.urlopen(f"https:{place}", context=trusted, timeout=30) as answer:
             assert json.load(answer)["ready"]

@@ -214,6 +214,18 @@ def test_whoever_sends_half_a_request_is_cut_off(hosting, sent, monkeypatch):
     assert call(hosting, "GET", "/health")[0] == 200
 
 
+def test_whoever_does_not_read_what_it_asked_for_is_cut_off(hosting, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.http._PATIENCE_S", 0.2)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(30)
+        connection.connect(("127.0.0.1", hosting.http_port))
+        with pytest.raises(ConnectionError):
+            while True:
+                connection.sendall(100 * b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert call(hosting, "GET", "/health")[0] == 200
+
+
 def test_a_body_that_does_not_arrive_is_not_waited_for(hosting, monkeypatch):
     monkeypatch.setattr("halocline.fleet.server.http._PATIENCE_S", 0.2)
     head = "POST /api/v1/post HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s\r\nContent-Type: application/json\r\n"
@@ -244,6 +256,17 @@ def test_a_port_for_other_machines_needs_tls_and_an_access_file(options, message
 def test_other_machines_are_allowed_if_somebody_says_so():
     assert Config(listen="0.0.0.0:0", insecure=True).insecure
     assert address("[::1]:5") == ("::1", 5)
+
+
+def test_whoever_listens_on_every_address_tells_others_one_that_they_can_call():
+    with embedded(in_memory(listen="0.0.0.0:0", http="[::]:0", insecure=True)) as hosting:
+        name = socket.gethostname()
+        assert hosting.service.active_address == f"{name}:{hosting.port}"
+        assert hosting.address == f"grpc://{name}:{hosting.port}"
+        assert hosting.http_address == f"http://{name}:{hosting.http_port}"
+    with embedded(in_memory(listen="[::1]:0")) as hosting:
+        assert hosting.address == f"grpc://[::1]:{hosting.port}"
+        assert AdminClient(hosting.address).describe().coordinator == f"[::1]:{hosting.port}"
 
 
 def test_metrics_for_other_machines_need_the_right_to_see_the_fleet():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.fleets import running, users_of
 
 from halocline.errors import HaloclineError, InputError
+from halocline.fleet.core.events import MoveTable
 from halocline.fleet.server.auth import Access, Grant, digest, rights
 from halocline.fleet.server.lineage import PATH, parse, understood
 
@@ -193,6 +195,23 @@ def test_what_a_page_of_another_site_can_send_changes_nothing(fleet, kind):
     before = admin.members()
     assert post(hosting, event(), {"Content-Type": kind})[0] == 415
     assert admin.members() == before
+
+
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "http://127.0.0.1:7471", "null"])
+def test_what_a_browser_sends_changes_nothing_even_if_it_takes_the_page_for_ours(fleet, origin):
+    hosting, admin = fleet
+    before = admin.members()
+    body = event(inputs=[dataset("s3://lake", "orders")])
+    assert post(hosting, body, {"Origin": origin})[0] == 403
+    assert admin.members() == before
+
+
+def test_a_table_whose_level_is_recorded_is_known_without_a_facet_or_a_user(fleet):
+    hosting, _ = fleet
+    move = hosting.service.submit(MoveTable("s3://lake/recorded", "delta", 1, "test"))
+    asyncio.run_coroutine_threadsafe(move, hosting.loop).result(30)
+    status, answer = post(hosting, event(inputs=[dataset("s3://lake", "recorded", {})]))
+    assert (status, answer["tables"], answer["ignored"]) == (201, ["s3://lake/recorded"], 0)
 
 
 def test_an_event_with_thousands_of_links_is_refused(fleet):
