@@ -206,7 +206,7 @@ class AdminClient:
 
     def drop_key(self, key: str, reason: str) -> answers.CommandResult:
         """Has no token accepted any more that this key signed."""
-        return self._made(lambda: self._link.call(calls.DROP_KEY, calls.DropKey(key, reason)))
+        return self._command(calls.DROP_KEY, calls.DropKey(key, reason))
 
     # Backup.
 
@@ -221,7 +221,7 @@ class AdminClient:
             for start in range(0, len(document), CHUNK):
                 yield Chunk(document[start : start + CHUNK], reason if start == 0 else "")
 
-        return self._made(lambda: self._link.upload(calls.IMPORT, pieces()))
+        return self._once(lambda key: self._link.upload(calls.IMPORT, pieces(), key))
 
     def _ask(self, call: Call[_Q, _A], request: _Q) -> _A:
         return self._made(lambda: self._link.call(call, request), harmless=True)
@@ -243,16 +243,20 @@ class AdminClient:
         return answers.AffectedMembers(found, pages[-1].checked, pages[-1].next)
 
     def _command(self, call: Call[_Q, answers.CommandResult], command: _Q) -> answers.CommandResult:
+        return self._once(lambda key: self._link.call(call, command, key=key))
+
+    def _once(self, send: Callable[[str], _A]) -> _A:
+        """Sends a command under its key."""
         key, self._key = self._key or token_hex(8), ""
         sent = False
 
-        def send() -> answers.CommandResult:
+        def sending() -> _A:
             nonlocal sent
             sent = True
-            return self._link.call(call, command, key=key)
+            return send(key)
 
         try:
-            return self._made(send, harmless=True)
+            return self._made(sending, harmless=True)
         except UnavailableError as error:
             if sent and error.condition == "UNAVAILABLE":
                 error.next_step = f"Give the same command again with --key {key}: what was done is not done twice."

@@ -135,11 +135,11 @@ class Link:
         method: Any = self._open().unary_stream(call.path)
         return [call.answer.decode(piece) for piece in self._answered(_listed(method), call.request.encode(None))]
 
-    def upload(self, call: Call[_Q, _A], pieces: Iterator[_Q]) -> _A:
+    def upload(self, call: Call[_Q, _A], pieces: Iterator[_Q], key: str) -> _A:
         """Makes a call that is asked in pieces."""
         self._stop_if_refused()
         method: Any = self._open().stream_unary(call.path)
-        return call.answer.decode(self._answered(method, map(call.request.encode, pieces)))
+        return call.answer.decode(self._answered(method, map(call.request.encode, pieces), key=key))
 
     def session(self, key: MemberKey, beats: Iterator[Heartbeat]) -> MemberSession:
         """Opens the session of a member. The heartbeats are taken from another thread, as they come."""

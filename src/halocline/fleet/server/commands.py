@@ -18,9 +18,10 @@ from halocline.errors import InputError, MalformedError, nearest
 from halocline.fleet import answers
 from halocline.fleet.core.effects import Audit, Refuse, Repeat
 from halocline.fleet.core.events import Command, Observe, Once, Raise, RemoveMember, SetTerms
-from halocline.fleet.core.state import Fleet, Provenance, RecordChange, State, known_release
+from halocline.fleet.core.state import DoneCommand, Fleet, Provenance, RecordChange, State, known_release
 from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
+from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.server.greeting import Greeter
 from halocline.fleet.server.service import FleetService, RejectedError
 from halocline.fleet.store.codec import decode
@@ -137,7 +138,7 @@ class OperatorCalls:
             case SetTerms():
                 provides = service.state().fleet.terms.provides
                 command = replace(command, terms=replace(command.terms, provides=provides))
-        named = Once(f"{claims.identity}/{bounded('key', key, 100)}", digest, command) if key else command
+        named = Once(_named(claims, key), digest, command) if key else command
         effects = await service.submit(named)
         for effect in effects:
             # Only a refusal without an incarnation answers the operator; others tell a member that it is out.
@@ -154,8 +155,8 @@ class OperatorCalls:
         """Everything durable as a JSON document, in pieces."""
         return await self._service.read(lambda store: list(_chunks(store.export())))
 
-    async def restore(self, document: bytes, reason: str, claims: Claims) -> answers.CommandResult:
-        """Puts a backup in the place of everything.
+    async def restore(self, document: bytes, reason: str, claims: Claims, key: str = "") -> answers.CommandResult:
+        """Puts a backup in the place of everything; one that is sent again under its key is not put there again.
 
         Raises:
             ConflictError: A member holds a lease and may be acting.
@@ -164,8 +165,21 @@ class OperatorCalls:
         _require_force(claims, bounded("reason", reason), "import a backup")
         changes = await self._service.read(lambda _: backup(document))
         audit = Audit(self._service.clock.now(), claims.actor, "import", "everything", reason)
-        await self._service.exclusively(lambda coordinator: coordinator.restore(changes, audit))
-        return answers.CommandResult(self._service.coordinator.epoch, ("import everything",))
+        done = DoneCommand(audit.at, hashlib.sha256(document).hexdigest(), (str(audit),))
+        named = _named(claims, key)
+
+        def put(coordinator: Coordinator) -> None:
+            known = coordinator.state.fleet.answered.get(named) if coordinator.state else None
+            if known is None or known.digest != done.digest:
+                coordinator.restore([*changes, RecordChange("answered", named, done)], audit)
+
+        await self._service.exclusively(put)
+        return answers.CommandResult(self._service.coordinator.epoch, done.decisions)
+
+
+def _named(claims: Claims, key: str) -> str:
+    """A command's key, apart from those of others."""
+    return f"{claims.identity}/{bounded('key', key, 100)}"
 
 
 def _check_declared(member: Observe, fleet: Fleet) -> None:

@@ -118,11 +118,13 @@ class Coordinator:
             raise ConflictError(skew, condition="CLOCK_SKEW", next_step="Set the clock, for example with NTP.")
 
     def _skew(self) -> str:
-        ours, theirs = self.clock.now(), self.store.clock_ms()
-        if theirs is None or abs(ours - theirs) <= CLOCK_TOLERANCE_MS:
-            return ""
-        way = "ahead of" if ours > theirs else "behind"
-        return f"the clock of {self.name} is {abs(ours - theirs) / 1000:,.0f} s {way} the store's"
+        """How far we are from the store's clock: by what we count with, or by our date, which may have been set."""
+        theirs = self.store.clock_ms()
+        for ours in (self.clock.now(), self.clock.wall()):
+            if theirs is not None and abs(ours - theirs) > CLOCK_TOLERANCE_MS:
+                way = "ahead of" if ours > theirs else "behind"
+                return f"the clock of {self.name} is {abs(ours - theirs) / 1000:,.0f} s {way} the store's"
+        return ""
 
     def step_down(self) -> None:
         """Forgets everything; what counts is in the store."""

@@ -112,6 +112,7 @@ class Greeter:
     def _too_far(self, greeting: Greeting) -> Rejection | None:
         ours = self._service.clock.wall()
         apart = greeting.clock_ms - ours
+        self._service.dates.note(greeting.identity, apart)
         allowed = self._service.settings.skew_ms
         if abs(apart) <= allowed:
             return None

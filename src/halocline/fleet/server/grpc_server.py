@@ -243,7 +243,8 @@ class FleetServer:
                 document += chunk.data
                 if len(document) > LARGEST_IMPORT:
                     raise InputError(f"an import has at most {LARGEST_IMPORT:,} bytes")
-            return calls.IMPORT.answer.encode(await self._commands.restore(bytes(document), reason, claims))
+            key = _metadata(context, calls.KEY)
+            return calls.IMPORT.answer.encode(await self._commands.restore(bytes(document), reason, claims, key))
 
         return await self._answered("Import", context, called)
 

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from halocline.errors import DeniedError, HaloclineError, NotFoundError, UnavailableError
+from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
 from halocline.fleet.core.events import Cause, Heartbeat, Tick
@@ -30,6 +31,7 @@ from halocline.fleet.core.state import Fleet, MemberKey, State
 from halocline.fleet.server.audit import StrangerLog
 from halocline.fleet.server.auth import Access, Claims, Right, Tokens
 from halocline.fleet.server.coordinator import Batch, Coordinator
+from halocline.fleet.server.dates import CallerDates
 from halocline.fleet.server.metrics import Metrics
 from halocline.fleet.server.sessions import Sessions
 from halocline.fleet.store import FleetStore, Sighting, Write
@@ -105,6 +107,7 @@ class FleetService:
         self.sessions = Sessions()
         self.metrics = Metrics(self)
         self.strangers = StrangerLog(self.clock)
+        self.dates = CallerDates(self.settings.skew_ms)
         self.on_active: list[Callable[[bool], None]] = []
         self.active_address = ""
         self._tokens: Tokens | None = None
@@ -154,7 +157,7 @@ class FleetService:
         silent = steady_ms() - self._reached
         if not self._trouble and silent > _SILENT_MS:
             return f"it has not reached its store for {silent // 1000} s"
-        return self._trouble
+        return self._trouble or self.dates.complaint()
 
     @property
     def store(self) -> FleetStore:
@@ -265,11 +268,16 @@ class FleetService:
     async def drop_key(self, key: str, actor: str, reason: str) -> None:
         """Accepts no token any more that this key signed; every member shows its credential again.
 
+        If the same one did that before, the answer was lost, and it is given again.
+
         Raises:
             NotFoundError: There is no such key.
         """
         epoch, audit = self.state().epoch, Audit(self.clock.now(), actor, "drop-key", key, reason)
         if not await self._in_store(lambda: self.store.drop_key(epoch, key, audit)):
+            asked = AuditQuery(actor=actor, action=audit.action, subject=key, limit=1)
+            if any(entry.detail == reason for entry in await self.read(lambda store: store.audit(asked))):
+                return
             raise NotFoundError(f"there is no key {key}", next_step="See them: halocline fleet keys")
         await self._read_keys(anew=True)
         self.sessions.end_all()
@@ -447,6 +455,9 @@ class FleetService:
 
     def _lose(self, why: str) -> None:
         """Lets go of every member: what was known is not certain any more."""
+        if not self.active_address:
+            # The first reason counts; whatever was under way fails because of it.
+            return
         _log.warning("no longer active: %s", why)
         self._trouble = why
         self._let_go()

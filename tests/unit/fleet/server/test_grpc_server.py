@@ -1,5 +1,6 @@
 """The gRPC side: bad input is refused with a typed status, logged and bounded; rights, TLS, health, reflection."""
 
+import contextlib
 import http.client
 import itertools
 import json
@@ -225,6 +226,25 @@ def test_a_clock_an_hour_off_is_refused_and_written_down(channel, hosting, hours
     assert (code, condition) == (grpc.StatusCode.FAILED_PRECONDITION, "CLOCK_SKEW")
     assert violations == [("CLOCK_SKEW", "etl")]
     assert audit(hosting, refused_only=True)[0].refused == "CLOCK_SKEW"
+
+
+def test_a_coordinator_whose_date_most_callers_contradict_is_not_ready_until_it_is_right():
+    with embedded(in_memory(access=ACCESS)) as hosting, grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel:
+
+        def call(name, minutes):
+            clock = int((time.time() + 60 * minutes) * 1000)
+            with contextlib.suppress(grpc.RpcError):
+                handshake(channel, identity=name, clock_ms=clock)
+
+        for name in ("etl", "load"):
+            call(name, -11)
+        assert hosting.service.unready() == "", "two may both be wrong"
+        call("bi", -11)
+        assert "660 s behind ours" in hosting.service.unready()
+        call("etl", 0)
+        assert "660 s behind ours" in hosting.service.unready(), "one of three agrees"
+        call("bi", 0)
+        assert hosting.service.unready() == ""
 
 
 @pytest.mark.parametrize("version", ["", "0.0.0", "nightly", "0.0.1"])

@@ -310,6 +310,32 @@ def test_a_coordinator_whose_clock_goes_astray_gives_its_lease_back(store, clock
     assert coordinator(store, clock, "two").take_over() is None, "nobody has to wait for its lease"
 
 
+class SetClock(ManualClock):
+    """A clock whose date is set while what it counts with goes on."""
+
+    ahead = 0
+
+    def wall(self):
+        return self.now() + self.ahead
+
+
+def test_a_coordinator_whose_date_is_set_wrong_while_it_leads_gives_its_lease_back(store, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.service._RETRY_S", 60)
+    monkeypatch.setattr(type(store), "renew_every_s", 0.01)
+    clock = SetClock(1_000_000)
+
+    async def scenario(service):
+        await service.submit(Join(report(), 0))
+        clock.ahead = 11 * 60_000
+        async with asyncio.timeout(30):
+            while service.active:
+                await asyncio.sleep(0.01)
+        return service.unready()
+
+    why = run(scenario, WithClock(store, clock.now), clock)
+    assert why == "the clock of one is 660 s ahead of the store's"
+
+
 def test_after_a_take_over_nobody_is_gone_before_a_full_lease_and_margin(store, clock):
     first = coordinator(store, clock)
     first.take_over()
