@@ -60,7 +60,7 @@ def log_blocks(store: Store, logs: Sequence[LogFile], counting: BlockFilter) -> 
     blocks: list[LogBlock] = []
     undone: set[str] = set()
     for log, data in zip(logs, _contents(store, logs), strict=True):
-        for each in read_blocks(data, log.path):
+        for each in read_blocks(data, log.path) if data else [CorruptSpan(log.path, 0, 1, "it is empty")]:
             if isinstance(each, CorruptSpan):
                 _check_skippable(store, each)
             elif each.type is BlockType.COMMAND:

@@ -72,33 +72,37 @@ def read_log_state(
         SchemaError: A row does not fit the schema.
         UnsupportedError: A block is of a kind that this release does not read.
     """
-    pieces = (_piece(each, schema, defaults) for each in blocks)
-    return _Entries(pieces, schema, rule, keys, defaults).state()
+    pieces = (_piece(each, schema, keys, defaults) for each in blocks)
+    return _Entries(pieces, schema, rule, defaults).state()
 
 
 def row_state(
     rows: pa.Table, deletes: Sequence[DeletedKey], rule: MergeRule, keys: KeyColumns, defaults: Mapping[str, Any]
 ) -> LogState:
     """Merges rows and deletes that are about to be written, as if they were the log files of a slice."""
-    pieces = (_Piece(rows=rows), _Piece(deletes=deletes))
-    return _Entries(pieces, rows.schema, rule, keys, defaults).state()
+    pieces = (_Piece(rows, keys.of(rows)), _Piece(deletes=deletes))
+    return _Entries(pieces, rows.schema, rule, defaults).state()
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Entries that were written together: rows, with the columns that they have if not all, or deletes."""
+    """Entries that were written together: rows, their keys, and their columns if not all; or deletes."""
 
     rows: pa.Table | None = None
+    keys: pa.Array | None = None
     given: frozenset[str] | None = None
     deletes: Sequence[DeletedKey] = ()
 
 
-def _piece(block: LogBlock, schema: pa.Schema, defaults: Mapping[str, Any]) -> _Piece:
+def _piece(block: LogBlock, schema: pa.Schema, keys: KeyColumns, defaults: Mapping[str, Any]) -> _Piece:
     if block.type is BlockType.DELETE:
         return _Piece(deletes=deleted_keys(block))
     raw = rows_of(block)
     fitted = fit_table(raw, schema, str(block), None if block.is_partial else defaults)
-    return _Piece(fitted, frozenset(raw.schema.names) if block.is_partial else None)
+    found = keys.of(fitted)
+    if found.null_count:
+        raise block.malformed("a key in every row", f"{found.null_count} of {len(found)} rows without one")
+    return _Piece(fitted, found, frozenset(raw.schema.names) if block.is_partial else None)
 
 
 class _Entries:
@@ -109,13 +113,13 @@ class _Entries:
         pieces: Iterable[_Piece],
         schema: pa.Schema,
         rule: MergeRule,
-        keys: KeyColumns,
         defaults: Mapping[str, Any],
     ) -> None:
         self._rule: Final = rule
         self._schema: Final = schema
         self._defaults: Final = defaults
         tables: list[pa.Table] = []
+        row_keys: list[pa.Array] = []
         deletes: list[DeletedKey] = []
         self._given: Final[list[tuple[int, frozenset[str] | None]]] = []
         order: list[tuple[bool, int]] = []  # per piece: whether it holds rows, and how many entries it has
@@ -125,13 +129,13 @@ class _Entries:
                 order.append((False, len(piece.deletes)))
                 continue
             tables.append(piece.rows)
+            row_keys.append(piece.keys)
             self._given.append((piece.rows.num_rows, piece.given))
             order.append((True, piece.rows.num_rows))
         self.rows: Final = pa.concat_tables(tables) if tables else schema.empty_table()
         self.written: Final = _written(order, self.rows.num_rows)
-        row_keys = keys.of(self.rows)
         delete_keys = pa.array([each.key for each in deletes], pa.string())
-        encoded = pa.concat_arrays([row_keys, delete_keys]).dictionary_encode()
+        encoded = pa.concat_arrays([*row_keys, delete_keys]).dictionary_encode()
         self.keys: Final = encoded.dictionary
         self.codes: Final = np.asarray(encoded.indices, np.int64)
         self.ordering: Final = tuple(self._ordering(name, at, deletes) for at, name in enumerate(rule.ordering_fields))

@@ -88,3 +88,10 @@ def test_bytes_that_a_completed_write_says_it_wrote_are_never_skipped():
         instants(whole[:-1], commit=commit)
     assert "10 wrote bytes" in caught.value.sides["commit"]
     assert instants(data("10") + data("20") + data("30")[:-1], commit=commit) == ["10", "20"]
+
+
+def test_a_file_that_is_empty_is_skipped_unless_a_completed_write_says_it_wrote_it():
+    commit = {"partitionToWriteStats": {"": [{"path": LOG, "fileSizeInBytes": 90}]}}
+    assert instants(b"", data("20")) == ["20"]
+    with pytest.raises(MalformedError, match="it is empty"):
+        instants(b"", data("20"), commit=commit)

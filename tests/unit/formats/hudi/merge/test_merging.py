@@ -13,6 +13,7 @@ from fastavro import parse_schema, schemaless_writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from halocline.errors import MalformedError
 from halocline.formats.hudi.blocks.content import encode_avro_rows
 from halocline.formats.hudi.blocks.deletes import DeletedKey, encode_deletes
 from halocline.formats.hudi.blocks.frame import BlockType, HeaderKey, LogBlock, encode_block, read_blocks
@@ -249,3 +250,10 @@ def test_a_slice_without_a_base_file_is_what_its_logs_say():
     assert [
         each["_hoodie_record_key"] for table in BaseMerge(state, rule, keys).rows([]) for each in table.to_pylist()
     ] == ["p"]
+
+
+def test_a_row_of_a_log_file_without_a_key_is_told():
+    block = avro_block([row("p", 1), {**row("q", 1), "_hoodie_record_key": None}], tuple(FIELDS), False)
+    with pytest.raises(MalformedError, match="is damaged") as caught:
+        read_log_state([block], SCHEMA, RULES["event time 1.x"], KeyColumns(("_hoodie_record_key",)), {})
+    assert caught.value.sides["found"] == "1 of 2 rows without one"
