@@ -5,8 +5,9 @@ goes last, and older instants go before younger ones: a pending file without its
 never finished, and a gap would say so of what lies before it.
 
 What stays: the last writes, everything from the first pending instant, savepoint or instant that time travel still
-reaches, and what is not compacted yet. A replace commit stays as long as files of what it replaced are there, because
-only it says that they do not count.
+reaches, and what is not compacted yet. What was completed after a pending instant began stays as well: its writer has
+yet to look whether both have changed the same rows. A replace commit stays as long as files of what it replaced are
+there, because only it says that they do not count.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ def instants_to_archive(timeline: HudiTimeline, keep: int, at_most: int) -> tupl
 def _boundaries(timeline: HudiTimeline) -> Iterator[str]:
     """The instants from which on everything stays."""
     yield from timeline.pending
+    if first := min(timeline.pending, key=order, default=None):
+        yield from (each.time for each in timeline.writes if order(_completion(timeline, each)) >= order(first))
     yield from (each.time for each in timeline.instants if each.action == SAVEPOINT)
     cleans = [each for each in timeline.instants if each.action == CLEAN and each.is_completed]
     if cleans:
@@ -125,11 +128,15 @@ def _plans(timeline: HudiTimeline) -> dict[str, HudiInstant]:
 
 
 def _archived(timeline: HudiTimeline, instant: HudiInstant, plan: HudiInstant | None) -> ArchivedInstant:
-    written = instant_text(datetime.fromtimestamp(instant.written_ms / 1000, UTC), timeline.config)
     said = {} if plan is None else timeline.body(plan).record
-    return ArchivedInstant(
-        instant.time, instant.action, instant.completion or written, timeline.body(instant).record, said
-    )
+    completion = _completion(timeline, instant)
+    return ArchivedInstant(instant.time, instant.action, completion, timeline.body(instant).record, said)
+
+
+def _completion(timeline: HudiTimeline, instant: HudiInstant) -> str:
+    """When an instant took effect; one of layout 1 when its file was written."""
+    written = datetime.fromtimestamp(instant.written_ms / 1000, UTC)
+    return instant.completion or instant_text(written, timeline.config)
 
 
 def _remove(store: Store, timeline: HudiTimeline, times: set[str]) -> None:

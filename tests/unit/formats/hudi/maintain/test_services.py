@@ -155,6 +155,20 @@ def test_archived_instants_stay_in_the_history_with_what_they_did(version, type)
 
 
 @pytest.mark.parametrize("version", [6, 9])
+def test_what_was_completed_since_a_running_write_began_stays_where_it_is_compared_with(version):
+    table = HudiTableMaker.create(MemoryStore(), version, TableType.COPY_ON_WRITE)
+    table.upsert(range(4), 100, "a")
+    before, running = table.begin(), table.begin()
+    stats = table.write(running, made_rows([1], 300, "c"))
+    before.complete(table.write(before, made_rows([1], 200, "b")), schema=table.schema)
+    for number in range(3):
+        table.upsert([2], 400 + number, "d")
+    archive(table.store, keep=1, at_most=1)
+    with pytest.raises(ConflictError, match=f"{before.time} has changed file group"):
+        running.complete(stats, schema=table.schema)
+
+
+@pytest.mark.parametrize("version", [6, 9])
 def test_archiving_cut_short_shows_every_instant_once(version):
     counted = FaultyStore(long_lived(version, TableType.COPY_ON_WRITE).store)
     archive(counted, keep=2, at_most=3)
