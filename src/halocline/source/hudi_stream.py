@@ -26,12 +26,12 @@ from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.heartbeat import beat_once, stop_beating
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.stream_batch import StreamBatch
-from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
+from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.schema.types import Struct
 from halocline.source.hudi_writer import HudiRowSink, StatsMessage
 from halocline.source.options import SourceOptions
 from halocline.source.stream import ArrowStreamWriter, arrow_batches, check_identity, identity
-from halocline.table.hudi.writing import action_of
+from halocline.table.hudi.writing import action_of, beginning
 
 _NOTES: Final = f"{FOLDER}/.aux/halocline_stream"
 
@@ -82,8 +82,8 @@ class HudiStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
         store, config = writer.store, writer.config
         with suppress(NotFoundError):
             return self._noted(store.get(self._note).decode())
-        write = begin_write(store, config, self._action, "INSERT")
-        beat_once(store, write.time)
+        with beginning(store, config, self._action, "INSERT") as write:
+            beat_once(store, write.time)
         try:
             store.put_if_absent(self._note, write.time.encode())
         except AlreadyExistsError:  # another task was faster

@@ -27,14 +27,14 @@ from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beat_once, beating, stop_beating
 from halocline.formats.hudi.write.rollback import roll_back
-from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
+from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.schema.types import Struct
 from halocline.source.hudi import opened
 from halocline.source.options import SourceOptions
 from halocline.spark.scan.packing import packed
 from halocline.spark.write.hudi_rows import attempt
 from halocline.table.hudi.columns import fitting_columns
-from halocline.table.hudi.writing import action_of, completed, group_writer, ready
+from halocline.table.hudi.writing import action_of, beginning, completed, group_writer, ready
 
 if TYPE_CHECKING:
     from halocline.formats.hudi.snapshot import HudiSnapshot
@@ -148,8 +148,9 @@ class HudiWriter(DataSourceArrowWriter):
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> HudiWriter:
         """Begins a write behind the gate, once it is known that the rows fit; see `HudiRowSink.open`."""
         sink, snapshot = HudiRowSink.open(asked, schema, overwrite=overwrite)
-        write = begin_write(sink.writer.store, snapshot.config, action_of(snapshot), "INSERT", snapshot.timeline)
-        beat_once(sink.writer.store, write.time)
+        store, action = sink.writer.store, action_of(snapshot)
+        with beginning(store, snapshot.config, action, "INSERT", snapshot.timeline) as write:
+            beat_once(store, write.time)
         return HudiWriter(sink, write)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

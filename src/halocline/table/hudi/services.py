@@ -1,7 +1,7 @@
 """Table services: what keeps a Hudi table fast to read without changing its rows.
 
 They are operations of the fleet. File groups are merged and put together by tasks of Spark, one each; without a
-session, and where no rows are needed, by this process.
+session, and where no rows are needed, by this process. Cleaning and archiving hold the table's lock all the while.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def clean(
     """
     ready(table)
     chosen = cleaning.CleaningPolicy.COMMITS if policy == "commits" else cleaning.CleaningPolicy.VERSIONS
-    return cleaning.clean(table.store, policy=chosen, keep=keep)
+    with table_lock(table.store):
+        return cleaning.clean(table.store, policy=chosen, keep=keep)
 
 
 @as_operation
@@ -79,7 +80,8 @@ def archive(table: HudiOpened, *, keep: int = 20, at_most: int = 30) -> tuple[Hu
         at_most: From how many on anything is moved.
     """
     ready(table)
-    return archiving.archive(table.store, keep=keep, at_most=at_most)
+    with table_lock(table.store):
+        return archiving.archive(table.store, keep=keep, at_most=at_most)
 
 
 def _runner(table: HudiOpened) -> Runner:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
@@ -112,14 +112,7 @@ def completed(
     # Attempts of tasks that did not count have left files that would be taken for others of the same instant.
     table.store.delete_many([path for path, _ in marked_files(table.store, write.time) if path not in written])
     with table_lock(table.store):
-        found = table_version(properties(table.store), table.url)
-        if found != write.config.version:
-            raise ConflictError(
-                f"{table.url} was moved to version {found} while rows were written; nothing was committed",
-                condition="CONCURRENT_METADATA_CHANGE",
-                sides={"this write": f"table version {write.config.version}", "table": f"table version {found}"},
-                next_step="Run the write again.",
-            )
+        _check_version(table.store, write.config)
         if write.config.version >= FIRST_OF_LAYOUT_2:
             table.check_lease()
         if batch is not None and batch.is_in(HudiTimeline.load(table.store, write.config)):
@@ -134,13 +127,29 @@ def table_lock(store: Store) -> FileSystemLock:
     return FileSystemLock(store, wait_s=_LOCK_WAIT_S, expires_s=_LOCK_EXPIRES_S)
 
 
-def begun(
-    table: HudiOpened, snapshot: HudiSnapshot, operation: str, columns: pa.Schema, schema: str, *, replaces: bool
-) -> RunningWrite:
-    """A write that is requested and under way."""
-    action = REPLACE_COMMIT if replaces else action_of(snapshot)
-    write = begin_write(table.store, snapshot.config, action, operation, snapshot.timeline)
-    return RunningWrite(table, snapshot, write, columns, schema)
+@contextmanager
+def beginning(
+    store: Store, config: HudiTableConfig, action: str, operation: str, timeline: HudiTimeline | None = None
+) -> Iterator[HudiWrite]:
+    """Requests a write under the lock, which the block keeps: with its first heartbeat nobody takes it for dead.
+
+    Raises:
+        ConflictError: The table has another version by now.
+    """
+    with table_lock(store):
+        _check_version(store, config)
+        yield begin_write(store, config, action, operation, timeline)
+
+
+def _check_version(store: Store, config: HudiTableConfig) -> None:
+    found = table_version(properties(store), store.root)
+    if found != config.version:
+        raise ConflictError(
+            f"{store.root} was moved to version {found} while rows were written; nothing was committed",
+            condition="CONCURRENT_METADATA_CHANGE",
+            sides={"this write": f"table version {config.version}", "table": f"table version {found}"},
+            next_step="Run the write again.",
+        )
 
 
 def action_of(snapshot: HudiSnapshot) -> str:
@@ -173,8 +182,11 @@ def writing(
     """
     snapshot = ready(table)
     chosen = snapshot.schema.columns if columns is None else columns
-    running = begun(table, snapshot, operation, chosen, schema or avro_text(snapshot), replaces=replaces)
-    with beating(table.store, running.write.time):
+    text, action = schema or avro_text(snapshot), REPLACE_COMMIT if replaces else action_of(snapshot)
+    with ExitStack() as until_done:
+        with beginning(table.store, snapshot.config, action, operation, snapshot.timeline) as write:
+            until_done.enter_context(beating(table.store, write.time))
+        running = RunningWrite(table, snapshot, write, chosen, text)
         try:
             yield running
         except BaseException as error:

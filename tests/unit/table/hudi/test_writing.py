@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
+from itertools import chain, repeat
 
 import pytest
 from tests.support.hudi_tables import HudiTableMaker, rows, shown
 
-from halocline.errors import ConflictError, IncompatibleError, InputError
+from halocline.errors import ConflictError, IncompatibleError, InputError, UnavailableError
 from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.maintain.locks import FileSystemLock
 from halocline.formats.hudi.properties import properties
+from halocline.formats.hudi.write.heartbeat import take_back_failed
 from halocline.storage import open_store
 from halocline.table import HudiTable, Table, gatekeeper
 from halocline.table.gatekeeper import Alone
+from halocline.table.hudi import writing
+from halocline.table.hudi.writing import table_lock
 
 
 class Fleet(Alone):
@@ -68,9 +74,8 @@ def test_a_write_whose_lease_has_run_out_is_taken_back(request):
 
 def test_a_table_that_was_moved_meanwhile_is_not_written_at_the_old_version(request, monkeypatch):
     maker, table = made(request, 8)
-    from halocline.table.hudi import writing
-
-    monkeypatch.setattr(writing, "properties", lambda store: {"hoodie.table.version": "9"})
+    versions = chain(("8",), repeat("9"))  # when it begins, and from then on
+    monkeypatch.setattr(writing, "properties", lambda store: {"hoodie.table.version": next(versions)})
     with pytest.raises(ConflictError, match="moved to version 9"):
         table.delete_partition("eu")
     assert len(shown(maker.snapshot.read())) == 4
@@ -88,6 +93,40 @@ def test_a_release_that_may_not_write_does_not(request):
     with pytest.raises(IncompatibleError):
         Table.for_path(table.url, release="hudi-rs@0.5.0").delete_partition("eu")
     assert maker.snapshot.timeline.pending == frozenset()
+
+
+def test_a_write_that_has_just_begun_is_not_taken_for_one_that_died(request, monkeypatch):
+    maker, table = made(request)
+    taken: list[str] = []
+    other = threading.Thread(
+        target=lambda: taken.extend(take_back_failed(maker.store, maker.config, table_lock(maker.store)))
+    )
+    real = writing.beating
+
+    def late(store, instant):
+        other.start()
+        other.join(0.3)  # it looks while the write is requested and has no heartbeat yet
+        return real(store, instant)
+
+    monkeypatch.setattr(writing, "beating", late)
+    instant = table.delete_partition("eu")
+    other.join()
+    assert taken == []
+    assert table.version == instant
+
+
+@pytest.mark.parametrize("service", ["clean", "archive"])
+def test_services_wait_for_whoever_holds_the_lock(request, monkeypatch, service):
+    maker, table = made(request)
+    for number in range(3):
+        maker.upsert([1], 200 + number, "b")
+    monkeypatch.setattr(writing, "_LOCK_WAIT_S", 0.1)
+    run = {"clean": lambda: table.clean(keep=1), "archive": lambda: table.archive(keep=1, at_most=1)}[service]
+    files = {meta.path for meta in maker.store.list()}
+    with FileSystemLock(maker.store), pytest.raises(UnavailableError, match="another writer holds the lock"):
+        run()
+    assert {meta.path for meta in maker.store.list()} == files
+    assert run()
 
 
 def test_writes_that_died_are_taken_back_first(request):
