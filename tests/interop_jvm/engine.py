@@ -77,6 +77,13 @@ def upsert(spark, job):
     return {}
 
 
+def lives(spark):
+    try:
+        return bool(spark.sparkContext._jvm.java.lang.System.currentTimeMillis())
+    except Exception:
+        return False
+
+
 HELD = {}
 JOBS = {"read": read, "opened": opened, "collected": collected, "upsert": upsert}
 
@@ -94,6 +101,8 @@ def main():
         except Exception as error:
             causes = [text.strip()[:300] for text in str(error).split("\n") if "Exception" in text or "Caused" in text]
             answer = {"outcome": "error", "note": " || ".join(dict.fromkeys(causes))[:2000] or str(error)[:2000]}
+            if not lives(spark):
+                sys.exit("the JVM died")  # the next job gets another; here every answer would be an error
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
