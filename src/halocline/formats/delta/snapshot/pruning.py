@@ -25,6 +25,7 @@ from halocline.formats.delta.stats.json_reader import StatsReader
 from halocline.formats.delta.stats.literal_ranges import Range, range_for
 from halocline.formats.delta.stats.predicate import (
     All,
+    Always,
     AnyOf,
     Anything,
     Comparison,
@@ -120,8 +121,8 @@ class StatsPruner:
         return bounds
 
     def _may_pass(self, test: Test, bounds: Callable[[Column], Bounds | None]) -> Keep:
-        if isinstance(test, Anything | Never):
-            return isinstance(test, Anything)
+        if isinstance(test, Anything | Always | Never):
+            return not isinstance(test, Never)
         if isinstance(test, All | AnyOf):
             parts = [self._may_pass(part, bounds) for part in test.parts]
             return _every(parts, neutral=isinstance(test, All))

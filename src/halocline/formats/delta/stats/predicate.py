@@ -118,11 +118,16 @@ class Never:
 
 
 @dataclass(frozen=True, slots=True)
+class Always:
+    """True for every row."""
+
+
+@dataclass(frozen=True, slots=True)
 class Anything:
-    """Not understood, or true for every row."""
+    """Not understood: true for any rows, or for none."""
 
 
-Test: TypeAlias = Comparison | NullTest | StartsWith | All | AnyOf | Never | Anything
+Test: TypeAlias = Comparison | NullTest | StartsWith | All | AnyOf | Never | Always | Anything
 _NULL: Final = object()
 _PREFIX_PATTERN: Final = re.compile(r"([^%_\\]*)%")
 _PLAIN_PATTERN: Final = re.compile(r"[^%_\\]*")
@@ -252,7 +257,7 @@ class _Translator:
         if isinstance(node, exp.Like) and not negated:
             return self._like(node)
         if isinstance(node, exp.Boolean):
-            return Anything() if bool(node.this) != negated else Never()
+            return Always() if bool(node.this) != negated else Never()
         if isinstance(node, exp.Null):
             return Never()
         column = self._column(node)
@@ -316,13 +321,14 @@ def _is_plain(node: exp.Expr) -> bool:
 def _all(parts: list[Test]) -> Test:
     if any(isinstance(part, Never) for part in parts):
         return Never()
-    kept = tuple(part for part in parts if not isinstance(part, Anything))
-    return Anything() if not kept else kept[0] if len(kept) == 1 else All(kept)
+    kept = tuple(part for part in parts if not isinstance(part, Always))
+    return Always() if not kept else kept[0] if len(kept) == 1 else All(kept)
 
 
 def _any(parts: list[Test]) -> Test:
-    if any(isinstance(part, Anything) for part in parts):
-        return Anything()
+    for certain in (Always(), Anything()):
+        if certain in parts:
+            return certain
     kept = tuple(part for part in parts if not isinstance(part, Never))
     return Never() if not kept else kept[0] if len(kept) == 1 else AnyOf(kept)
 

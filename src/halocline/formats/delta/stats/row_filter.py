@@ -1,8 +1,9 @@
 """SQL predicates that are decided row by row, without an engine.
 
 The tests of a predicate (see `halocline.formats.delta.stats.predicate`) say what whole files may hold. Most of them
-also decide about single rows, once a literal means exactly one value of its column. A predicate with any other part,
-or about floating point, whose not-a-number Spark and Arrow see differently, is refused here: nothing is guessed.
+also decide about single rows, once a literal means exactly one value of its column. A predicate with any other part is
+refused here: nothing is guessed. Not-a-number is greater than every number and equal to itself, as Spark has it; text of
+fixed length is compared with its blanks.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from halocline.formats.delta.stats.bounds import Family, arrow_type_of, family_o
 from halocline.formats.delta.stats.literal_ranges import range_for
 from halocline.formats.delta.stats.predicate import (
     All,
+    Always,
     AnyOf,
     Comparison,
+    LiteralKind,
     Never,
     NullTest,
     Operator,
@@ -31,6 +34,7 @@ from halocline.formats.delta.stats.predicate import (
     StartsWith,
     Test,
 )
+from halocline.schema.char_types import is_padded, length_of
 
 Mask = Callable[[Callable[[Column], pa.Array]], pa.Array]
 _COMPARE: Final[Mapping[Operator, Any]] = {
@@ -96,8 +100,8 @@ class RowFilter:
                 parts = [self._mask(part) for part in test.parts]
                 both = pc.and_ if isinstance(test, All) else pc.or_
                 return lambda value: reduce(both, (part(value) for part in parts))
-            case Never():
-                return lambda value: pa.scalar(False)
+            case Never() | Always():
+                return lambda value: pa.scalar(isinstance(test, Always))
             case NullTest():
                 return lambda value: pc.equal(pc.is_null(value(test.column)), test.is_null)
             case StartsWith() if family_of(test.column) is Family.TEXT:
@@ -109,8 +113,10 @@ class RowFilter:
 
     def _comparison(self, test: Comparison) -> Mask:
         family = family_of(test.column)
-        if family is None or family is Family.FLOATING:
+        if family is None:
             raise self._undecided(f"{test.column.name} is of type {test.column.type}")
+        if test.column.declared is not None and is_padded(test.column.declared):
+            return self._padded(test, length_of(test.column.declared))
         meant = range_for(test.literal, test.operator, test.column, family, ZoneInfo(self._zone))
         if meant is False:
             return lambda value: pa.scalar(False)
@@ -118,15 +124,30 @@ class RowFilter:
             raise self._undecided(f"{test.column.name} is compared with something of another type")
         literal = pa.scalar(meant.low, arrow_type_of(test.column, family))
         compare = _COMPARE[test.operator]
+        if family is Family.FLOATING and test.operator in (Operator.GT, Operator.GE):
+            return lambda value: _true(_or_nan(compare, _canonical(value(test.column), test.column), literal))
         return lambda value: _true(compare(_canonical(value(test.column), test.column), literal))
+
+    def _padded(self, test: Comparison, length: int) -> Mask:
+        """Text of fixed length: the shorter side gets blanks until both are as long."""
+        if test.literal.kind is not LiteralKind.TEXT:
+            raise self._undecided(f"{test.column.name} is compared with something of another type")
+        text = str(test.literal.value)
+        width = max(length, len(text))
+        literal, compare = pa.scalar(text.ljust(width)), _COMPARE[test.operator]
+        return lambda value: _true(compare(pc.utf8_rpad(_canonical(value(test.column), test.column), width), literal))
 
     def _undecided(self, why: str) -> UnsupportedError:
         return UnsupportedError(
-            f"without an engine it cannot be decided for which rows {self.text!r} is true",
+            f"without Spark it cannot be decided for which rows {self.text!r} is true",
             condition="PREDICATE_INVALID",
-            sides={"condition": self.text, "why": why},
-            next_step="Table.for_path(path, spark).overwrite(df, where=...) takes any condition.",
+            sides={"condition": self.text, "needs Spark": why},
+            next_step="Open the table with a session, Table.for_path(path, spark): to_df and overwrite take any condition.",
         )
+
+
+def _or_nan(compare: Any, values: pa.Array, literal: pa.Scalar) -> pa.Array:
+    return pc.or_kleene(compare(values, literal), pc.is_nan(values))
 
 
 def _true(met: pa.Array) -> pa.Array:

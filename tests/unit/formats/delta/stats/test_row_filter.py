@@ -26,7 +26,13 @@ TYPES = {
 }
 FIELDS = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in TYPES.items()]
 NESTED = {"name": "s", "type": {"type": "struct", "fields": [FIELDS[0]]}, "nullable": True, "metadata": {}}
-SCHEMA = Schema.parse(json.dumps({"type": "struct", "fields": [*FIELDS, NESTED]}))
+PADDED = {
+    "name": "code",
+    "type": "string",
+    "nullable": True,
+    "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"},
+}
+SCHEMA = Schema.parse(json.dumps({"type": "struct", "fields": [*FIELDS, PADDED, NESTED]}))
 DAY = dt.date(2026, 11, 1)
 AT = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 ROWS = pa.RecordBatch.from_pydict(
@@ -40,6 +46,7 @@ ROWS = pa.RecordBatch.from_pydict(
         "at": pa.array([AT, AT + dt.timedelta(hours=1), AT, None], pa.timestamp("us", "UTC")),
         "local": pa.array([AT.replace(tzinfo=None)] * 3 + [None], pa.timestamp("us")),
         "f": pa.array([1.0, 2.0, float("nan"), None], pa.float64()),
+        "code": pa.array(["a  ", "ab", None, None], pa.string()),
         "s": pa.array([{"id": 1}, {"id": None}, None, {"id": 4}], pa.struct([("id", pa.int64())])),
     }
 )
@@ -81,6 +88,21 @@ def met(where: str, **named) -> list[int]:
         ("s.id IS NULL", [1, 2]),
         ("false", []),
         ("id = 1 OR false", [0]),
+        ("true", [0, 1, 2, 3]),
+        ("id = 1 AND true", [0]),
+        ("upper(name) = 'A' AND false", []),
+        ("upper(name) = 'A' OR true", [0, 1, 2, 3]),
+        ("f > 1", [1, 2]),
+        ("f >= 2", [1, 2]),
+        ("NOT (f > 1)", [0]),
+        ("f < 2", [0]),
+        ("f != 1", [1, 2]),
+        ("f = 1", [0]),
+        ("code = 'ab'", [1]),
+        ("code = 'ab '", [1]),
+        ("code > 'a'", [1]),
+        ("code != 'ab'", [0]),
+        ("code IN ('a', 'abcd')", [0]),
     ],
 )
 def test_rows_for_which_a_predicate_is_true(where, rows):
@@ -100,12 +122,26 @@ def test_a_column_that_rows_lack_is_null():
 
 
 @pytest.mark.parametrize(
-    "where", ["f > 1", "upper(name) = 'A'", "id = n", "id % 2 = 0", "name LIKE '%b'", "rand() < 0.5", "price = '1.5'"]
+    "where",
+    [
+        "id >= 1 AND upper(name) = 'A'",
+        "NOT (id = 1 OR upper(name) = 'A')",
+        "id = 1 OR (id = 2 AND rand() < 0.5)",
+        "f > 'NaN'",
+        "code = 1",
+        "upper(name) = 'A'",
+        "id = n",
+        "id % 2 = 0",
+        "name LIKE '%b'",
+        "rand() < 0.5",
+        "price = '1.5'",
+    ],
 )
 def test_what_takes_an_engine_is_refused_with_the_way(where):
     with pytest.raises(UnsupportedError, match="cannot be decided") as refused:
         met(where)
-    assert "overwrite" in refused.value.next_step
+    assert "spark" in refused.value.next_step
+    assert "needs Spark" in refused.value.sides
 
 
 @pytest.mark.parametrize("where", ["nobody = 1", "id =", "SELECT 1"])
