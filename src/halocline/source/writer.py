@@ -4,9 +4,9 @@ A `RowSink` is opened behind the gate before any row is computed. It goes to the
 files that nobody knows yet; then it commits, or it deletes what was written. The commit starts from the newest version,
 which must still be the table that the rows were fitted to.
 
-No SQL can be evaluated where this runs, so a table with rules or columns that need it (CHECK constraints, invariants,
-generated and identity columns, defaults, char and varchar) is refused with the way to write it: `Table.append`.
-NOT NULL is checked. A table that does not exist is created with the least protocol its columns need.
+No SQL can be evaluated where this runs, so a table with rules or columns that need it is refused with the way to write
+it, `Table.append`; see `halocline.spark.write.arrow_rules`. A table that does not exist is created with the least
+protocol its columns need.
 
 Under a fleet, the rows are written before the operation begins: files that no version refers to act on nobody. The
 commit is the operation; it opens the table anew, and so goes by the levels of that moment.
@@ -36,26 +36,22 @@ from halocline.formats.base import TableFormat, formats_at
 from halocline.formats.delta.actions.action import Metadata
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
-from halocline.formats.delta.configuration import identity
 from halocline.formats.delta.configuration.commit_rules import check_removable
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration, new_table
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.row_filter import RowFilter
-from halocline.schema.defaults import default_of
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.source.options import PartitionOverwrite, SourceOptions
 from halocline.source.replacement import check_rows, replaced
 from halocline.spark.scan.file_rows import shown_schema
-from halocline.spark.scan.packing import packed
 from halocline.spark.session.file_system import remove_folder
 from halocline.spark.types import input_schema
-from halocline.spark.types.columns import holds
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.arrow_fit import ArrowFit
+from halocline.spark.write.arrow_rules import ArrowRules
 from halocline.spark.write.arrow_write import ArrowWriter, WrittenFile
-from halocline.spark.write.rules import rules_of
 from halocline.table.delta.new_table import spelt
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import Changed
@@ -64,7 +60,6 @@ from halocline.table.delta.row_files import Layout
 from halocline.table.delta.write import Replacement, WriteRequest, target_state
 
 OPERATION: Final = "write"
-_BUFFER: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -77,6 +72,7 @@ class RowSink:
         before: What the table was when the sink was opened; None if it did not exist.
         writer: Writes files.
         fit: Fits rows.
+        rules: Checks rows.
         request: What the write does with them.
         condition: Which rows are replaced, if not all.
     """
@@ -86,6 +82,7 @@ class RowSink:
     before: Metadata | None
     writer: ArrowWriter
     fit: ArrowFit
+    rules: ArrowRules
     request: WriteRequest
     condition: RowFilter | None
 
@@ -102,7 +99,7 @@ class RowSink:
                 next_step="Leave dataChange out.",
             )
         state = _state(asked, request, opened, snapshot, schema)
-        _check_writable(state, opened.url)
+        rules = ArrowRules.of(state, schema, opened.url, asked.zone)
         if overwrite and snapshot is not None:
             check_removable(state, "an overwrite", opened.url)
         condition = None
@@ -115,7 +112,7 @@ class RowSink:
         writer = ArrowWriter.of(opened.store, layout, configuration, max_records=asked.max_records)
         fit = ArrowFit(schema, writer.physical, opened.url)
         before = None if snapshot is None else snapshot.metadata
-        return RowSink(asked, state, before, writer, fit, request, condition)
+        return RowSink(asked, state, before, writer, fit, rules, request, condition)
 
     # ------------------------------------------------------------------ on workers
 
@@ -126,21 +123,12 @@ class RowSink:
             condition, partitions = self.condition, self.state.metadata.partition_columns
             batches = (check_rows(batch, condition, partitions) for batch in batches)
         try:
-            for part in self._sorted(self.fit, batches):
-                files += self.writer.write(part)
+            for part in self.writer.write_in_parts(map(self.fit, map(self.rules.checked, batches))):
+                files += part
         except BaseException:
             self._delete([file.path for file in files])
             raise
         return files
-
-    def _sorted(self, fit: ArrowFit, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
-        """The rows in parts that are each sorted by partition, so that a part has one file per partition."""
-        keys = self.writer.physical.keys
-        if not keys:
-            yield (fit(batch) for batch in batches)
-            return
-        for held in packed(map(fit, batches), lambda batch: batch.nbytes, _BUFFER):
-            yield _by_keys(held, keys)
 
     # ------------------------------------------------------------------ on the driver's side
 
@@ -184,7 +172,7 @@ class RowSink:
     def _rewritten(self, before: Snapshot, staying: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         """Writes rows of the table again that stay."""
         fit = ArrowFit(shown_schema(before), self.writer.physical, before.store.root)
-        return [file for part in self._sorted(fit, staying) for file in self.writer.write(part)]
+        return [file for part in self.writer.write_in_parts(map(fit, staying)) for file in part]
 
     @property
     def is_new(self) -> bool:
@@ -317,23 +305,3 @@ def _state(
 def _described(metadata: Metadata) -> tuple[object, ...]:
     """What rows are fitted to."""
     return metadata.schema_string, metadata.partition_columns, metadata.configuration
-
-
-def _check_writable(state: TableConfiguration, table: str) -> None:
-    """Refuses tables whose rows cannot be computed or checked without SQL."""
-    schema, configuration = state.schema, state.metadata.configuration
-    needs = [rule.name for rule in rules_of(schema, configuration) if not rule.name.startswith("NOT NULL")]
-    needs += [f"identity column {each.name}" for each in identity.identity_columns(schema)]
-    needs += [f"default of {field.name}" for field in schema.fields if default_of(field) is not None]
-    needs += [f"variant column {field.name}" for field in schema.fields if holds(field.type, ("variant",))]
-    if needs:
-        raise UnsupportedError(
-            f"the data source cannot write {table}: {needs[0]} needs SQL",
-            sides={"table has": ", ".join(needs)[:300], "possible": "NOT NULL"},
-            next_step=f'Use Table.for_path("{table}", spark).append(df); in a stream, with foreachBatch.',
-        )
-
-
-def _by_keys(batches: Sequence[pa.RecordBatch], keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    table = pa.Table.from_batches(batches)
-    yield from table.sort_by([(key, "ascending") for key in keys]).combine_chunks().to_batches()

@@ -122,6 +122,11 @@ class Opening(ABC, Generic[V]):
             )
         return self.session
 
+    @property
+    def zone(self) -> str:
+        """Times without a zone are in the session's, as everywhere in Spark; in UTC where there is none."""
+        return self._zone or ("UTC" if self.session is None else session_zone(self.session))
+
     def snapshot(self, operation: str = "read", *, version: int | None = None, timestamp: Moment | None = None) -> V:
         """The table at a version or time, the newest if neither is given, behind the gate."""
         newest = version is None and timestamp is None
@@ -214,8 +219,7 @@ class Opening(ABC, Generic[V]):
         return fresh.reopened(operation)
 
     def _timezone(self) -> tzinfo:
-        """Times without a zone are in the session's, as everywhere in Spark; in UTC where there is none."""
-        return ZoneInfo(self._zone or ("UTC" if self.session is None else session_zone(self.session)))
+        return ZoneInfo(self.zone)
 
 
 def placed(

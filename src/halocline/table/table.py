@@ -13,19 +13,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
-from halocline.errors import MissingVerbError, UnsupportedError, nearest
+from halocline.errors import MissingExtraError, MissingVerbError, UnsupportedError, nearest
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.table.arguments import checked, checks_arguments
 from halocline.table.opening import Moment, Opening, placed
 from halocline.table.views import follow
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from halocline.storage.base import Store
@@ -103,12 +105,13 @@ class Table(ABC):
         format: str = TableFormat.DELTA,
         **declared: Any,
     ) -> Self:
-        """Creates a table where none is, empty or with the rows of a DataFrame.
+        """Creates a table where none is, empty or with rows.
 
         Args:
             path: Where it is to be.
-            what: A DataFrame, or columns: a Spark schema, or text such as `id BIGINT NOT NULL, day DATE`.
-            spark: The session for rows. Not needed for a DataFrame, nor for columns without expressions and text.
+            what: Rows, as a DataFrame or, for Delta, in Arrow's form; or columns: a Spark or Arrow schema, or text such
+                as `id BIGINT NOT NULL, day DATE`.
+            spark: The session. Not needed for rows, nor for columns without expressions and text.
             format: The format of the table.
             declared: `partition_by`, `properties`, `comment` and what else the format knows; for Delta see
                 `halocline.table.delta.create`, for Hudi `halocline.table.hudi.create`, for index tables
@@ -263,6 +266,51 @@ class Table(ABC):
         columns: Sequence[str] | None = None,
     ) -> DataFrame:
         """The rows of a version, the newest if neither a version nor a time is given."""
+
+    @abstractmethod
+    def to_arrow(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.RecordBatchReader:
+        """The same rows as a stream of Arrow batches, without Spark; see `halocline.table.record_batches`."""
+
+    def to_pandas(self, **reading: Any) -> Any:
+        """The rows as a pandas DataFrame, without Spark.
+
+        Args:
+            reading: The version, the condition, the columns, and what else `to_arrow` takes.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+
+        Example:
+            >>> Table.for_path("lake/orders").to_pandas(where="country = 'at'")  # doctest: +SKIP
+        """
+        if find_spec("pandas") is None:
+            raise MissingExtraError("pandas", "pandas")
+        return self.to_arrow(**reading).read_pandas()
+
+    def to_polars(self, **reading: Any) -> Any:
+        """The rows as a polars DataFrame, without Spark.
+
+        Args:
+            reading: The version, the condition, the columns, and what else `to_arrow` takes.
+
+        Raises:
+            MissingExtraError: polars is not installed.
+
+        Example:
+            >>> Table.for_path("lake/orders").to_polars(columns=["id", "country"])  # doctest: +SKIP
+        """
+        try:
+            import polars
+        except ImportError:
+            raise MissingExtraError("polars", "polars") from None
+        return polars.from_arrow(self.to_arrow(**reading).read_all())
 
     def register_view(self, name: str, **reading: Any) -> None:
         """Makes rows known to SQL as a temporary view.

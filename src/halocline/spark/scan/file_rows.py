@@ -209,7 +209,7 @@ def _check_type(field: Field, table: str) -> None:
     hidden = holds(field.type, ("variant",)) or (not is_void(field.type) and holds(field.type, ("void", "null")))
     if hidden:
         raise UnsupportedError(
-            f"column {field.name} has a type that a data source cannot hand over",
-            sides={"column": str(field)[:200], "table": table},
-            next_step="Read the table with Table.for_path(path, spark).to_df(), or give a schema without the column.",
+            f"column {field.name} of {table} has a type that only a native scan of Spark reads",
+            sides={"needs Spark": str(field)[:200]},
+            next_step="Use Table.for_path(path, spark).to_df(), or leave the column out, of columns= or of the schema.",
         )

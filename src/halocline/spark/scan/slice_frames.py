@@ -102,7 +102,7 @@ def slice_frame(
     schema = struct_of_arrow([fields.field(name) for name in needed])
     reader = reading(needed)
     if isinstance(where, str):
-        slices = _pruned(snapshot, slices, where, schema, session_zone(spark))
+        slices = pruned_slices(snapshot, slices, where, schema, session_zone(spark))
     native, others = _divided(snapshot, slices, reader)
     joined, others = _joined(snapshot, others, reader)
     frames = []
@@ -218,7 +218,7 @@ def in_tasks(parts: Sequence[P]) -> list[list[P]]:
 # ------------------------------------------------------------------ which slices, and how each is read
 
 
-def _pruned(
+def pruned_slices(
     snapshot: HudiSnapshot, slices: Sequence[FileSlice], where: str, schema: Struct, zone: str
 ) -> Sequence[FileSlice]:
     """The slices whose partition may hold a row that is asked for."""

@@ -13,10 +13,14 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from halocline.errors import InputError, SchemaError, UnsupportedError
 from halocline.formats.delta.configuration import column_mapping, identity, type_widening
 from halocline.formats.delta.configuration.metadata_rules import check_schema
 from halocline.schema import Field, Path, Struct, defaults
+from halocline.schema.arrow import struct_of_arrow
+from halocline.schema.arrow_input import table_schema
 from halocline.schema.char_types import DECLARED
 from halocline.schema.collations import collation_of
 from halocline.schema.json_edge import field_from_json, in_delta_order, parse, struct_from_json
@@ -60,7 +64,7 @@ def columns_of(df: DataFrame) -> Struct:
 
 
 def declared(schema: Any, *, keep_lengths: bool = False) -> Struct:
-    """The columns that a user declares: as a schema or columns of ours, their JSON, a Spark schema, or Spark DDL.
+    """The columns that a user declares: a schema or columns of ours, their JSON, a Spark or Arrow schema, or Spark DDL.
 
     Lengths of char and varchar are kept as a table stores them, unless they are to stay.
 
@@ -90,6 +94,8 @@ def _struct_of(schema: Any) -> Struct:
         return _parsed_ddl(schema)
     if isinstance(schema, Struct):
         return schema
+    if isinstance(schema, pa.Schema):
+        return struct_of_arrow(table_schema(schema))
     if isinstance(schema, Mapping) and schema.get("type") == "struct":
         return struct_from_json(schema)
     if callable(getattr(schema, "jsonValue", None)):

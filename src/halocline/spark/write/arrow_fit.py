@@ -10,7 +10,7 @@ Spark's casts. Columns that rows come without become null.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -89,7 +89,7 @@ class ArrowFit:
         return SchemaError(
             f"{self._table}: {message}",
             sides={"table has": str(wanted)[:300], "rows have": str(found)[:300]},
-            next_step="Cast or select the columns, or use Table.append, which casts and fills in by itself.",
+            next_step="Cast or select the columns; append with Spark casts by itself if told so (cast='ansi').",
         )
 
 
@@ -112,6 +112,17 @@ class _Fitted(ArrowArrays):
     def children(self, type: Struct, context: pa.Array) -> list[pa.Array]:
         children = {child.name.lower(): part for child, part in zip(context.type, context.flatten(), strict=True)}
         return [children.get(each.name.lower(), pa.nulls(len(context))) for each in type.fields]
+
+
+def logical_column(batch: pa.RecordBatch, field: Field) -> pa.Array:
+    """A column of rows that fit, in the type and by the names that the table has; null if the rows lack it."""
+    names = [name.lower() for name in batch.schema.names]
+    if field.name.lower() not in names:
+        return pa.nulls(batch.num_rows, _LOGICAL.types.visit(field.type, None))
+    return _LOGICAL.visit(field.type, batch.column(names.index(field.name.lower())))
+
+
+_LOGICAL: Final = _Fitted("none")
 
 
 def _folder_text(array: pa.Array, field: Field) -> pa.Array:

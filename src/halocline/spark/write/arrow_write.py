@@ -29,6 +29,7 @@ from halocline.schema.arrow import ArrowTypes
 from halocline.schema.types import Field, Path
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.scan.footers import leaf_types
+from halocline.spark.scan.packing import packed
 from halocline.spark.types.columns import holds, quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.file_stats import Wanted, stats_text
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FILE_BYTES: Final = 128 * 1024 * 1024
+_PART_BYTES: Final = 64 * 1024 * 1024
 _GROUP_ROWS: Final = 1_000_000
 CODEC: Final = "delta.parquet.compression.codec"
 _CODECS: Final = ("none", "uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd")
@@ -115,6 +117,16 @@ class ArrowWriter:
                 current = current or _OpenFile(self, texts, len(files))
                 current.add(part)
         return [*files, current.finished()] if current is not None else files
+
+    def write_in_parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[WrittenFile]]:
+        """Writes rows in any order, in parts that fit into memory; a part has one file per partition, if not more."""
+        keys = self.physical.keys
+        if not keys:
+            yield self.write(batches)
+            return
+        for held in packed(batches, lambda batch: batch.nbytes, _PART_BYTES):
+            table = pa.Table.from_batches(held).sort_by([(key, "ascending") for key in keys])
+            yield self.write(iter(table.combine_chunks().to_batches()))
 
     def _parts(
         self, batch: pa.RecordBatch, keys: Sequence[str]

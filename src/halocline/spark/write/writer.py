@@ -35,7 +35,7 @@ from halocline.storage.memory import MemoryStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["WrittenFile", "write_files"]
+__all__ = ["WrittenFile", "all_or_nothing", "write_files"]
 
 TAG: Final = "halocline-write"
 """The tag of Spark jobs that write."""
@@ -80,7 +80,7 @@ def write_files(
     rows = physical.frame(df)
     address = None if isinstance(store, MemoryStore) else spark_address(spark, store.address(folder))
     variant = any(holds(field.type, ("variant",)) for field in physical.data)
-    with _all_or_nothing(store, folder), tagged(spark, TAG), unabridged(rows):
+    with all_or_nothing(store, folder), tagged(spark, TAG), unabridged(rows):
         if address is None:
             return write_through_workers(rows, writer)
         with settings(spark, {**_SETTINGS, **(_VARIANT_SETTINGS if variant else {})}):
@@ -119,7 +119,7 @@ def _adopted(store: Store, folder: str, physical: Physical, wanted: Wanted) -> l
 
 
 @contextlib.contextmanager
-def _all_or_nothing(store: Store, folder: str) -> Iterator[None]:
+def all_or_nothing(store: Store, folder: str) -> Iterator[None]:
     """Deletes the folder if writing fails, and says so if the disk is full."""
     try:
         yield

@@ -1,6 +1,6 @@
 """Creating tables, empty or with rows, and replacing them.
 
-A table begins with one commit: its protocol, its metadata and, if it is made from a DataFrame, its rows. The protocol
+A table begins with one commit: its protocol, its metadata and, if it is made from rows, these. The protocol
 is the least one that the declaration needs, and the gatekeeper is asked before it is written. Replacing keeps the
 history: the new columns and rows are the next version, and whatever the old protocol required is still required.
 """
@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from halocline.errors import NotFoundError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
@@ -23,15 +25,18 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.schema.arrow_input import table_batches
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.spark.types import char_types, input_schema
+from halocline.spark.write.arrow_rules import ArrowRules
 from halocline.spark.write.row_plan import plan_rows
 from halocline.table.delta.new_table import TableDeclaration
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import removed
 from halocline.table.delta.row_counts import figures
 from halocline.table.delta.row_files import RowFiles
+from halocline.table.record_batches import arrow_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,13 +57,13 @@ def create_table(
     exist_ok: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Opened:
-    """Creates a table where none is, empty or with the rows of a DataFrame.
+    """Creates a table where none is, empty or with rows.
 
     Args:
         path: Where it is to be.
-        what: A DataFrame, or columns: a Spark schema, text such as `id BIGINT NOT NULL, day DATE`, or a list made
-            with `halocline.table.delta.new_table.column`.
-        spark: The session for rows. Not needed for a DataFrame, nor for columns without expressions and text.
+        what: Rows, as a DataFrame or in Arrow's form (see `append_arrow`); or columns: a Spark or Arrow schema, text
+            such as `id BIGINT NOT NULL, day DATE`, or a list made with `halocline.table.delta.new_table.column`.
+        spark: The session. Not needed for rows, nor for columns without expressions and text.
         partition_by: Names of the partition columns, in order.
         cluster_by: Names of the clustering columns.
         properties: Properties, requests such as `delta.feature.deletionVectors=supported` included.
@@ -78,6 +83,7 @@ def create_table(
         >>> Table.create("lake/orders", df, partition_by="day").version  # doctest: +SKIP
         0
     """
+    what = _rows_or_columns(what)
     table = Opened.at(path, _session(what, spark), options)
     declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
     if table.is_taken(TableFormat.DELTA, exist_ok=exist_ok):
@@ -107,6 +113,7 @@ def replace_table(
         NotFoundError: There is no table, unless `or_create`.
         InputError: The table only takes new rows, or properties cannot be used.
     """
+    what = _rows_or_columns(what)
     table = Opened.at(path, _session(what, spark), options)
     declaration = TableDeclaration(_columns(what), partition_by, cluster_by, properties, comment, name)
     taken = formats_at(table.store)
@@ -142,7 +149,15 @@ def _session(what: Any, spark: SparkSession | None) -> SparkSession | None:
     return what.sparkSession if input_schema.is_frame(what) else spark
 
 
+def _rows_or_columns(what: Any) -> Any:
+    """A DataFrame, a stream of Arrow batches, or columns."""
+    is_arrow = hasattr(what, "__arrow_c_stream__") and not input_schema.is_frame(what)
+    return arrow_reader(what) if is_arrow else what
+
+
 def _columns(what: Any) -> Struct:
+    if isinstance(what, pa.RecordBatchReader):
+        return input_schema.declared(what.schema)
     if input_schema.is_frame(what):
         return char_types.stored(nullable(input_schema.columns_of(what)))
     return input_schema.declared(what)
@@ -156,11 +171,15 @@ def _commit(
     gone = [] if before is None else removed(transaction.files())
     actions: list[Action] = [*_domains(declaration, state, before), *gone]
     with RowFiles(transaction.store, state) as files:
-        if not input_schema.is_frame(what):
+        if isinstance(what, pa.RecordBatchReader):
+            columns = _columns(what)
+            rules = ArrowRules.of(state, columns, transaction.store.root, "UTC")
+            adds = files.write_arrow(columns, map(rules.checked, table_batches(what)))
+        elif input_schema.is_frame(what):
+            adds = files.write(plan_rows(what, input_schema.columns_of(what), state, table=transaction.store.root))
+        else:
             files.commit(transaction, actions, CommitDescription(operation, parameters, {}))
             return
-        rows = plan_rows(what, input_schema.columns_of(what), state, table=transaction.store.root)
-        adds = files.write(rows)
         metrics = figures(adds)
         if before is not None:
             metrics |= {"numRemovedFiles": len(gone), "numRemovedBytes": sum(each.size or 0 for each in gone)}

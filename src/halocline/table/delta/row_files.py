@@ -16,7 +16,7 @@ may be of rows that are gone.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import TracebackType
@@ -48,10 +48,12 @@ from halocline.spark.session.file_system import remove_folder
 from halocline.spark.types.assignment import Assignment, Casting
 from halocline.spark.types.columns import missing, quoted, written_fields
 from halocline.spark.types.file_layout import FileLayout
+from halocline.spark.write.arrow_fit import ArrowFit
+from halocline.spark.write.arrow_write import ArrowWriter
 from halocline.spark.write.guard import watched
 from halocline.spark.write.identity_values import marks_in
 from halocline.spark.write.row_plan import RowPlan
-from halocline.spark.write.writer import WrittenFile, write_files
+from halocline.spark.write.writer import WrittenFile, all_or_nothing, write_files
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
@@ -120,6 +122,16 @@ class RowFiles:
             fields = [(self._schema.find([column.name])[1], column) for column in plan.numbered]
             physical = {physical_name(field, self._mode): column for field, column in fields}
             self._marks |= marks_in(self._store, [(file.path, file.size) for file in files], physical)
+        return [file.add(data_change=self.layout.data_change) for file in files]
+
+    def write_arrow(self, columns: Struct, batches: Iterator[pa.RecordBatch]) -> list[Add]:
+        """Writes new rows with these columns, which obey the table's rules, without Spark."""
+        layout, configuration = FileLayout.of(self.state), self.state.metadata.configuration
+        writer = ArrowWriter.of(self._store, layout, configuration, max_records=self.layout.max_records)
+        fit = ArrowFit(columns, writer.physical, self._store.root)
+        with all_or_nothing(self._store, writer.folder):
+            files = [file for part in writer.write_in_parts(map(fit, batches)) for file in part]
+        self._written += files
         return [file.add(data_change=self.layout.data_change) for file in files]
 
     def rewrite(self, rows: DataFrame, schema: Struct, *, data_change: bool) -> list[Add]:

@@ -23,7 +23,7 @@ from halocline.table.delta.merge_builder import begin_merge
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.optimize import begin_optimize
 from halocline.table.delta.overwrite import overwrite_rows
-from halocline.table.delta.read import read_changes, read_rows
+from halocline.table.delta.read import read_arrow, read_changes, read_rows
 from halocline.table.delta.restore import restore_version
 from halocline.table.delta.update import update_rows
 from halocline.table.delta.vacuum import vacuum_files
@@ -86,8 +86,10 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
     # ------------------------------------------------------------------ rows
 
     to_df = verb(read_rows)
+    to_arrow = verb(read_arrow)
     changes = verb(read_changes)
     append = verb(adding.append_rows)
+    append_arrow = verb(adding.append_arrow)
     append_batch = verb(adding.append_batch)
     overwrite = verb(overwrite_rows)
     delete = verb(delete_rows)

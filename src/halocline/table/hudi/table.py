@@ -67,6 +67,7 @@ class HudiTable(Table, format=TableFormat.HUDI):
     # ------------------------------------------------------------------ rows
 
     to_df = verb(read.read_rows)
+    to_arrow = verb(read.read_arrow)
     incremental = verb(read.read_written)
     changes = verb(read.read_changes)
     append = verb(write.append)

@@ -133,6 +133,7 @@ class IndexTable(Table, format=TableFormat.INDEX):
     # ------------------------------------------------------------------ rows
 
     to_df = verb(read.read_rows)
+    to_arrow = verb(read.read_arrow)
     append = verb(write.append)
     append_batch = verb(write.append_batch)
     overwrite = verb(write.overwrite)

@@ -218,3 +218,16 @@ def test_a_table_that_cannot_be_replaced_says_what_can_be_done(url):
     made(url)
     with pytest.raises(UnsupportedError, match="Use overwrite"):
         Table.replace(url, COLUMNS, format="hudi", keys="id")
+
+
+@pytest.mark.parametrize(("version", "type"), KINDS)
+def test_rows_come_as_arrow_batches_merged_and_filtered(url, version, type):
+    maker = made(url, version, type)
+    table = Table.for_path(url)
+    found = table.to_arrow().read_all()
+    assert found.to_pylist() == [row for batch in maker.snapshot.read() for row in batch.to_pylist()]
+    chosen = table.to_arrow(where="region = 'eu' AND ts >= 200", columns=["id", "name"]).read_all()
+    assert chosen.to_pylist() == [{"id": "k1", "name": "b1"}]
+    assert table.to_arrow(version=maker.snapshot.timeline.writes[0].time, columns=["id"]).read_all().num_rows == 4
+    with pytest.raises(UnsupportedError, match="without Spark"):
+        table.to_arrow(where="upper(name) = 'B1'")

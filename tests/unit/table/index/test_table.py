@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.columns import field
 from tests.support.fleets import running, until, users_of
-from tests.support.index_tables import append, table_of
+from tests.support.index_tables import append, delete, table_of
 from tests.support.splits import row
 
 from halocline import connect
@@ -127,3 +127,13 @@ def test_upkeep_needs_no_session(tmp_path):
     snapshot.store.set_modified("left-over.split", 1_000)
     assert [each.path for each in table.purge(dry_run=False).files] == ["left-over.split"]
     assert not snapshot.store.exists("left-over.split")
+
+
+def test_rows_come_as_arrow_batches_without_deleted_ones(tmp_path):
+    snapshot = table_of([row(n) for n in range(6)], [row(n) for n in range(6, 9)], store=open_store(str(tmp_path)))
+    delete(snapshot, {next(iter(snapshot.files)): [1]})
+    table = Table.for_path(tmp_path)
+    ids = table.to_arrow(columns=["id"]).read_all()["id"].to_pylist()
+    assert len(ids) == 8
+    assert sorted(table.to_arrow(where="level = 'WARN' AND id > 1").read_all()["id"].to_pylist()) == [4, 7]
+    assert sorted(table.to_pandas(where="latency >= 2.0", columns=["id"])["id"]) == [8]

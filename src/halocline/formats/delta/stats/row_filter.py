@@ -2,8 +2,8 @@
 
 The tests of a predicate (see `halocline.formats.delta.stats.predicate`) say what whole files may hold. Most of them
 also decide about single rows, once a literal means exactly one value of its column. A predicate with any other part is
-refused here: nothing is guessed. Not-a-number is greater than every number and equal to itself, as Spark has it; text of
-fixed length is compared with its blanks.
+refused here: nothing is guessed. Not-a-number is greater than every number and equal to itself, as Spark has it; text
+of fixed length is compared with its blanks.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class RowFilter:
             f"without Spark it cannot be decided for which rows {self.text!r} is true",
             condition="PREDICATE_INVALID",
             sides={"condition": self.text, "needs Spark": why},
-            next_step="Open the table with a session, Table.for_path(path, spark): to_df and overwrite take any condition.",
+            next_step="With a session, Table.for_path(path, spark), to_df and overwrite take any condition.",
         )
 
 

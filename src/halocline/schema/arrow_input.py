@@ -1,0 +1,79 @@
+"""Arrow columns that somebody brings, in the types that tables have.
+
+Arrow has several types where a table has one: text and bytes with longer offsets or as views, values in a dictionary,
+times in other units, unsigned numbers. Such a type *becomes* the table's own where every value of it survives; a time
+with digits after the microsecond does not, and is refused when it comes. What has no counterpart is refused by
+`halocline.schema.arrow.struct_of_arrow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from halocline.errors import SchemaError
+
+_SAME: Final = {
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float16(): pa.float32(),
+}
+
+
+def table_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns in the types that tables have.
+
+    Example:
+        >>> given = pa.schema({"a": pa.large_string(), "b": pa.dictionary(pa.int8(), pa.string())})
+        >>> [str(field.type) for field in table_schema(given)]
+        ['string', 'string']
+    """
+    return pa.schema([_field(each) for each in schema])
+
+
+def table_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The rows in the types that tables have.
+
+    Raises:
+        SchemaError: A value does not survive.
+    """
+    wanted = table_schema(reader.schema)
+    for batch in reader:
+        try:
+            yield batch if batch.schema.equals(wanted) else batch.cast(wanted)
+        except pa.ArrowException as error:
+            raise SchemaError(
+                "a value has no place in the type that its column gets in a table",
+                sides={"rows": str(error)[:200], "tables have": "times in microseconds"},
+                next_step="Cast the column first.",
+            ) from None
+
+
+def _field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _type(field.type), field.nullable)
+
+
+def _type(type: pa.DataType) -> pa.DataType:
+    if isinstance(type, pa.BaseExtensionType):
+        return _type(type.storage_type)
+    if pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
+        return _type(type.value_type)
+    if pa.types.is_timestamp(type):
+        return pa.timestamp("us", "UTC" if type.tz else None)
+    if pa.types.is_decimal(type) and type.precision <= 38:
+        return pa.decimal128(type.precision, type.scale)
+    if pa.types.is_struct(type):
+        return pa.struct([_field(each) for each in type])
+    if pa.types.is_map(type):
+        return pa.map_(_type(type.key_type), _field(type.item_field))
+    if pa.types.is_nested(type) and hasattr(type, "value_field"):
+        return pa.list_(_field(type.value_field))
+    return _SAME.get(type, type)

@@ -1,0 +1,257 @@
+"""Rows without Spark: what is written is what every client reads, and what needs Spark says so."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+from decimal import Decimal
+
+import duckdb
+import polars
+import pyarrow as pa
+import pytest
+from tests.support.tables import Untouched, by_another_client, live_files
+
+import halocline as hc
+from halocline.errors import (
+    ConflictError,
+    ConstraintError,
+    InputError,
+    MissingExtraError,
+    SchemaError,
+    UnsupportedError,
+)
+
+DAY = dt.date(2026, 11, 1)
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3, 4], pa.int64()),
+        "country": ["at", "nz", None, "at"],
+        "day": [DAY, DAY, DAY + dt.timedelta(1), None],
+        "price": pa.array([Decimal("1.50"), None, Decimal("3.25"), Decimal("4.00")], pa.decimal128(8, 2)),
+        "tags": [["a", None], [], None, ["b"]],
+        "place": [{"x": 1, "y": "u"}, None, {"x": None, "y": "v"}, {"x": 4, "y": None}],
+        "at": pa.array([dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)] * 4, pa.timestamp("us", "UTC")),
+    }
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "orders"
+
+
+def ids(table, **reading) -> list[int]:
+    return sorted(table.to_arrow(columns=["id"], **reading).read_all()["id"].to_pylist())
+
+
+def by_duckdb(path) -> pa.Table:
+    files = ", ".join(f"'{path}/{each}'" for each in sorted(live_files(path)))
+    return duckdb.sql(f"SELECT * FROM read_parquet([{files}], hive_partitioning = true)").to_arrow_table()
+
+
+@pytest.mark.parametrize("partition_by", [(), ("country",), ("day", "country")])
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_rows_come_back_as_they_went_in(path, partition_by, mode):
+    properties = {} if mode == "none" else {"delta.columnMapping.mode": mode}
+    table = hc.Table.create(path, ROWS, partition_by=partition_by, properties=properties)
+    assert table.append_arrow(ROWS.slice(0, 2)) == 1
+    found = table.to_arrow().read_all()
+    assert found.schema.equals(ROWS.schema)
+    expected = sorted([*ROWS.to_pylist(), *ROWS.slice(0, 2).to_pylist()], key=repr)
+    assert sorted(found.to_pylist(), key=repr) == expected
+    assert hc.Table.for_path(path).history()[0].operation == "WRITE"
+
+
+@pytest.mark.parametrize("partition_by", [(), ("day", "country")])
+def test_files_are_read_by_deltalake_and_duckdb(path, partition_by):
+    table = hc.Table.create(path, ROWS.schema, partition_by=partition_by)
+    table.append_arrow(ROWS)
+    assert [row[0] for row in by_another_client(path, "id")] == [1, 2, 3, 4]
+    seen = by_duckdb(path)
+    assert sorted(seen["id"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(map(repr, seen["place"].to_pylist())) == sorted(map(repr, ROWS["place"].to_pylist()))
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("id > 2", [3, 4]),
+        ("country = 'at' AND id < 4", [1]),
+        ("country IS NULL", [3]),
+        ("NOT (country = 'at')", [2]),
+        ("day = '2026-11-01'", [1, 2]),
+        ("price IN (1.5, 4)", [1, 4]),
+        ("place.x = 4", [4]),
+        ("at >= '2026-11-01 12:00:00'", [1, 2, 3, 4]),
+        ("at >= '2026-11-01 12:00:01'", []),
+    ],
+)
+def test_condition_decides_about_rows(path, where, expected):
+    hc.Table.create(path, ROWS, partition_by="country")
+    assert ids(hc.Table.for_path(path), where=where) == expected
+
+
+def test_condition_that_needs_an_engine_is_refused_before_a_file_is_opened(path):
+    table = hc.Table.create(path, ROWS)
+    for file in live_files(path):
+        (path / file).unlink()
+    with pytest.raises(UnsupportedError) as refused:
+        table.to_arrow(where="id > 1 AND upper(country) = 'AT'")
+    assert "needs Spark" in refused.value.sides
+
+
+def test_deletion_vectors_are_honoured(path):
+    import deltalake
+
+    hc.Table.create(path, ROWS, properties={"delta.enableDeletionVectors": "true"})
+    deltalake.DeltaTable(str(path)).delete("id = 2")
+    assert ids(hc.Table.for_path(path)) == [1, 3, 4]
+    assert ids(hc.Table.for_path(path), version=0) == [1, 2, 3, 4]
+
+
+def test_rows_are_read_when_they_are_asked_for(path):
+    table = hc.Table.create(path, ROWS)
+    reader = table.to_arrow()
+    for file in live_files(path):
+        (path / file).unlink()
+    with pytest.raises(hc.NotFoundError):
+        reader.read_all()
+
+
+def test_pandas_and_polars_get_the_same_rows(path):
+    table = hc.Table.create(path, ROWS)
+    assert sorted(table.to_pandas(columns=["id"], where="id < 3")["id"]) == [1, 2]
+    frame = table.to_polars()
+    assert sorted(frame["id"].to_list()) == [1, 2, 3, 4]
+    assert table.append_arrow(frame.filter(polars.col("id") == 1)) == 1
+    assert ids(table) == [1, 1, 2, 3, 4]
+    with pytest.raises(InputError) as refused:
+        table.to_polars(wher="id = 1")
+    assert refused.value.sides["nearest"] == "where"
+
+
+def test_missing_package_is_named(path, monkeypatch):
+    table = hc.Table.create(path, ROWS)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtraError, match="polars"):
+        table.to_polars()
+
+
+def test_other_spellings_of_types_become_the_tables(path):
+    table = hc.Table.create(path, pa.schema({"id": pa.int64(), "name": pa.string(), "at": pa.timestamp("us", "UTC")}))
+    moment = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
+    rows = pa.table(
+        {
+            "ID": pa.array([7], pa.uint32()),
+            "name": pa.array(["x"]).dictionary_encode(),
+            "at": pa.array([moment], pa.timestamp("ns", "Europe/Vienna")),
+        }
+    )
+    table.append_arrow(rows)
+    assert table.to_arrow().read_all().to_pylist() == [{"id": 7, "name": "x", "at": moment}]
+    with Untouched(path), pytest.raises(SchemaError, match="no place"):
+        table.append_arrow(rows.set_column(2, "at", pa.array([1], pa.timestamp("ns", "UTC"))))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"id": ["x"]}, "another type"),
+        ({"id": [1], "extra": [2]}, "no column extra"),
+        ({"country": ["at"]}, "must not be null"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(path, rows, message):
+    columns = [hc.column("id", "bigint", nullable=False), hc.column("country", "string")]
+    table = hc.Table.create(path, columns)
+    with Untouched(path), pytest.raises(SchemaError, match=message):
+        table.append_arrow(pa.table(rows))
+
+
+def test_check_constraint_is_kept(path):
+    table = hc.Table.create(path, ROWS.schema)
+    with_rule(path, "country = 'at' OR id > 2")
+    table = hc.Table.for_path(path)
+    table.append_arrow(ROWS.slice(2))
+    table.append_arrow(ROWS.slice(0, 1))
+    with Untouched(path), pytest.raises(ConstraintError, match="CHECK fair") as refused:
+        table.append_arrow(ROWS)
+    assert '"id":2' in refused.value.sides["row"]
+    with Untouched(path), pytest.raises(ConstraintError, match="CHECK fair"):
+        table.append_arrow(pa.table({"id": [None]}, pa.schema({"id": pa.int64()})))  # null is not true
+
+
+def with_rule(path, condition: str) -> None:
+    import deltalake
+
+    deltalake.DeltaTable(str(path)).alter.add_constraint({"fair": condition})
+
+
+def test_null_where_none_may_be_leaves_nothing_behind(path):
+    table = hc.Table.create(path, [hc.column("id", "bigint", nullable=False), hc.column("part", "string")])
+    batches = [pa.RecordBatch.from_pydict({"id": pa.array([each], pa.int64()), "part": ["a"]}) for each in (1, None)]
+    with Untouched(path), pytest.raises(ConstraintError, match="NOT NULL id"):
+        table.append_arrow(pa.RecordBatchReader.from_batches(batches[0].schema, batches))
+
+
+@pytest.mark.parametrize(
+    ("column", "needs"),
+    [
+        (lambda: hc.column("n", "bigint", identity=hc.Identity()), "identity column n"),
+        (lambda: hc.column("code", "char(3)"), "length of code"),
+        (lambda: hc.column("v", "variant"), "variant column v"),
+    ],
+)
+def test_what_needs_spark_is_refused_with_the_reason(path, column, needs):
+    table = hc.Table.create(path, [hc.column("id", "bigint"), column()])
+    with Untouched(path), pytest.raises(UnsupportedError) as refused:
+        table.append_arrow(pa.table({"id": [1]}))
+    assert needs in refused.value.sides["needs Spark"]
+
+
+def test_transaction_is_done_once(path):
+    table = hc.Table.create(path, ROWS.schema)
+    assert [table.append_arrow(ROWS, txn=("nightly", 1)) for _ in range(2)] == [1, 1]
+    assert ids(table) == [1, 2, 3, 4]
+
+
+def test_no_rows_are_no_version(path):
+    assert hc.Table.create(path, ROWS).append_arrow(ROWS.slice(0, 0)) == 0
+
+
+def test_columns_that_change_meanwhile_are_a_conflict(path):
+    table = hc.Table.create(path, ROWS)
+
+    def batches():
+        yield ROWS.to_batches()[0]
+        hc.Table.for_path(path).set_properties({"delta.appendOnly": "true"})
+
+    with pytest.raises(ConflictError):
+        table.append_arrow(pa.RecordBatchReader.from_batches(ROWS.schema, batches()))
+    assert ids(table) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("given", [[{"id": 1}], "rows", None])
+def test_what_holds_no_rows_is_refused(path, given):
+    with pytest.raises(InputError, match="Arrow's form"):
+        hc.Table.create(path, ROWS).append_arrow(given)
+
+
+def test_release_that_may_not_write_is_refused(path):
+    hc.Table.create(path, ROWS, properties={"delta.enableDeletionVectors": "true"})
+    with pytest.raises(hc.IncompatibleError):
+        hc.Table.for_path(path, release="deltalake@0.10.0")
+
+
+def test_no_part_of_spark_is_loaded(path):
+    program = (
+        "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None\n"
+        "import halocline as hc, pyarrow as pa\n"
+        f"table = hc.Table.create({str(path)!r}, pa.table({{'id': [1, 2]}}))\n"
+        "table.append_arrow(pa.table({'id': [3]}))\n"
+        "print(sorted(table.to_arrow(where='id > 1').read_all()['id'].to_pylist()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "[2, 3]\n", done.stderr
