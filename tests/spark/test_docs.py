@@ -1,4 +1,7 @@
-"""The examples of the documentation do what they say, pasted as they are."""
+"""The examples of the documentation do what they say, pasted as they are, in a folder that holds what the page says.
+
+A page that does not say that it begins where `halocline quickstart` made its lake begins in an empty folder.
+"""
 
 from __future__ import annotations
 
@@ -8,55 +11,52 @@ from pathlib import Path
 
 import pytest
 
-import halocline as hc
+from halocline.quickstart import make_lake
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/spark.md", "docs/upgrade.md", "docs/downgrade.md", "docs/streaming.md", "docs/histories.md"]
-PAGES += ["docs/hudi.md", "docs/index-tables.md", "docs/lake.md", "docs/rollouts.md", "docs/sql.md"]
-FEED = {"delta.enableChangeDataFeed": "true"}
-VECTORS = {"delta.enableDeletionVectors": "true"}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ALONE = ("README.md", "without-spark.md", "creating-tables.md", "hudi.md", "histories.md")
+"""The pages that make all that they need."""
+
+ELSEWHERE = {
+    "fleet.md": "a coordinator: tests/fleet",
+    "gates.md": "a coordinator: tests/spark/test_fleet.py",
+    "hudi-moves.md": "a Hudi table: tests/conformance/test_hudi_moves.py",
+    "knowledge.md": "knowledge of one's own: tests/unit/compat",
+    "storage.md": "a bucket: tests/spark/test_buckets.py",
+}
+"""The pages whose blocks need more than a folder, and what tries them."""
 
 
-def blocks(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def lake(spark, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("docs")
-    rows = _rows(spark)
-    orders = hc.Table.create(folder / "orders", rows, spark, properties=FEED)
-    for _ in range(3):
-        orders.append(rows.where("id < 3"))
-    items = hc.Table.create(folder / "items", rows, spark, properties=VECTORS)
-    items.delete("id = 3")
-    hc.Table.create(folder / "clicks", rows, spark)
-    return folder
-
-
-def _rows(spark):
-    return spark.sql("SELECT id, DATE'2026-11-02' day, if(id % 2 = 0, 'at', 'nz') country FROM range(10)")
+def lake(tmp_path_factory):
+    return make_lake(tmp_path_factory.mktemp("docs") / "lake").parent
 
 
 @pytest.fixture
-def pasted(spark, lake, tmp_path):
-    """What a reader has at hand: a session, a few tables, and rows to write."""
-    shutil.copytree(lake, tmp_path / "lake")
-    new = _rows(spark).selectExpr("id + 20 AS id", "day", "country")
-    yield {"spark": spark, "hc": hc, "new_rows": new, "updates": new}
+def folder(spark, lake, tmp_path, monkeypatch):
+    """Where a reader pastes."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
     for query in spark.streams.active:
         query.processAllAvailable()
         query.stop()
         assert query.exception() is None
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_examples_run_as_they_are_pasted(pasted, tmp_path, page, capsys):
-    found = blocks(page)
-    assert found, f"{page} has no example"
-    for block in found:
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page) and page.name not in ELSEWHERE], ids=lambda page: page.name
+)
+def test_examples_run_as_they_are_pasted(folder, lake, page, capsys):
+    if page.name not in ALONE:
+        shutil.copytree(lake, folder / "lake")
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
         # Spark's workers take relative paths from where the session was started.
-        exec(compile(re.sub("([\"'`])lake/", rf"\1{tmp_path}/lake/", block), page, "exec"), pasted)
-    if page == "README.md":
-        assert "at" in capsys.readouterr().out
-        assert str(pasted["orders"].can("trino@426", "read").answer) == "ok"
+        exec(compile(re.sub("([\"'`])lake/", rf"\1{folder}/lake/", block), page.name, "exec"), names)
+    if page.name == "README.md":
+        assert "refused" in capsys.readouterr().out

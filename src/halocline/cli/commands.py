@@ -59,6 +59,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "plan": Entry(
         "Plan a rollout: waves of members and moves of tables in which nobody is broken at any moment.", "plan"
     ),
+    "quickstart": Entry("Make a small lake of real tables, and show the next five commands.", "quickstart"),
     "rollback": Entry("Walk a plan back to the last point it can, in the opposite order.", "rollback", on_rows=True),
     "search": Entry("Show the rows of an index table that a query finds, and how many there are.", "search"),
     "serve": Entry("Run a fleet's coordinator until it is stopped.", "serve", "serve"),
