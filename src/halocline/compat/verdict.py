@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from html import escape
 from typing import Any
 
 from halocline.compat.answer import Answer, Reason
@@ -35,6 +36,7 @@ from halocline.compat.release import Release
 from halocline.compat.support import Answered, Support, support_of
 from halocline.compat.terms import Terms, base
 from halocline.errors import IncompatibleError, nearest
+from halocline.html import html_answer
 
 _NOTHING: frozenset[str] = frozenset()
 _TOO_OLD = {"reader": "READER_TOO_OLD", "writer": "WRITER_TOO_OLD"}
@@ -157,6 +159,12 @@ class Verdict:
 
     def __str__(self) -> str:
         return str(self.answer) if self.ok else f"{self.answer}: {'; '.join(reason.text for reason in self.reasons)}"
+
+    def _repr_html_(self) -> str:
+        asked = f"{escape(str(self.release))}, {escape(self.operation)}, {escape(str(self.protocol))}"
+        reasons = "".join(f"<li>{escape(reason.text)}</li>" for reason in self.reasons)
+        fix = f"<p>{escape(str(self.fix))}</p>" if self.fix else ""
+        return f"<div>{html_answer(str(self.answer))} {asked}<ul>{reasons}</ul>{fix}</div>"
 
     def __repr__(self) -> str:
         return f"<Verdict.{self.answer} {self.release} {self.operation} {self.protocol}>"

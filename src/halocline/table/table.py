@@ -22,6 +22,7 @@ from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
 from halocline.errors import MissingExtraError, MissingVerbError, UnsupportedError, nearest
 from halocline.formats.base import TableFormat, detect_format, formats_at
+from halocline.html import html_table
 from halocline.table.arguments import checked, checks_arguments
 from halocline.table.opening import Moment, Opening, placed
 from halocline.table.views import follow
@@ -180,6 +181,7 @@ class Table(ABC):
                     "nearest": nearest(format, known) or "none",
                     "this release": ", ".join(known),
                 },
+                next_step="Table.for_path opens tables of every format." if found else "",
             )
         return found
 
@@ -357,6 +359,23 @@ class Table(ABC):
             sides={"asked for": name, "known to": ", ".join(others) or "no format", "nearest": near or "none"},
             next_step=f"Use {near}." if near else f"{cls.format} tables have: {', '.join(verbs)}",
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: where the table lies, what it requires, and its columns. Reads no rows."""
+        terms = self.terms
+        in_use = ", ".join(sorted(terms.features_in_use)) or "nothing special"
+        facts = [{"format": self.format, "version": self.version, "protocol": terms.protocol, "in use": in_use}]
+        fields: list[dict[str, Any]] = self.schema["fields"]
+        columns = [
+            {
+                "column": each["name"],
+                "type": each["type"] if isinstance(each["type"], str) else each["type"]["type"],
+                "null": "" if each.get("nullable", True) else "not null",
+                "comment": each.get("metadata", {}).get("comment", ""),
+            }
+            for each in fields
+        ]
+        return html_table(facts, self.url) + html_table(columns)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from halocline.compat.release import releases_in
@@ -47,6 +48,18 @@ class IndexVersion:
     removed: int | None = None
     skipped: int | None = None
     masked: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same facts for programs."""
+        counts = {"numAdded": self.added, "numRemoved": self.removed, "numSkipped": self.skipped}
+        return {
+            "version": self.version,
+            "timestamp": datetime.fromtimestamp(self.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "operation": self.operation or None,
+            "engineInfo": self.engine or None,
+            "operationParameters": self.parameters,
+            "operationMetrics": counts | {"numMasked": self.masked},
+        }
 
 
 def history(store: Store, limit: int | None = None) -> list[IndexVersion]:

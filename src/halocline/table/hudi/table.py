@@ -10,6 +10,7 @@ from halocline.formats.hudi.detail import detail_of
 from halocline.formats.hudi.history import HudiHistoryEntry, history
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import terms_of
+from halocline.html import Entries
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.json_edge import to_json
 from halocline.table.hudi import move, read, services, write
@@ -58,7 +59,7 @@ class HudiTable(Table, format=TableFormat.HUDI):
 
     def history(self, limit: int | None = None) -> list[HudiHistoryEntry]:
         """What was done, newest action first; the instants of writes are the table's versions."""
-        return history(self.snapshot(), limit)
+        return Entries(history(self.snapshot(), limit))
 
     def detail(self) -> dict[str, Any]:
         """What the table is, in a few figures."""

@@ -13,6 +13,7 @@ from halocline.formats.index.history import IndexVersion, history
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY, OWN, terms_of
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.html import Entries
 from halocline.schema.json_edge import to_json
 from halocline.storage import open_store
 from halocline.table.index import maintain, read, upkeep, write
@@ -124,7 +125,7 @@ class IndexTable(Table, format=TableFormat.INDEX):
 
     def history(self, limit: int | None = None) -> list[IndexVersion]:
         """Who did what, newest version first, as far as the log tells."""
-        return history(self.snapshot().store, limit)
+        return Entries(history(self.snapshot().store, limit))
 
     def detail(self) -> dict[str, Any]:
         """What the table is, in a few figures."""

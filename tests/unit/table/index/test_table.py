@@ -137,3 +137,10 @@ def test_rows_come_as_arrow_batches_without_deleted_ones(tmp_path):
     assert len(ids) == 8
     assert sorted(table.to_arrow(where="level = 'WARN' AND id > 1").read_all()["id"].to_pylist()) == [4, 7]
     assert sorted(table.to_pandas(where="latency >= 2.0", columns=["id"])["id"]) == [8]
+
+
+def test_log_shows_who_did_what(tmp_path, capsys):
+    table_of([row(1)], store=open_store(str(tmp_path)))
+    assert main.run(["log", str(tmp_path)]) == 0
+    assert "WRITE" in capsys.readouterr().out
+    assert [each.operation for each in Table.for_path(tmp_path).history()] == ["WRITE", "CREATE TABLE"]

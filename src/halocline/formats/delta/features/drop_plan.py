@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from halocline.compat.breaks import Client, Forecast, forecast, newest_known
@@ -19,6 +20,7 @@ from halocline.formats.delta.configuration.properties import TableProperties
 from halocline.formats.delta.features.support import HISTORY_TRUNCATED, propose
 from halocline.formats.delta.log.header import read_header
 from halocline.formats.delta.snapshot.writers import writers
+from halocline.html import html_table
 from halocline.storage.base import Store
 
 
@@ -73,6 +75,21 @@ class DropPlan:
                 hours = self.retention_ms / 3_600_000
                 lines.append(f"    takes          two calls, the second one {hours:g} hours after the first")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        told = self.to_dict()
+        steps = "".join(f"<li>{escape(each)}</li>" for each in self.steps) or "<li>none: nothing of it is in use</li>"
+        ways = [
+            {
+                "way": way,
+                "protocol": each["protocol"],
+                "able to write": ", ".join(each["ableToWrite"]) or "nobody",
+                "would break": ", ".join(each["wouldBreak"]) or "nobody",
+            }
+            for way, each in told["ways"].items()
+        ]
+        title = f"drop {self.feature} from {self.root}, version {self.version}"
+        return f"<div><b>{escape(title)}</b><ol>{steps}</ol>{html_table(ways)}</div>"
 
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs."""

@@ -1,0 +1,48 @@
+"""What notebooks show: facts in tables, and nothing of a table's text becomes markup."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import halocline as hc
+
+ROWS = pa.table({"id": [1], "a<b>": ["x"]})
+
+
+@pytest.fixture
+def table(tmp_path):
+    properties = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
+    return hc.Table.create(tmp_path / "t", ROWS, properties=properties)
+
+
+def test_table_shows_its_place_protocol_and_columns(table):
+    shown = table._repr_html_()
+    assert table.url in shown
+    assert "deletionVectors" in shown
+    assert "a&lt;b&gt;" in shown
+    assert "<b>" not in shown
+
+
+def test_history_is_a_table_and_still_a_list(table):
+    table.append_arrow(ROWS, user_metadata="<script>")
+    found = table.history()
+    assert isinstance(found, list)
+    assert found[0].version == 1
+    assert "&lt;script&gt;" in found._repr_html_()
+    lines = repr(found).splitlines()
+    assert lines[0].split()[:3] == ["version", "timestamp", "operation"]
+    assert len(lines) == 3
+
+
+def test_verdict_shows_answer_reason_and_fix(table):
+    shown = table.can("trino@426", "read")._repr_html_()
+    assert ">refused</b>" in shown
+    assert "deletionVectors" in shown
+    assert "427" in shown
+
+
+def test_drop_plan_shows_steps_and_whom_each_way_leaves(table):
+    shown = table.plan_drop("deletionVectors")._repr_html_()
+    assert "<ol><li>" in shown
+    assert "would break" in shown
