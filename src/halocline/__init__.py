@@ -142,6 +142,9 @@ _HOMES: Final[dict[str, str]] = {
     **{name: "halocline.errors" for name in vars(errors) if name.endswith("Error")},
 }
 
+_EXTRAS: Final = {"pyspark": "spark", "grpc": "fleet", "google": "fleet", "sqlalchemy": "fleet", "jwt": "fleet"}
+"""The extra that brings a module of another package."""
+
 __all__ = sorted(_HOMES, key=lambda name: (name[0].islower(), name))
 
 
@@ -171,7 +174,13 @@ def load_ipython_extension(shell: Any) -> None:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    try:
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise errors.MissingExtraError(f"halocline.{name} needs {error.name}, which", extra) from None
     return value
 
 

@@ -98,6 +98,7 @@ CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "RETENTION_TOO_SHORT": "Files would be deleted sooner than the table promises.",
         "ROLLOUT_RUNNING": "Somebody else applies a plan to the same lake.",
         "SCHEMA_MISMATCH": "The columns offered do not fit the table's.",
+        "SESSION_STOPPED": "The Spark session that the table was opened with has been stopped.",
         "SPARK_TOO_OLD": "The Spark release is older than Halocline needs.",
         "STALE_EPOCH": "Another coordinator has taken over.",
         "STORAGE_FULL": "A disk or a quota has no room left.",

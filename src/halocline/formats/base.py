@@ -7,6 +7,7 @@ of moving, and the caller must say which side is meant.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -92,6 +93,7 @@ class TableFormat(StrEnum):
 
 _VERSIONED: Final = re.compile(r"\d{20}\.(?:json|checkpoint\..+)|state-v\d{20}/.+")
 _ENOUGH: Final = 10_000
+_LOOKED_AT: Final = 1000
 
 
 def formats_at(store: Store) -> tuple[TableFormat, ...]:
@@ -104,13 +106,14 @@ def detect_format(store: Store) -> TableFormat:
     found = formats_at(store)
     if len(found) == 1:
         return found[0]
-    expected = ", ".join(f"{folder}/ ({each})" for each, folder in LOG_FOLDERS.items())
     if not found:
+        expected = ", ".join(f"{folder}/ ({each})" for each, folder in LOG_FOLDERS.items())
+        there, next_step = _found_instead(store)
         raise NotFoundError(
             f"no table at {store.root}",
             condition="TABLE_NOT_FOUND",
-            sides={"looked for": expected, "found": "none of them"},
-            next_step="Check the path; a table is the folder that holds its log.",
+            sides={"looked for": expected, "found": there},
+            next_step=next_step,
         )
     raise InputError(
         f"{store.root} is more than one table",
@@ -152,6 +155,28 @@ def linter_of(format: TableFormat) -> Linter:
             from halocline.formats.index.maintain import lint as index
 
             return index
+
+
+def _found_instead(store: Store) -> tuple[str, str]:
+    """What lies where no table is, and what to do about it."""
+    root = store.root.rstrip("/")
+    above, _, name = root.rpartition("/")
+    if name in LOG_FOLDERS.values():
+        return "the log of a table", f"Open the folder above it: {above}"
+    paths = [meta.path for meta in islice(store.list(""), _LOOKED_AT)]
+    for path in paths:
+        folders = path.split("/")[:-1]
+        at = next((at for at, each in enumerate(folders) if each in LOG_FOLDERS.values()), 0)
+        if at:
+            inner = "/".join(folders[:at])
+            return f"a table below it: {inner}", f"Open {root}/{inner}, or all of them with Lake.discover."
+    if any(path.endswith(".parquet") for path in paths):
+        return "Parquet files, and no log", "Make a table of them: Table.convert_to_delta(path, spark)"
+    if paths:
+        return f"other files, such as {paths[0]}", "Check the path; a table is the folder that holds its log."
+    if os.path.isfile(store.address()):
+        return "a file", "Check the path; a table is the folder that holds its log, not a file in it."
+    return "nothing", "Check the path, and create a table there with Table.create if there is to be one."
 
 
 def _has_log(store: Store, format: TableFormat) -> bool:

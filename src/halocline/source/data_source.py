@@ -48,6 +48,7 @@ from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
 from halocline.spark.session.session import is_connect, remembered
 from halocline.spark.session.settings import Settings
+from halocline.spark.session.worker_python import check_worker_python
 from halocline.spark.types.columns import spark_schema, struct_of
 from halocline.spark.write.arrow_write import WrittenFile
 from halocline.table.delta.read import first_version_from
@@ -68,10 +69,14 @@ def register(spark: SparkSession, settings: Settings | None = None) -> None:
         spark: The session.
         settings: The settings; those that the session has now if not given.
 
+    Raises:
+        UnsupportedError: Spark's workers run a Python that does not find Halocline.
+
     Example:
         >>> register(spark)  # doctest: +SKIP
         >>> spark.read.format("halocline").load("lake/orders").show()  # doctest: +SKIP
     """
+    check_worker_python(spark)
     given = (settings or Settings.read(spark=spark)).given()
     registered: list[dict[str, str]] = remembered(spark, "data source", list)
     searching: list[dict[str, str]] = remembered(spark, "search function", list)

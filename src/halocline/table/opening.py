@@ -32,6 +32,7 @@ from halocline.formats.delta.commit.transaction import Clock, system_clock
 from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import in_our_words
+from halocline.spark.session.session import check_running
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
 from halocline.storage import open_store
 from halocline.storage.options import checked
@@ -118,8 +119,9 @@ class Opening(ABC, Generic[V]):
         if self.session is None:
             raise InputError(
                 f"{self.url} was opened without a Spark session, and rows need one",
-                next_step="Open it with one: Table.for_path(path, spark)",
+                next_step="Open it with one, Table.for_path(path, spark), or use to_arrow and append_arrow.",
             )
+        check_running(self.session)
         return self.session
 
     @property

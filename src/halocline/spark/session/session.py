@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from halocline.errors import UnsupportedError
+from halocline.errors import InputError, UnsupportedError
 from halocline.versions import Version
 
 if TYPE_CHECKING:
@@ -37,6 +37,22 @@ _lock = threading.RLock()
 def check_session(spark: SparkSession) -> None:
     """Makes sure, once, that the session's Spark is new enough for everything here."""
     remembered(spark, "release", lambda: _check_release(spark.version))
+
+
+def check_running(spark: SparkSession) -> None:
+    """Makes sure that the session has not been stopped: Spark speaks of missing attributes and JVM objects then."""
+    try:
+        stopped = is_connect(spark) and bool(getattr(spark, "is_stopped", False))
+        spark.range(0)
+    except Exception:  # a classic session that was stopped cannot even plan
+        stopped = True
+    if stopped:
+        raise InputError(
+            "the Spark session has been stopped",
+            condition="SESSION_STOPPED",
+            sides={"session": "stopped"},
+            next_step="Make another, SparkSession.builder.getOrCreate(), and open the table with it.",
+        )
 
 
 def is_connect(spark: SparkSession) -> bool:

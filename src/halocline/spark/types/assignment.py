@@ -150,6 +150,7 @@ class Assignment:
         self._casting: Final = casting
         self._lacking: Final = lacking
         self._variables = 0
+        self._castable = True
 
     def value(
         self, sql: str, source: DataType, target: DataType, path: str, old: tuple[str, DataType] | None = None
@@ -170,6 +171,7 @@ class Assignment:
         if is_assignable(source, target, self._casting):
             return sql if source == target else self._cast(sql, source, target, path)
         self.problems.append((path, sql_type(target), sql_type(source)))
+        self._castable = self._castable and is_assignable(source, target, Casting.ANSI)
         return missing(target)
 
     def check(self, table: str) -> None:
@@ -183,8 +185,25 @@ class Assignment:
                 "table": ", ".join(f"{path} {target}" for path, target, _ in first),
                 "rows": ", ".join(f"{path} {source}" for path, _, source in first),
             },
-            next_step=_HINTS[self._casting],
+            next_step=self._hint(),
         )
+
+    def _hint(self) -> str:
+        """What helps against everything that does not fit, and nothing that does not."""
+        new = any(target == "no such column" for _, target, _ in self.problems)
+        missing = any(source == "missing" for _, _, source in self.problems)
+        other = any(target != "no such column" and source != "missing" for _, target, source in self.problems)
+        hints = []
+        if other:
+            ansi = self._casting is Casting.WIDENING and self._castable
+            hints.append(
+                "Cast the columns, or ask for Spark's casts with cast='ansi'." if ansi else _CAST[self._casting]
+            )
+        if missing:
+            hints.append("Give every column that is NOT NULL a value.")
+        if new:
+            hints.append(_NEW[self._casting])
+        return " ".join(hints)
 
     def _struct(self, sql: str, source: Struct, target: Struct, path: str, old: tuple[str, DataType] | None) -> str:
         known = {field.name.lower(): field for field in source.fields}
@@ -264,10 +283,13 @@ class Assignment:
         return f"halocline_in_{self._variables}"
 
 
-_HINTS: Final[Mapping[Casting, str]] = {
-    Casting.WIDENING: (
-        "Cast the columns, or ask for Spark's casts with cast='ansi'; new columns come in with schema_mode='merge'."
-    ),
-    Casting.EXACT: "Cast the values; new columns and fields come in with_schema_evolution().",
-    Casting.ANSI: "Change the rows, or let the table follow with schema_mode='merge' or 'overwrite'.",
+_CAST: Final[Mapping[Casting, str]] = {
+    Casting.WIDENING: "Cast the columns: nothing does it by itself.",
+    Casting.EXACT: "Cast the values to the type of their column.",
+    Casting.ANSI: "Change the values: Spark has no cast that stores them there.",
+}
+_NEW: Final[Mapping[Casting, str]] = {
+    Casting.WIDENING: "New columns come in with schema_mode='merge'; else leave them out.",
+    Casting.EXACT: "Add columns and fields first with add_columns; a merge lets new ones in with_schema_evolution().",
+    Casting.ANSI: "New columns come in with schema_mode='merge'; else leave them out.",
 }

@@ -1,0 +1,63 @@
+"""The Python that Spark starts its workers with, which must have Halocline installed.
+
+Spark takes `PYSPARK_PYTHON`, then the setting `spark.pyspark.python`, then whatever `python3` is on the path. In a
+virtual environment that is not activated, that is another Python, and everything that workers do fails inside Java. It
+is seen here before that: where the path leads elsewhere, that Python is asked, once, whether it finds Halocline.
+
+The limit: a Python on other machines, or behind Spark Connect, is not asked.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from halocline.errors import UnsupportedError
+from halocline.spark.session.session import is_connect, setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PATIENCE: Final = 60.0
+
+
+def check_worker_python(spark: SparkSession) -> None:
+    """Makes sure that workers on this machine will find Halocline.
+
+    Raises:
+        UnsupportedError: They will not.
+    """
+    if is_connect(spark) or not setting(spark, "spark.master", "local").startswith("local"):
+        return
+    named = os.environ.get("PYSPARK_PYTHON") or setting(spark, "spark.pyspark.python", "") or "python3"
+    found = shutil.which(named)
+    if found is not None and (_is_this(found) or _finds_us(found)):
+        return
+    raise UnsupportedError(
+        "Spark's Python workers would not find Halocline",
+        sides={"workers": found or f"{named}, which is not on the path", "this process": sys.executable},
+        next_step=f"Set PYSPARK_PYTHON={sys.executable} before the session is made, or activate the environment.",
+    )
+
+
+def _is_this(python: str) -> bool:
+    """Whether it is the Python of this process, or another link to it in the same environment."""
+    return os.path.dirname(os.path.abspath(python)) == os.path.dirname(os.path.abspath(sys.executable))
+
+
+@cache
+def _finds_us(python: str) -> bool:
+    try:
+        asked = subprocess.run(
+            [python, "-c", "import importlib.util as u; raise SystemExit(u.find_spec('halocline') is None)"],
+            capture_output=True,
+            check=False,
+            timeout=_PATIENCE,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0
