@@ -42,6 +42,7 @@ def test_what_the_verbs_of_a_table_return_is_exported():
         "Sequence",
         "IndexSnapshot",
         "pa",
+        "RecordBatchReader",
         "tuple",
     }
     lacking = set()

@@ -166,12 +166,9 @@ class DeltaTable:
         schema = ", ".join(f"{name} {type}" for name, type in columns.items())
         return self.table.spark.createDataFrame(rows, schema)
 
-    def generate(self, mode: str) -> NoReturn:
-        """Refused: manifests for other engines are not written."""
-        raise UnsupportedError(
-            f"manifests of kind {mode!r} are not written here",
-            sides={"asked for": mode, "possible": "reading the table itself"},
-        )
+    def generate(self, mode: str) -> None:
+        """Writes manifests for other engines; see `halocline.table.delta.manifests`."""
+        self.table.generate(mode)
 
     # ------------------------------------------------------------------ changing rows
 
@@ -225,7 +222,7 @@ class DeltaTable:
     def clone(
         self, target: str, isShallow: bool, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
-        """Makes a shallow clone; see `Table.shallow_clone`."""
+        """Makes a clone; see `Table.shallow_clone` and `Table.deep_clone`."""
         return self._cloned(target, isShallow, replace, properties)
 
     def cloneAtVersion(
@@ -236,7 +233,7 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Makes a shallow clone of a version."""
+        """Makes a clone of a version."""
         return self._cloned(target, isShallow, replace, properties, version=version)
 
     def cloneAtTimestamp(
@@ -247,19 +244,14 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Makes a shallow clone of the version that held at a time."""
+        """Makes a clone of the version that held at a time."""
         return self._cloned(target, isShallow, replace, properties, timestamp=timestamp)
 
     def _cloned(
         self, target: str, shallow: bool, anew: bool, properties: Mapping[str, str] | None, **when: Any
     ) -> DeltaTable:
-        if not shallow or anew:
-            raise UnsupportedError(
-                "only shallow clones into new places are made",
-                sides={"asked for": f"isShallow={shallow}, replace={anew}", "possible": "isShallow=True"},
-                next_step="To copy rows, create a table from toDF().",
-            )
-        return DeltaTable(self.table.shallow_clone(_path(target), properties=properties, **when))
+        cloned = self.table.shallow_clone if shallow else self.table.deep_clone
+        return DeltaTable(cloned(_path(target), replace=anew, properties=properties, **when))
 
     # ------------------------------------------------------------------ the protocol
 

@@ -127,7 +127,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class TableStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
-    """Adds micro-batches to a table, each once."""
+    """Adds micro-batches to a table, or puts each in place of all rows, once."""
 
     def __init__(self, sink: RowSink, schema: Struct, asked: SourceOptions) -> None:
         self._sink = sink
@@ -137,8 +137,8 @@ class TableStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
     @staticmethod
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> TableStreamWriter:
         """Finds the table and checks that the rows fit."""
-        check_identity(asked, overwrite=overwrite)
-        return TableStreamWriter(RowSink.open(asked, schema, overwrite=False), schema, asked)
+        check_identity(asked)
+        return TableStreamWriter(RowSink.open(asked, schema, overwrite=overwrite), schema, asked)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Writes the rows of one task into files that nobody knows yet."""
@@ -148,9 +148,11 @@ class TableStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
         """Makes the files part of the table, unless this batch is in it already."""
         files = files_of(messages)
         app_id = identity(self._asked)
-        if not files and not self._sink.is_new:
+        replaces = self._sink.request.replacement is not None
+        if not files and not self._sink.is_new and not replaces:
             return
-        parameters = {"outputMode": "Append", "queryId": app_id, "epochId": str(batchId)}
+        mode = "Complete" if replaces else "Append"
+        parameters = {"outputMode": mode, "queryId": app_id, "epochId": str(batchId)}
         try:
             self._sink.commit(files, CommitDescription("STREAMING UPDATE", parameters, txn=(app_id, batchId)))
         except HaloclineError:
@@ -162,7 +164,7 @@ class TableStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
         self._sink.discard([file.path for file in written(messages)])
 
 
-def check_identity(asked: SourceOptions, *, overwrite: bool) -> None:
+def check_identity(asked: SourceOptions, *, overwrite: bool = False) -> None:
     """Refuses a stream that replaces rows, or whose batches could not be told from those of others.
 
     Raises:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from halocline.formats.delta.configuration.alter import Position
 from halocline.statements.columns import SqlColumn, take_column, take_type
 from halocline.statements.references import path_of
 from halocline.statements.target import StatementTarget, Translate
+from halocline.statements.text import Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,6 +70,10 @@ def _altered(target: StatementTarget, table: DeltaLakeTable) -> None:
         columns = reader.parenthesised(reader.name) if reader.word() == "(" else reader.listed(reader.name)
         reader.end()
         table.drop_column(*columns)
+    elif reader.accept("CLUSTER", "BY"):
+        names = [] if reader.accept("NONE") else reader.parenthesised(reader.identifier)
+        reader.end()
+        table.cluster_by(*names)
     elif reader.accept("ALTER") or reader.accept("CHANGE"):
         reader.accept("COLUMN")
         _alter_column(target, table)
@@ -81,23 +87,32 @@ def _add_columns(target: StatementTarget, table: DeltaLakeTable) -> None:
     if not reader.accept("COLUMNS"):
         reader.expect("COLUMN")
     bracketed = reader.word() == "("
-    columns: list[tuple[tuple[str, ...], SqlColumn]] = (
+    columns: list[tuple[tuple[str, ...], SqlColumn, Position | None]] = (
         reader.parenthesised(lambda: _added(target)) if bracketed else reader.listed(lambda: _added(target))
     )
     reader.end()
-    parents = {path for path, _ in columns}
+    parents = {path for path, _, _ in columns}
     if len(parents) > 1:
         reader.refuse("columns of one struct are added at a time")
-    table.add_columns([each.field for _, each in columns], parents.pop())
+    fields, positions = [each.field for _, each, _ in columns], [position for _, _, position in columns]
+    table.add_columns(fields, parents.pop(), positions=positions)
 
 
-def _added(target: StatementTarget) -> tuple[tuple[str, ...], SqlColumn]:
-    """A column, and the struct that it is added to."""
+def _added(target: StatementTarget) -> tuple[tuple[str, ...], SqlColumn, Position | None]:
+    """A column, the struct that it is added to, and where it stands there."""
     reader, above = target.reader, list[str]()
     while reader.word(1) == ".":
         above.append(reader.identifier())
         reader.expect(".")
-    return tuple(above), take_column(reader)
+    found = take_column(reader)
+    return tuple(above), found, _position(reader)
+
+
+def _position(reader: Reader) -> Position | None:
+    """Takes `FIRST` or `AFTER column`, if there is one of them."""
+    if reader.accept("FIRST"):
+        return Position()
+    return Position(reader.identifier()) if reader.accept("AFTER") else None
 
 
 def _alter_column(target: StatementTarget, table: DeltaLakeTable) -> None:
@@ -114,6 +129,19 @@ def _alter_column(target: StatementTarget, table: DeltaLakeTable) -> None:
         comment = reader.string()
         reader.end()
         table.set_comment(comment, column)
+    elif reader.accept("SET", "DEFAULT"):
+        expression = reader.until()
+        reader.end()
+        table.set_default(column, expression)
+    elif reader.accept("DROP", "DEFAULT"):
+        reader.end()
+        table.set_default(column, None)
+    elif reader.accept("SYNC", "IDENTITY"):
+        reader.end()
+        table.sync_identity(column)
+    elif (position := _position(reader)) is not None:
+        reader.end()
+        table.move_column(column, after=position.after)
     else:
         reader.refuse("this is not understood")
 

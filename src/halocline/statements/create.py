@@ -174,12 +174,14 @@ def _cloned(target: StatementTarget, replaces: bool, exist_ok: bool) -> DataFram
             "a clone and its source are both ours or both Spark's",
             sides={"clone": ".".join(target.parts), "source": ".".join(parts)},
         )
-    if not shallow or replaces or exist_ok:
-        reader.refuse("only shallow clones into new places are made")
+    if exist_ok:
+        reader.refuse("a clone is made, or put in place of what is there with OR REPLACE")
     at = moment(target.spark, reader) if reader.word() in ("VERSION", "TIMESTAMP") else {}
     properties = reader.properties() if reader.accept("TBLPROPERTIES") else None
     reader.end()
-    made = target.delta(source).table.shallow_clone(place, properties=properties, options=target.options(), **at)
+    table = target.delta(source).table
+    cloned = table.shallow_clone if shallow else table.deep_clone
+    made = cloned(place, replace=replaces, properties=properties, options=target.options(), **at)
     return target.told(location=made.url, version=made.version)
 
 

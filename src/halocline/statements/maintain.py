@@ -1,4 +1,4 @@
-"""OPTIMIZE, VACUUM, RESTORE, TRUNCATE, DESCRIBE and SHOW: upkeep of a table, and what it tells of itself."""
+"""OPTIMIZE, REORG, GENERATE, VACUUM, RESTORE, TRUNCATE, DESCRIBE and SHOW: upkeep, and what a table tells of itself."""
 
 from __future__ import annotations
 
@@ -29,6 +29,32 @@ def optimize(target: StatementTarget) -> DataFrame | None:
     done = builder.execute_z_order_by(*columns) if columns else builder.execute_compaction()
     figures = {name: done.metrics.get(name, 0) for name in ("numAddedFiles", "numRemovedFiles")}
     return target.told(path=table.url, version=done.version, **figures)
+
+
+def reorg(target: StatementTarget) -> DataFrame | None:
+    """`REORG TABLE table [WHERE condition] APPLY (PURGE)`."""
+    reader = target.reader
+    reader.expect("REORG", "TABLE")
+    table = target.own_table()
+    builder = target.delta(table).table.optimize()
+    if reader.accept("WHERE"):
+        builder = builder.where(reader.until("APPLY"))
+    reader.expect("APPLY", "(", "PURGE", ")")
+    reader.end()
+    done = builder.execute_purge()
+    figures = {name: done.metrics.get(name, 0) for name in ("numAddedFiles", "numRemovedFiles")}
+    return target.told(path=table.url, version=done.version, **figures)
+
+
+def generate(target: StatementTarget) -> DataFrame | None:
+    """`GENERATE symlink_format_manifest FOR TABLE table`."""
+    reader = target.reader
+    reader.expect("GENERATE")
+    mode = reader.identifier()
+    reader.expect("FOR", "TABLE")
+    table = target.own_table()
+    reader.end()
+    return target.told(path=table.url, numManifests=len(target.delta(table).table.generate(mode)))
 
 
 def vacuum(target: StatementTarget) -> DataFrame | None:
@@ -137,6 +163,8 @@ def show(target: StatementTarget) -> DataFrame | None:
 
 STATEMENTS: Final[dict[str, Translate]] = {
     "OPTIMIZE": optimize,
+    "REORG": reorg,
+    "GENERATE": generate,
     "VACUUM": vacuum,
     "RESTORE": restore,
     "TRUNCATE": truncate,

@@ -300,8 +300,8 @@ def test_rows_that_do_not_fit_are_refused_and_leave_nothing(orders, spark, sql, 
 
 
 RULES = {
-    "CHECK": ({}, {"delta.constraints.small": "id < 10"}, ProtocolAction(1, 3)),
-    "invariant": ({"delta.invariants": '{"expression": {"expression": "id > 0"}}'}, {}, ProtocolAction(1, 2)),
+    "CHECK": ({}, {"delta.constraints.small": "id % 2 < 10"}, ProtocolAction(1, 3)),
+    "invariant": ({"delta.invariants": '{"expression": {"expression": "id + 1 > 0"}}'}, {}, ProtocolAction(1, 2)),
     "generated": ({"delta.generationExpression": "1"}, {}, ProtocolAction(1, 4)),
     "identity": (
         {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": True},
@@ -315,13 +315,24 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_tables_whose_rules_need_sql_are_refused_with_the_way_to_write_them(tmp_path, spark, rule):
     metadata, properties, protocol = RULES[rule]
-    schema = columns.schema(field("id", "long", metadata=metadata))
+    ruled = field("id" if rule != "default" else "left_out", "long", metadata=metadata)
+    schema = columns.schema(ruled, *([field("id", "long")] if rule == "default" else []))
     action = Metadata("1", schema_string=dump(schema), configuration=properties)
     open_store(tmp_path).put_if_absent(DELTA.commit_path(0), encode_commit([protocol, action]))
     before = files_below(tmp_path)
     text = refused(lambda: save(spark.range(3), tmp_path))
     assert "UNSUPPORTED" in text
     assert "append(df)" in text
+    assert files_below(tmp_path) == before
+
+
+def test_plain_constraints_are_kept_without_sql(tmp_path, spark):
+    schema = columns.schema(field("id", "long"))
+    action = Metadata("1", schema_string=dump(schema), configuration={"delta.constraints.small": "id < 10"})
+    open_store(tmp_path).put_if_absent(DELTA.commit_path(0), encode_commit([ProtocolAction(1, 3), action]))
+    save(spark.range(3), tmp_path)
+    before = files_below(tmp_path)
+    assert "CHECK small" in refused(lambda: save(spark.range(8, 12), tmp_path))
     assert files_below(tmp_path) == before
 
 

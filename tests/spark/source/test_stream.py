@@ -284,15 +284,28 @@ def test_a_new_checkpoint_is_another_query_and_a_named_one_is_the_same(spark, so
     )
 
 
-def test_only_append_mode_writes(spark, source, tmp_path):
-    with pytest.raises(Exception, match=r"(?i)append|complete|UNSUPPORTED"):
-        Sink(spark, source, tmp_path).run(mode="complete")
+def test_complete_mode_replaces_all_rows_with_each_batch(spark, source, tmp_path):
+    target = tmp_path / "counts"
+    counts = spark.readStream.format("halocline").load(source).groupBy("id").count()
+    writing = counts.writeStream.format("halocline").outputMode("complete").trigger(availableNow=True)
+    for expected in ([1, 2, 3], [1, 2, 3, 9]):
+        query = writing.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(target))
+        patiently(query.awaitTermination)
+        table = Table.for_path(target, spark)
+        assert sorted(row["id"] for row in table.to_df().collect()) == expected
+        assert table.history()[0].operation == "STREAMING UPDATE"
+        Table.for_path(source, spark).append(spark.range(9, 10))
+
+
+def test_update_mode_is_refused(spark, source, tmp_path):
+    with pytest.raises(Exception, match=r"(?i)update|UNSUPPORTED"):
+        Sink(spark, source, tmp_path).run(mode="update")
 
 
 def test_a_table_with_rules_is_refused_before_anything_is_written(spark, source, tmp_path):
     sink = Sink(spark, source, tmp_path)
     schema = dump(columns.schema(field("id", "long")))
-    metadata = Metadata("1", schema_string=schema, configuration={"delta.constraints.small": "id < 3"})
+    metadata = Metadata("1", schema_string=schema, configuration={"delta.constraints.small": "id % 10 < 3"})
     commit(sink.target, 0, ProtocolAction(1, 3), metadata)
     with pytest.raises(Exception, match=r"append\(df\)"):
         sink.run()

@@ -1,39 +1,47 @@
-"""Shallow clones: a new table that begins with the files of another one, where they are.
+"""Clones: a new table that begins with the rows of another one.
 
-The clone has its own log. Whatever happens to it later leaves the source alone, and the other way round, with one
-exception: files that a vacuum deletes from the source are gone for the clone, too. Row ids begin anew; everything else
-(columns, properties, constraints, clustering) is taken over, with the protocol that the source has.
+A *shallow* clone refers to the source's files where they are; a *deep* one has copies. Either has its own log. Whatever
+happens to it later leaves the source alone, and the other way round, with one exception: files that a vacuum deletes
+from the source are gone for its shallow clones, too. Row ids begin anew; everything else (columns, properties,
+constraints, clustering) is taken over, with the protocol that the source has. A clone in place of a table is the next
+version of that table, and whatever its protocol required is still required.
+
+Files are copied by this process, one after the other and each as a whole through memory.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final, Self
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.errors import InputError
+from halocline.errors import HaloclineError, InputError
 from halocline.formats.base import TableFormat
 from halocline.formats.delta.actions.action import Action, Add
-from halocline.formats.delta.actions.deletion_vectors import file_path
-from halocline.formats.delta.actions.locations import absolute_path, is_absolute, locate
+from halocline.formats.delta.actions.deletion_vectors import file_path, read_positions, write_file
+from halocline.formats.delta.actions.locations import absolute_path, encoded_path, is_absolute, locate
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.commit.transaction import system_clock
 from halocline.formats.delta.configuration import alter, clustering, properties
+from halocline.formats.delta.configuration.column_mapping import MAX_ID
 from halocline.formats.delta.configuration.constraints import checks
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import row_ids
 from halocline.formats.delta.features.approval import approve_change
 from halocline.formats.delta.log.file_actions import adds_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.spark.session.file_system import remove_folder
 from halocline.storage import open_store
 from halocline.storage.base import Store
 from halocline.table.delta.opened import Opened
+from halocline.table.delta.row_changes import removed
 from halocline.table.opening import Moment, as_operation
 
 _NOT_TAKEN_OVER: Final = ("delta.coordinatedCommits.", "io.unitycatalog.tableId", "delta.rowTracking.")
@@ -41,20 +49,24 @@ _NOT_TAKEN_FEATURES: Final = ("catalogManaged", "catalogOwned-preview", "coordin
 
 
 @as_operation
-def shallow_clone(
+def clone(
     table: Opened,
     path: str | os.PathLike[str],
     *,
+    deep: bool = False,
+    replace: bool = False,
     version: int | None = None,
     timestamp: Moment | None = None,
     properties: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Opened:
-    """Creates a table that begins with the rows of this one, without copying them.
+    """Creates a table that begins with the rows of this one.
 
     Args:
         table: The table.
-        path: Where the new table is to be; there must be none yet.
+        path: Where the new table is to be.
+        deep: Copy the files, so that the clone depends on the source no more.
+        replace: Put the clone in place of a table that is there, as its next version; else there must be none.
         version: The version to clone; the newest if neither it nor a time is given.
         timestamp: A time; the version that held then.
         properties: Properties that the clone has besides, or with other values.
@@ -69,19 +81,33 @@ def shallow_clone(
         0
     """
     source = table.snapshot(version=version, timestamp=timestamp)
-    store = open_store(path, options)
-    clone = Opened(store, table.session, table.settings)
-    clone.is_taken(TableFormat.DELTA)
+    made = Opened(open_store(path, options), table.session, table.settings)
+    before = made.snapshot("write") if made.is_taken(TableFormat.DELTA, exist_ok=replace) else None
     state = _state(source, dict(properties or {}))
-    approve_change(None, state, clone.approve)
+    state = state if before is None else _in_place_of(before, state)
+    approve_change(None if before is None else before.configuration, state, made.approve, asked=None)
+    transaction = made.transaction(before)
+    gone = [] if before is None else removed(transaction.files())
     files = source.files()
     domains = [domain for name, domain in source.domains.items() if name == clustering.DOMAIN]
-    actions: list[Action] = [*domains, *_adds(source, files)]
-    metrics = {"sourceTableSize": pc.sum(files["size"]).as_py() or 0, "sourceNumOfFiles": len(files)}
-    metrics |= dict.fromkeys(("numRemovedFiles", "numCopiedFiles", "removedFilesSize", "copiedFilesSize"), 0)
-    parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
-    clone.transaction().commit(actions, CommitDescription("CLONE", parameters, metrics), configuration=state)
-    return clone
+    if before is not None and not domains and clustering.DOMAIN in before.domains:
+        domains = [msgspec.structs.replace(before.domains[clustering.DOMAIN], removed=True)]
+    with _Copies(source.store, made.store) as copies:
+        adds = [copies.copied(*each) if deep else _linked(source, *each) for each in _adds(files)]
+        metrics = {
+            "sourceTableSize": pc.sum(files["size"]).as_py() or 0,
+            "sourceNumOfFiles": len(files),
+            "numRemovedFiles": len(gone),
+            "numCopiedFiles": len(adds) if deep else 0,
+            "removedFilesSize": sum(each.size or 0 for each in gone),
+            "copiedFilesSize": sum(add.size for add in adds) if deep else 0,
+        }
+        parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
+        said = CommitDescription("CLONE", parameters, metrics)
+        actions: list[Action] = [*domains, *gone, *adds]
+        transaction.commit(actions, said, configuration=state)
+        copies.kept = True
+    return made
 
 
 def _state(source: Snapshot, asked: Mapping[str, str]) -> TableConfiguration:
@@ -91,7 +117,7 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableConfiguration:
         # Ids that the source keeps inside of its files belong to the source: other columns hold those of the clone.
         kept |= row_ids.materialised_columns()
     own, now = str(uuid.uuid4()), system_clock()
-    metadata = replace(source.metadata, id=own, name=None, created_time=now, configuration=kept)
+    metadata = dataclasses.replace(source.metadata, id=own, name=None, created_time=now, configuration=kept)
     protocol = source.protocol
     for name in _NOT_TAKEN_FEATURES:
         if protocol.supports(name):
@@ -109,19 +135,69 @@ def _state(source: Snapshot, asked: Mapping[str, str]) -> TableConfiguration:
     return alter.set_properties(state, asked)
 
 
-def _adds(source: Snapshot, files: pa.Table) -> Iterator[Add]:
+def _in_place_of(before: Snapshot, clone: TableConfiguration) -> TableConfiguration:
+    """The clone's state as the next one of a table: same id, and no column id given out twice."""
+    configuration = dict(clone.metadata.configuration)
+    highest = [properties.count(each, MAX_ID) or 0 for each in (configuration, before.metadata.configuration)]
+    if MAX_ID in configuration:
+        configuration[MAX_ID] = str(max(highest))
+    metadata = dataclasses.replace(clone.metadata, id=before.metadata.id, configuration=configuration)
+    return TableConfiguration(before.protocol.merged(clone.protocol), metadata, clone.reasons)
+
+
+def _adds(files: pa.Table) -> Iterator[tuple[str, Add]]:
+    """The files as the clone has them: row ids begin anew."""
     for path, add in zip(files["path"].to_pylist(), adds_from(files, data_change=True), strict=True):
-        changes: dict[str, Any] = {
-            "path": _from_elsewhere(source.store, add.path, path),
-            "base_row_id": None,
-            "default_row_commit_version": None,
-        }
+        yield path, msgspec.structs.replace(add, base_row_id=None, default_row_commit_version=None)
+
+
+def _linked(source: Snapshot, path: str, add: Add) -> Add:
+    """A file of the source, where it is."""
+    add = msgspec.structs.replace(add, path=_from_elsewhere(source.store, add.path, path))
+    vector = add.deletion_vector
+    if vector is None or vector.storage_type == "i":
+        return add
+    written = vector.path_or_inline_dv if vector.storage_type == "p" else ""
+    place = _from_elsewhere(source.store, written, file_path(source.store, vector))
+    moved = msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=place)
+    return msgspec.structs.replace(add, deletion_vector=moved)
+
+
+class _Copies:
+    """Copies of files in a folder of their own, which are deleted again unless they are kept."""
+
+    def __init__(self, source: Store, target: Store) -> None:
+        self._source, self._target = source, target
+        self._folder = uuid.uuid4().hex
+        self._places: list[str] = []
+        self.kept = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.kept:
+            with contextlib.suppress(HaloclineError, OSError):
+                self._target.delete_many(self._places)
+                remove_folder(self._target, self._folder)
+
+    def copied(self, path: str, add: Add) -> Add:
+        """A file of the source, copied."""
+        store, inner = locate(self._source, path)
+        place = f"{self._folder}/{_inner(path)}"
+        self._target.put_if_absent(place, store.get(inner))
+        self._places.append(place)
         vector = add.deletion_vector
         if vector is not None and vector.storage_type != "i":
-            written = vector.path_or_inline_dv if vector.storage_type == "p" else ""
-            place = _from_elsewhere(source.store, written, file_path(source.store, vector))
-            changes["deletion_vector"] = msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=place)
-        yield msgspec.structs.replace(add, **changes)
+            (vector,) = write_file(self._target, [read_positions(self._source, vector)])
+            self._places.append(file_path(self._target, vector))
+        return msgspec.structs.replace(add, path=encoded_path(place), deletion_vector=vector)
+
+
+def _inner(path: str) -> str:
+    """The name of a file with the folders of its partition, unlike that of any other file."""
+    *folders, name = path.rsplit("://", 1)[-1].split("/")
+    return "/".join([*(each for each in folders if "=" in each), f"{uuid.uuid4().hex[:8]}-{name}"])
 
 
 def _from_elsewhere(store: Store, written: str, path: str) -> str:

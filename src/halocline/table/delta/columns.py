@@ -1,24 +1,39 @@
-"""The columns of a table: new ones, other names, wider types, descriptions for people."""
+"""The columns of a table: new ones, other names and places, wider types, defaults, numbers, clustering, comments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from halocline.errors import InputError
+from halocline.errors import InputError, SchemaError
+from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import alter as change
+from halocline.formats.delta.configuration import clustering
+from halocline.formats.delta.configuration.alter import Position
+from halocline.formats.delta.configuration.identity import identity_columns, identity_of, with_marks
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
+from halocline.formats.delta.features.approval import approve_change
 from halocline.schema import DataType, Field, Path, Struct
 from halocline.schema.json_edge import field_from_json, to_json, type_from_json
 from halocline.schema.visitor import map_fields
+from halocline.spark.scan.frames import frame_of
+from halocline.spark.types.columns import quoted
+from halocline.spark.write.expressions import check_expressions
 from halocline.table.delta.alter import Altered, ColumnPath, alter, path_of
+from halocline.table.delta.new_table import check_clustering, spelt
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import as_operation
 
 
-def add_columns(table: Opened, columns: Sequence[Field | Mapping[str, Any]], parent: ColumnPath = ()) -> Altered:
-    """Adds nullable columns at the end of the table or of a struct.
+def add_columns(
+    table: Opened,
+    columns: Sequence[Field | Mapping[str, Any]],
+    parent: ColumnPath = (),
+    *,
+    positions: Sequence[Position | None] = (),
+) -> Altered:
+    """Adds nullable columns at the end of the table or of a struct, or each at a position.
 
     A column whose type needs a feature that the table lacks is refused: add the feature first, or allow writes to
     raise the protocol with `halocline.protocol.autoUpgrade`.
@@ -35,11 +50,111 @@ def add_columns(table: Opened, columns: Sequence[Field | Mapping[str, Any]], par
     def grown(state: TableConfiguration) -> TableConfiguration:
         future = state.metadata.schema.with_fields([*state.metadata.schema.fields, *new])
         ready = support.prepared_for(state, future, auto_upgrade=table.settings.auto_upgrade, table=table.url)
-        return change.add_columns(ready, new, where)
+        after = change.add_columns(ready, new, where)
+        for each, position in zip(new, positions, strict=False):
+            after = after if position is None else change.move_column(after, (*where, each.name), position)
+        return after
 
     added = [{"column": field} for field in to_json(Struct(new))["fields"]]
+    for told, position in zip(added, positions, strict=False):
+        told |= {} if position is None else {"position": str(position)}
     asked = None if table.settings.auto_upgrade else frozenset[str]()
     return alter(table, grown, "ADD COLUMNS", {"columns": added}, asked=asked)
+
+
+def move_column(table: Opened, column: ColumnPath, *, after: str | None = None) -> Altered:
+    """Puts a column first, or behind another one of the same table or struct. Files stay as they are.
+
+    Example:
+        >>> Table.for_path("lake/orders").move_column("country", after="id")  # doctest: +SKIP
+    """
+    path, position = path_of(column), Position(after)
+    told = {"column": {"name": ".".join(path)}, "position": str(position)}
+    return alter(table, lambda state: change.move_column(state, path, position), "CHANGE COLUMN", told)
+
+
+@as_operation
+def set_default(table: Opened, column: ColumnPath, expression: str | None) -> Altered:
+    """Gives a column a default for later writes; None takes it away. Rows that are there stay as they are.
+
+    Raises:
+        SchemaError: The table lacks `allowColumnDefaults`, or the column cannot have one.
+        InputError: Spark cannot evaluate the expression.
+
+    Example:
+        >>> Table.for_path("lake/orders", spark).set_default("country", "'at'")  # doctest: +SKIP
+    """
+    path, snapshot = path_of(column), table.snapshot("write")
+    after = change.set_default(snapshot.configuration, path, expression)
+    if expression is not None:
+        check_expressions(table.spark, Struct([after.schema.find(path)[1]]), {}, table.url)
+    told = {"column": to_json(Struct([after.schema.find(path)[1]]))["fields"][0]}
+    return alter(table, lambda _: after, "CHANGE COLUMN", told, snapshot)
+
+
+@as_operation
+def sync_identity(table: Opened, column: ColumnPath) -> Altered:
+    """Moves an identity column on, behind every value that rows have brought themselves. It never moves back.
+
+    Raises:
+        SchemaError: It is no identity column.
+        ConflictError: Rows came in meanwhile.
+
+    Example:
+        >>> Table.for_path("lake/orders", spark).sync_identity("number")  # doctest: +SKIP
+    """
+    snapshot = table.snapshot("write")
+    path, field = snapshot.schema.find(path_of(column))
+    found = identity_of(field) if len(path) == 1 else None
+    if found is None:
+        raise SchemaError(
+            f"column {'.'.join(path)} is no identity column",
+            sides={"column": str(field)[:80], "identity": ", ".join(c.name for c in identity_columns(snapshot.schema))},
+        )
+    best = "max" if found.step > 0 else "min"
+    rows = frame_of(table.spark, snapshot, columns=[field.name])
+    value = rows.selectExpr(f"{best}({quoted(field.name)}) AS furthest").collect()[0]["furthest"]
+    marks = {} if value is None else found.mark_for(int(value))
+    told = {"column": {"name": field.name}, "syncIdentity": True}
+
+    def moved(state: TableConfiguration) -> TableConfiguration:
+        return state.with_metadata(with_marks(state.metadata, marks))
+
+    return alter(table, moved, "CHANGE COLUMN", told, snapshot, depends_on_rows=True)
+
+
+@as_operation
+def cluster_by(table: Opened, *columns: str) -> Altered:
+    """Brings rows together by other columns from now on; without any, by none. Rows that are there stay as they are.
+
+    Raises:
+        InputError: Rows cannot be clustered by these columns.
+        SchemaError: The table is partitioned.
+        IncompatibleError: Somebody known would break.
+
+    Example:
+        >>> Table.for_path("lake/orders").cluster_by("day", "country")  # doctest: +SKIP
+    """
+    snapshot = table.snapshot("write")
+    state = snapshot.configuration
+    names = spelt(state.schema, columns, "clustering")
+    if state.partition_columns and names:
+        raise SchemaError(
+            f"{table.url} is partitioned, and rows are either partitioned or clustered",
+            sides={"partitioned by": ", ".join(state.partition_columns), "asked for": ", ".join(names)},
+        )
+    if names:
+        check_clustering(state.schema, names)
+        state = support.with_feature(state, clustering.FEATURE)
+    before = snapshot.domains.get(clustering.DOMAIN)
+    old = clustering.clustering_columns(before, snapshot.columns)
+    approval = approve_change(snapshot.configuration, state, table.approve, asked=frozenset({clustering.FEATURE}))
+    if list(names) == old:
+        return Altered(snapshot.version, False, approval)
+    domain = clustering.clustered_by([state.schema.find([name])[1] for name in names])
+    told = {"oldClusteringColumns": ",".join(old), "newClusteringColumns": ",".join(names)}
+    said = CommitDescription("CLUSTER BY", told)
+    return Altered(table.transaction(snapshot).commit([domain], said, configuration=state), True, approval)
 
 
 def rename_column(table: Opened, column: ColumnPath, name: str) -> Altered:

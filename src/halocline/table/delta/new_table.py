@@ -126,7 +126,7 @@ class TableDeclaration:
         check_reserved(self.schema, asked)
         _check_roles(self.schema, partitions)
         if self.cluster_by:
-            _check_clustering(self.schema, self._clustering)
+            check_clustering(self.schema, self._clustering)
         texts = {"name": self.name, "description": self.comment}
         return new_table(self.schema, partitions, asked, **texts, created_ms=system_clock(), named=named)
 
@@ -215,7 +215,8 @@ def _check_roles(schema: Struct, partitions: Sequence[str]) -> None:
                 )
 
 
-def _check_clustering(schema: Struct, names: Sequence[str]) -> None:
+def check_clustering(schema: Struct, names: Sequence[str]) -> None:
+    """Makes sure that rows can be clustered by some columns."""
     types = {name: schema.find([name])[1].type for name in names}
     unfit = [name for name, type in types.items() if not isinstance(type, Primitive) or type.name in _WITHOUT_BOUNDS]
     if unfit or len(names) > _MOST_CLUSTERING or len(set(names)) < len(names):

@@ -20,10 +20,14 @@ from halocline.errors import InputError
 from halocline.formats.delta.actions.action import Add
 from halocline.formats.delta.actions.statistics import records_in
 from halocline.formats.delta.configuration import clustering
+from halocline.formats.delta.configuration.column_mapping import parquet_id, physical_name
+from halocline.formats.delta.features import row_ids
 from halocline.schema.types import Primitive
+from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
+from halocline.spark.types.file_layout import FileLayout
 from halocline.table.arguments import checks_arguments
 from halocline.table.delta.bins import bins_of, spread
 from halocline.table.delta.clauses import FILE, ROW, predicate_of
@@ -96,6 +100,21 @@ class OptimizeBuilder:
             found = bins_of(work.files, smallest, largest)
             return work.run(found, lambda files: work.packed(files, found), [])
 
+    def execute_purge(self) -> RowsChanged:
+        """Writes files again that hold rows marked as deleted, or columns that were dropped, without them.
+
+        The old files stay for earlier versions until a vacuum deletes them.
+
+        Raises:
+            InputError: The condition does not speak of partitions only.
+            ConflictError: Somebody else took away the same files first.
+        """
+        with self.table.operation("reorg"):
+            work = _Rearranging(self)
+            found = [[number] for number in work.unclean()]
+            told = {**predicate_of(self.condition), "applyPurge": True}
+            return work.run(found, lambda files: work.packed(files, found), [], ("REORG", told))
+
     def execute_z_order_by(self, *columns: str | Sequence[str], max_file_size: int | None = None) -> RowsChanged:
         """Sorts the rows of each partition along a curve through some columns, and cuts them into even files.
 
@@ -149,6 +168,26 @@ class _Rearranging(RowChange):
                 next_step="Give bytes, the smaller number first.",
             )
         return low, high
+
+    def unclean(self) -> list[int]:
+        """The files that hold deleted rows, or columns that the table has no longer."""
+        layout = FileLayout.of(self.snapshot.configuration)
+        known = {physical_name(field, layout.mapping_mode) for field in layout.data}
+        kept = {self.snapshot.properties.get(key) for key in (row_ids.ID_COLUMN, row_ids.VERSION_COLUMN)}
+        by_id = {parquet_id(field) for field in layout.data} if layout.mapping_mode == "id" else set()
+        vectors = self.files["deletion_vector"].to_pylist()
+        read = footers(
+            self.table.store, list(zip(*(self.files[name].to_pylist() for name in ("path", "size")), strict=True))
+        )
+        return [
+            number
+            for number, footer in enumerate(read)
+            if vectors[number] is not None
+            or any(
+                each.name not in known | kept and _field_id(each) not in by_id
+                for each in footer.schema.to_arrow_schema()
+            )
+        ]
 
     def sortable(self, names: Sequence[str]) -> list[str]:
         """The columns in the table's spelling, if rows can be sorted by them."""
@@ -209,17 +248,24 @@ class _Rearranging(RowChange):
 
     # ------------------------------------------------------------------ committing
 
-    def run(self, bins: Sequence[Sequence[int]], write: Any, z_order: Sequence[str]) -> RowsChanged:
-        """Writes files again and commits them in place of the old ones."""
+    def run(
+        self,
+        bins: Sequence[Sequence[int]],
+        write: Any,
+        z_order: Sequence[str],
+        said: tuple[str, Mapping[str, Any]] | None = None,
+    ) -> RowsChanged:
+        """Writes files again and commits them in place of the old ones, as an optimisation unless said otherwise."""
         numbers = [number for each in bins for number in each]
         old = self.files.take(pa.array(numbers, pa.int64()))
         self.transaction.read_files(old["path"].to_pylist())
-        parameters = {**predicate_of(self.condition), "zOrderBy": list(z_order), "clusterBy": [], "auto": False}
+        optimized = {**predicate_of(self.condition), "zOrderBy": list(z_order), "clusterBy": [], "auto": False}
+        operation, parameters = said or ("OPTIMIZE", optimized)
         with RowFiles(self.table.store, self.snapshot.configuration) as files:
             adds = write(files) if numbers else []
             check_rows(self.table.store, old, figures(adds)["numOutputRows"])
             actions = [*removed(old, data_change=False), *adds]
-            return self.commit(files, actions, "OPTIMIZE", parameters, self._metrics(adds, old))
+            return self.commit(files, actions, operation, parameters, self._metrics(adds, old))
 
     def _metrics(self, adds: Sequence[Add], old: pa.Table) -> Mapping[str, int]:
         sizes = sorted(add.size for add in adds) or [0]
@@ -235,6 +281,11 @@ class _Rearranging(RowChange):
             "maxFileSize": sizes[-1],
             "numDeletionVectorsRemoved": len(old) - old["deletion_vector"].null_count,
         }
+
+
+def _field_id(field: pa.Field) -> int | None:
+    found = (field.metadata or {}).get(b"PARQUET:field_id")
+    return None if found is None else int(found)
 
 
 def _bytes_in(text: str | None) -> int | None:

@@ -12,6 +12,7 @@ from halocline.formats.delta.log.header import TableHeader, read_header
 from halocline.formats.delta.snapshot.detail import detail_of
 from halocline.formats.delta.snapshot.history import HistoryEntry, history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.html import Entries
 from halocline.schema.json_edge import to_json
 from halocline.table.delta import append as adding
 from halocline.table.delta import clone, columns, constraints, properties
@@ -19,6 +20,7 @@ from halocline.table.delta import features as requirements
 from halocline.table.delta.convert import convert_folder
 from halocline.table.delta.create import create_table, replace_table
 from halocline.table.delta.delete import delete_rows
+from halocline.table.delta.manifests import generate_manifests
 from halocline.table.delta.merge_builder import begin_merge
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.optimize import begin_optimize
@@ -77,7 +79,7 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Who did what, newest version first."""
-        return history(self.snapshot(), limit)
+        return Entries(history(self.snapshot(), limit))
 
     def detail(self) -> dict[str, Any]:
         """What the table is, under the names that Delta's `DESCRIBE DETAIL` uses."""
@@ -101,21 +103,45 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
     optimize = verb(begin_optimize)
     vacuum = verb(vacuum_files)
     restore = verb(restore_version)
+    generate = verb(generate_manifests)
 
     def shallow_clone(
         self,
         path: str | os.PathLike[str],
         *,
+        replace: bool = False,
         version: int | None = None,
         timestamp: Moment | None = None,
         properties: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> DeltaLakeTable:
-        """See `halocline.table.delta.clone.shallow_clone`."""
-        made = clone.shallow_clone(
-            self.opened, path, version=version, timestamp=timestamp, properties=properties, options=options
-        )
-        return DeltaLakeTable(made)
+        """A table that refers to the files of this one; see `halocline.table.delta.clone.clone`."""
+        asked: dict[str, Any] = {
+            "version": version,
+            "timestamp": timestamp,
+            "properties": properties,
+            "options": options,
+        }
+        return DeltaLakeTable(clone.clone(self.opened, path, replace=replace, **asked))
+
+    def deep_clone(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        replace: bool = False,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        properties: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> DeltaLakeTable:
+        """A table with copies of the files of this one; see `halocline.table.delta.clone.clone`."""
+        asked: dict[str, Any] = {
+            "version": version,
+            "timestamp": timestamp,
+            "properties": properties,
+            "options": options,
+        }
+        return DeltaLakeTable(clone.clone(self.opened, path, deep=True, replace=replace, **asked))
 
     # ------------------------------------------------------------------ what it requires, and has
 
@@ -131,6 +157,10 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
     add_constraint = verb(constraints.add_constraint)
     drop_constraint = verb(constraints.drop_constraint)
     add_columns = verb(columns.add_columns)
+    move_column = verb(columns.move_column)
+    set_default = verb(columns.set_default)
+    sync_identity = verb(columns.sync_identity)
+    cluster_by = verb(columns.cluster_by)
     rename_column = verb(columns.rename_column)
     drop_column = verb(columns.drop_column)
     widen_column = verb(columns.widen_column)

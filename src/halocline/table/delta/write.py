@@ -273,7 +273,8 @@ def target_state(
     elif schema_mode == "overwrite":
         schema = nullable(rows)
         ready = support.prepared_for(state, schema, auto_upgrade=upgrade, table=table.url)
-        partitions = None if partition_by is None else spelt(schema, partition_by, "partition")
+        kept = [name for name in state.partition_columns if schema.get(name) is not None]
+        partitions = spelt(schema, kept if partition_by is None else partition_by, "partition")
         state = alter.replace_schema(ready, schema, partitions)
         clustering.check_clustering_kept(state.schema, snapshot.domains.get(clustering.DOMAIN), table.url)
     if schema_mode is not None:

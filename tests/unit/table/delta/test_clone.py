@@ -1,10 +1,14 @@
+import shutil
+
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support import columns
 from tests.support.columns import field
+from tests.support.tables import live_files, their_rows
 
+import halocline as hc
 from halocline.errors import AlreadyExistsError, InputError
 from halocline.formats.delta.actions.action import Add, DeletionVector, DomainMetadata
 from halocline.formats.delta.actions.deletion_vectors import read_positions, write_file
@@ -14,8 +18,10 @@ from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
-from halocline.table.delta.clone import shallow_clone
+from halocline.table.delta.clone import clone as cloned
 from halocline.table.delta.opened import Opened
+
+ROWS = pa.table({"id": [1, 2, 3], "country": ["at", "nz", "at"]})
 
 
 class Lake:
@@ -46,7 +52,7 @@ def test_clone_has_the_rows_of_a_version_and_a_life_of_its_own(tmp_path):
     source = Lake(tmp_path / "source", {"owner": "me", "delta.constraints.positive": "id > 0"})
     source.add("a b.parquet", [1, 2])
     source.add("c.parquet", [3])
-    clone = shallow_clone(Opened(source.store), tmp_path / "clone", version=1, properties={"owner": "you"})
+    clone = cloned(Opened(source.store), tmp_path / "clone", version=1, properties={"owner": "you"})
     assert rows(tmp_path / "clone") == [1, 2]
     found, original = clone.snapshot(), Snapshot.load(source.store)
     assert (found.version, found.metadata.name) == (0, None)
@@ -66,9 +72,9 @@ def test_clone_has_the_rows_of_a_version_and_a_life_of_its_own(tmp_path):
 def test_deletion_vectors_are_named_by_where_they_are(tmp_path):
     source = Lake(tmp_path / "a source", {"delta.enableDeletionVectors": "true"})
     source.add("a.parquet", [1, 2, 3], deleted=[0, 2])
-    clone = shallow_clone(Opened(source.store), tmp_path / "clone")
+    clone = cloned(Opened(source.store), tmp_path / "clone")
     assert rows(tmp_path / "clone") == [2]
-    again = shallow_clone(clone, tmp_path / "again")
+    again = cloned(clone, tmp_path / "again")
     assert rows(tmp_path / "again") == [2]
     vector = DeletionVector(**again.snapshot().files()["deletion_vector"][0].as_py())
     assert vector.storage_type == "p"
@@ -81,7 +87,7 @@ def test_row_ids_begin_anew_and_clustering_is_taken_over(tmp_path):
     source.add("a.parquet", [1, 2])
     source.add("b.parquet", [3, 4])
     column = "delta.rowTracking.materializedRowIdColumnName"
-    clone = shallow_clone(Opened(source.store), tmp_path / "clone").snapshot()
+    clone = cloned(Opened(source.store), tmp_path / "clone").snapshot()
     assert sorted(clone.files()["base_row_id"].to_pylist()) == [0, 2]
     assert clone.domains.keys() == {"delta.clustering", "delta.rowTracking"}
     assert clone.properties[column] != Snapshot.load(source.store).properties.get(column)
@@ -90,16 +96,16 @@ def test_row_ids_begin_anew_and_clustering_is_taken_over(tmp_path):
 def test_place_that_is_taken_and_new_constraints_are_refused(tmp_path):
     source = Lake(tmp_path / "source")
     with pytest.raises(AlreadyExistsError):
-        shallow_clone(Opened(source.store), tmp_path / "source")
+        cloned(Opened(source.store), tmp_path / "source")
     with pytest.raises(InputError, match="constraints"):
-        shallow_clone(Opened(source.store), tmp_path / "clone", properties={"delta.constraints.a": "id > 0"})
+        cloned(Opened(source.store), tmp_path / "clone", properties={"delta.constraints.a": "id > 0"})
     assert not (tmp_path / "clone").exists()
 
 
 def test_files_elsewhere_are_spelt_as_delta_spells_them(tmp_path):
     source = Lake(tmp_path / "a source", {"delta.enableDeletionVectors": "true"})
     source.add("a b.parquet", [1, 2, 3], deleted=[0])
-    (file,) = shallow_clone(Opened(source.store), tmp_path / "clone").snapshot().files().to_pylist()
+    (file,) = cloned(Opened(source.store), tmp_path / "clone").snapshot().files().to_pylist()
     assert file["log_path"] == f"file:{tmp_path}/a%20source/a%20b.parquet"
     assert file["deletion_vector"]["path_or_inline_dv"].startswith(f"file:{tmp_path}/a%20source/deletion_vector_")
 
@@ -111,7 +117,7 @@ def test_clone_of_a_clone_keeps_the_spelling_of_urls(tmp_path, spelt):
     other.add("b.parquet", [7])
     written = spelt.format(root=tmp_path / "other") + "/b.parquet"
     source.commit([Add(written, {}, (tmp_path / "other" / "b.parquet").stat().st_size, 1, True)])
-    (file,) = shallow_clone(Opened(source.store), tmp_path / "clone").snapshot().files().to_pylist()
+    (file,) = cloned(Opened(source.store), tmp_path / "clone").snapshot().files().to_pylist()
     assert file["log_path"] == (written if written.startswith("file:") else f"file:{written}")
     assert rows(tmp_path / "clone") == [7]
 
@@ -121,7 +127,7 @@ def test_removed_file_is_gone_for_clients_that_compare_paths_as_text(tmp_path, c
     source = Lake(tmp_path / "a source")
     source.add("a b.parquet", [1])
     source.add("c.parquet", [2])
-    clone = shallow_clone(Opened(source.store), tmp_path / "clone", version=1)
+    clone = cloned(Opened(source.store), tmp_path / "clone", version=1)
     Transaction(clone.snapshot()).commit([Add(f"file://{tmp_path}/a%20source/x/../c.parquet", {}, 1, 1, True)], "WRITE")
     if checkpointed:
         write_checkpoint(clone.store, 1)
@@ -129,3 +135,39 @@ def test_removed_file_is_gone_for_clients_that_compare_paths_as_text(tmp_path, c
     assert len(deltalake.DeltaTable(str(tmp_path / "clone")).file_uris()) == snapshot.files().num_rows == 2
     Transaction(snapshot).commit(list(removes_from(snapshot.files(), timestamp_ms=1, data_change=True)), "DELETE")
     assert deltalake.DeltaTable(str(tmp_path / "clone")).file_uris() == []
+
+
+def test_deep_clone_has_files_of_its_own(tmp_path):
+    path = tmp_path / "source"
+    source = hc.Table.create(path, ROWS, partition_by="country", properties={"delta.enableDeletionVectors": "true"})
+    deltalake.DeltaTable(str(path)).delete("id = 2")
+    required = source.deep_clone(tmp_path / "clone").protocol
+    shutil.rmtree(path)
+    shutil.move(tmp_path / "clone", tmp_path / "moved")
+    found = hc.Table.for_path(tmp_path / "moved")
+    assert sorted(found.to_arrow().read_all()["id"].to_pylist()) == [1, 3]
+    assert found.history()[0].operation == "CLONE"
+    assert found.protocol == required
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_clone_in_place_of_a_table_is_its_next_version(tmp_path, deep):
+    source = hc.Table.create(tmp_path / "source", ROWS)
+    there = hc.Table.create(tmp_path / "there", pa.table({"other": [7]}), properties={"owner": "me"})
+    with pytest.raises(AlreadyExistsError):
+        source.shallow_clone(tmp_path / "there")
+    identity = there.snapshot().metadata.id
+    clone = (source.deep_clone if deep else source.shallow_clone)(tmp_path / "there", replace=True)
+    assert (clone.version, clone.snapshot().metadata.id) == (1, identity)
+    assert sorted(clone.to_arrow().read_all()["id"].to_pylist()) == [1, 2, 3]
+    assert clone.to_arrow(version=0).read_all()["other"].to_pylist() == [7]
+    assert "owner" not in clone.detail()["properties"]
+    assert sorted(row[0] for row in their_rows(tmp_path / "there", "id")) == [1, 2, 3]
+
+
+def test_failed_deep_clone_leaves_nothing_behind(tmp_path):
+    source = hc.Table.create(tmp_path / "source", ROWS, partition_by="country")
+    (tmp_path / "source" / sorted(live_files(tmp_path / "source"))[-1]).unlink()
+    with pytest.raises(hc.NotFoundError):
+        source.deep_clone(tmp_path / "clone")
+    assert not [each for each in (tmp_path / "clone").rglob("*") if each.is_file()]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from halocline.compat.request import is_request
@@ -20,13 +20,14 @@ from halocline.formats.delta.configuration import column_mapping, properties, ty
 from halocline.formats.delta.configuration.column_mapping import MAX_ID, MODE, mode_of
 from halocline.formats.delta.configuration.constraints import check_key, checks, invariant_of
 from halocline.formats.delta.configuration.generated import generation_of
+from halocline.formats.delta.configuration.identity import identity_of
 from halocline.formats.delta.configuration.properties import CONSTRAINT_PREFIX, KNOWN
 from halocline.formats.delta.configuration.table_configuration import (
     TableConfiguration,
     check_property,
     unusable_property,
 )
-from halocline.schema import DataType, Field, Path, Struct
+from halocline.schema import DataType, Field, Path, Struct, defaults
 from halocline.schema.visitor import map_fields, walk
 
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
@@ -106,6 +107,63 @@ def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Pat
         struct, highest = column_mapping.assigned(Struct(added), highest, column_mapping.random_name)
         added, configuration[MAX_ID] = struct.fields, str(highest)
     return state.evolved(schema=_with_added(state, added, parent), configuration=configuration)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a column stands among its siblings: first, or behind another one."""
+
+    after: str | None = None
+
+    def __str__(self) -> str:
+        return "FIRST" if self.after is None else f"AFTER {self.after}"
+
+
+def move_column(state: TableConfiguration, path: Sequence[str], position: Position) -> TableConfiguration:
+    """The state with a column at another place among its siblings; files know columns by name, and stay as they are."""
+    here, moved = state.metadata.schema.find(path)
+
+    def arranged(struct: Struct) -> Struct:
+        rest = [field for field in struct.fields if field.name != moved.name]
+        place = 0
+        if position.after is not None:
+            names = [field.name.lower() for field in rest]
+            if position.after.lower() not in names:
+                raise SchemaError(
+                    f"column {'.'.join(here)} cannot stand behind {position.after}",
+                    sides={
+                        "asked for": str(position),
+                        "beside it": ", ".join(field.name for field in rest) or "nothing",
+                    },
+                )
+            place = names.index(position.after.lower()) + 1
+        return struct.with_fields([*rest[:place], moved, *rest[place:]])
+
+    if len(here) == 1:
+        return state.evolved(schema=arranged(state.metadata.schema))
+    _, above = state.metadata.schema.find(here[:-1])
+    if above.struct is None:
+        raise SchemaError(f"column {'.'.join(here)} has no place of its own", sides={"type": str(above.type)[:80]})
+    grown = arranged(above.struct)
+    return state.evolved(schema=_changed(state, here[:-1], lambda field: replace(field, type=grown)))
+
+
+def set_default(state: TableConfiguration, path: Sequence[str], expression: str | None) -> TableConfiguration:
+    """The state with a default for later writes, or without one. The caller has made sure that it can be evaluated."""
+    here, field = state.metadata.schema.find(path)
+    if expression is not None and not state.protocol.supports(defaults.FEATURE):
+        raise SchemaError(
+            "the table does not allow columns to have defaults",
+            sides={"table": str(state.protocol), "needed": defaults.FEATURE},
+            next_step=f'Add the feature first: add_feature_support("{defaults.FEATURE}")',
+        )
+    taken = generation_of(field) is not None or identity_of(field) is not None
+    if len(here) > 1 or (expression is not None and taken):
+        raise SchemaError(
+            f"column {'.'.join(here)} cannot have a default",
+            sides={"column": str(field)[:80], "needed": "a column at the top that the table does not fill otherwise"},
+        )
+    return state.evolved(schema=_changed(state, here, lambda field: defaults.with_default(field, expression)))
 
 
 def rename_column(state: TableConfiguration, path: Sequence[str], name: str) -> TableConfiguration:

@@ -48,6 +48,16 @@ class IdentityColumn:
         """The first value that is free."""
         return self.start if self.mark is None else self.mark + self.step
 
+    def mark_for(self, value: int) -> dict[str, int]:
+        """The mark that is not behind a value, by the column's name; none if the value is before the start.
+
+        Example:
+            >>> [IdentityColumn("id", 1, 10, None, True).mark_for(value) for value in (12, 0)]
+            [{'id': 21}, {}]
+        """
+        steps = -((self.start - value) // self.step)
+        return {self.name: self.start + steps * self.step} if steps >= 0 else {}
+
     def furthest(self, *values: int | None) -> int | None:
         """The value furthest from the start, the present mark included."""
         known = [value for value in (self.mark, *values) if value is not None]

@@ -1,0 +1,110 @@
+"""Columns that move, and rows that are clustered otherwise: one commit each, nothing as a side effect."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from tests.support.tables import actions, info
+
+import halocline as hc
+from halocline.errors import InputError, SchemaError
+from halocline.formats.delta.configuration.alter import Position
+
+NESTED = pa.schema(
+    {"a": pa.int64(), "s": pa.struct({"x": pa.int32(), "y": pa.int32(), "z": pa.int32()}), "b": pa.string()}
+)
+
+
+@pytest.fixture
+def table(tmp_path):
+    return hc.Table.create(tmp_path / "t", pa.table({"a": [1], "s": [{"x": 1, "y": 2, "z": 3}], "b": ["u"]}, NESTED))
+
+
+def names(table, *path: str) -> list[str]:
+    fields = table.schema["fields"]
+    for step in path:
+        fields = next(each["type"]["fields"] for each in fields if each["name"] == step)
+    return [each["name"] for each in fields]
+
+
+def test_column_moves_and_rows_stay(table):
+    table.move_column("b")
+    assert names(table) == ["b", "a", "s"]
+    table.move_column("b", after="A")
+    assert names(table) == ["a", "b", "s"]
+    table.move_column("s.z", after="x")
+    assert names(table, "s") == ["x", "z", "y"]
+    assert table.to_arrow().read_all().to_pylist() == [{"a": 1, "b": "u", "s": {"x": 1, "z": 3, "y": 2}}]
+    assert table.history()[0].operation == "CHANGE COLUMN"
+
+
+def test_column_that_stands_there_already_is_no_version(table):
+    assert not table.move_column("a").committed
+
+
+@pytest.mark.parametrize("after", ["a", "nowhere", "s.x"])
+def test_column_moves_only_among_its_siblings(table, after):
+    with pytest.raises(SchemaError, match="cannot stand behind"):
+        table.move_column("a", after=after)
+    assert table.version == 0
+
+
+def test_columns_are_added_at_positions(table):
+    columns = [hc.column(name, "int") for name in ("c", "d", "e")]
+    table.add_columns(columns, positions=[Position(), Position("c"), None])
+    assert names(table) == ["c", "d", "a", "s", "b", "e"]
+    told = json.loads(info(table.url.removeprefix("file://"))["operationParameters"]["columns"])
+    assert [each.get("position") for each in told] == ["FIRST", "AFTER c", None]
+    table.add_columns([hc.column("w", "int")], "s", positions=[Position("x")])
+    assert names(table, "s") == ["x", "w", "y", "z"]
+
+
+def test_clustering_changes_with_the_features_it_needs(table, tmp_path):
+    done = table.cluster_by("b", "a")
+    assert (done.version, table.detail()["clusteringColumns"]) == (1, ["b", "a"])
+    assert {"clustering", "domainMetadata"} <= table.protocol.features
+    (domain,) = actions(tmp_path / "t", 1, "domainMetadata")
+    assert json.loads(domain["configuration"])["clusteringColumns"] == [["b"], ["a"]]
+    assert info(tmp_path / "t")["operationParameters"] == {"oldClusteringColumns": "", "newClusteringColumns": "b,a"}
+    assert not table.cluster_by("b", "a").committed
+    table.cluster_by()
+    assert table.detail()["clusteringColumns"] == []
+    assert table.protocol.supports("clustering")
+
+
+def test_clustering_that_cannot_be_is_refused(table, tmp_path):
+    with pytest.raises(InputError, match="cannot be clustered"):
+        table.cluster_by("s")
+    with pytest.raises(SchemaError, match="not a column"):
+        table.cluster_by("nowhere")
+    parted = hc.Table.create(tmp_path / "parted", pa.table({"a": [1], "p": ["x"]}), partition_by="p")
+    with pytest.raises(SchemaError, match="partitioned"):
+        parted.cluster_by("a")
+
+
+def test_manifests_list_the_files_of_each_partition(tmp_path):
+    rows = pa.table({"id": [1, 2, 3], "part": ["a", "b c", None]})
+    table = hc.Table.create(tmp_path / "t", rows, partition_by="part")
+    assert table.generate() == [
+        f"_symlink_format_manifest/{folder}/manifest"
+        for folder in ("part=__HIVE_DEFAULT_PARTITION__", "part=a", "part=b c")
+    ]
+    (line,) = (tmp_path / "t" / "_symlink_format_manifest" / "part=a" / "manifest").read_text().splitlines()
+    assert pa.parquet.read_table(line, partitioning=None)["id"].to_pylist() == [1]
+    import deltalake
+
+    deltalake.DeltaTable(str(tmp_path / "t")).delete("part = 'a'")
+    assert len(hc.Table.for_path(tmp_path / "t").generate("SYMLINK_FORMAT_MANIFEST")) == 2
+    assert not (tmp_path / "t" / "_symlink_format_manifest" / "part=a" / "manifest").exists()
+    with pytest.raises(InputError) as refused:
+        table.generate("symlink_format_manifst")
+    assert refused.value.sides["nearest"] == "symlink_format_manifest"
+
+
+def test_manifests_that_would_be_read_wrong_are_refused(tmp_path):
+    properties = {"delta.columnMapping.mode": "name"}
+    table = hc.Table.create(tmp_path / "t", pa.table({"id": [1]}), properties=properties)
+    with pytest.raises(hc.UnsupportedError, match="wrong"):
+        table.generate()
