@@ -1,0 +1,53 @@
+"""What is published: the package and nothing else, with a page that an index can show."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def test_page_renders(wheel):
+    done = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", str(wheel)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_wheel_holds_the_package_and_no_tests(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"halocline", "pyspark_halocline"}
+    assert [name for name in names if "test" in name.rpartition("/")[2] and name.endswith(".py")] == []
+    assert "halocline/py.typed" in names
+    assert "halocline/lake/page.html" in names
+
+
+def test_code_of_the_wheel_imports_no_package_of_the_tests(wheel):
+    archive = zipfile.ZipFile(wheel)
+    trees = {name: ast.parse(archive.read(name)) for name in archive.namelist() if name.endswith(".py")}
+    packages = {"pytest", "hypothesis", "deltalake", "duckdb", "moto", "tests"}
+    found = [
+        (name, each)
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        for each in (
+            [part.name for part in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", None)]
+        )
+        if isinstance(node, ast.Import | ast.ImportFrom) and (each or "").partition(".")[0] in packages
+    ]
+    assert found == []
