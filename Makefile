@@ -61,8 +61,9 @@ unit: $(VENV)/.ready ## Run the tests that need no JVM
 fuzz: $(VENV)/.ready ## Run the property tests with fresh seeds, for MINUTES=5
 	@$(BIN)/python -m tests.fuzz $(MINUTES)
 
-soak: $(VENV)/.ready ## Three coordinators on one PostgreSQL under random faults, for MINUTES=5
+soak: $(VENV)/.ready ## Three coordinators on one PostgreSQL under random faults, for MINUTES=5; then some that are broken on purpose
 	@$(BIN)/python -m tests.fleet.soak $(MINUTES)
+	@$(BIN)/python -m tests.fleet.soak 1 --broken grace
 
 check: $(VENV)/.ready ## Lint, type-check, and check layers and dependencies
 	@$(BIN)/ruff check .

@@ -5,13 +5,18 @@ import json
 import logging
 import signal
 import sys
+from dataclasses import replace
+from functools import partial
 
 from halocline.compat.history import History
 from halocline.fleet.core.clock import SystemClock
 from halocline.fleet.core.events import DeclareLadder
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import Policy
+from halocline.fleet.core.rules import RULES
 from halocline.fleet.core.state import FleetTerms
+from halocline.fleet.core.step import step
+from halocline.fleet.server import coordinator
 from halocline.fleet.server.hosting import Config, Hosting
 from halocline.fleet.server.service import ServiceSettings
 from halocline.fleet.store import open_fleet_store
@@ -35,6 +40,10 @@ class SteppedClock(SystemClock):
         self.ahead = 0 if self.ahead else 45_000
 
 
+BROKEN = {"grace": lambda at, terms, belief: at}
+"""Rules without which a fleet is not safe, as what takes their place."""
+
+
 def wire(asked):
     if "version" not in asked:
         return None
@@ -42,6 +51,8 @@ def wire(asked):
 
 
 async def main(asked):
+    if "broken" in asked:
+        coordinator.step = partial(step, rules=replace(RULES, **{asked["broken"]: BROKEN[asked["broken"]]}))
     if asked["store"].startswith("postgresql"):
         store = PostgresqlStore(asked["store"], lease_ms=asked.get("coordinator_lease", 4000))
     else:

@@ -1,13 +1,15 @@
 """Three coordinators on one PostgreSQL under random faults, and whether anything happened that must not.
 
-    python -m tests.fleet.soak 5          for five minutes; the seed is printed, and can be given with --seed
+    python -m tests.fleet.soak 5                     for five minutes; the seed is printed, and can be given with --seed
+    python -m tests.fleet.soak 1 --broken grace      coordinators that give no grace after taking over: it must be found
 
 Coordinators and members are killed, stopped and continued; the connections to the database are cut, the database
 crashes, its clock seems to be set (the lease is over before its time), and the date of coordinators jumps. Meanwhile
 operators raise, hold, release and let fall, and binaries are rolled up and back. Everything listens on loopback.
 
 Afterwards `tests.fleet.soak_checker`, which shares no code with the fleet, looks through the samples that members wrote
-of themselves, the rows that the database was seen to have, and the audit log. The exit code is 1 if it complains.
+of themselves, the rows that the database was seen to have, and the audit log. The exit code is 1 if it complains; with
+coordinators that are broken on purpose, if it does not.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from typing import Any
 import psycopg
 from tests.fleet import soak_checker
 from tests.support.postgresql import NotHereError, Server, private_server
-from tests.support.processes import Process, free_port
+from tests.support.processes import Process, free_port, until
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.member.admin import AdminClient
@@ -42,8 +44,8 @@ LEASE, MARGIN = 4_000, 800
 class Soak:
     """The processes, what is done to them, and what was seen."""
 
-    def __init__(self, server: Server, folder: Path, dice: random.Random) -> None:
-        self.server, self.folder, self.dice = server, folder, dice
+    def __init__(self, server: Server, folder: Path, dice: random.Random, broken: str = "") -> None:
+        self.server, self.folder, self.dice, self.broken = server, folder, dice, broken
         self.over = threading.Event()
         self.faults: Counter[str] = Counter()
         self.done: list[str] = []
@@ -60,8 +62,11 @@ class Soak:
         """Lets it all happen."""
         for port in self.ports:
             self._start_coordinator(port)
+        for port in self.ports:
+            self.coordinators[port].hears(port=port)
         for number in range(3):
             self._start_members(number)
+        until(lambda: len({each.process for each in self.samples() if each.level}) == 6, "all members have joined")
         threads = [threading.Thread(target=each) for each in (self._operate, self._operate, self._look)]
         for thread in threads:
             thread.start()
@@ -74,6 +79,8 @@ class Soak:
                 fault = self.dice.choices(list(self._faults), [weight for _, weight in self._faults.values()])[0]
                 self._faults[fault][0]()
                 self.faults[fault] += 1
+                if self.broken and next(soak_checker.early_use(self.samples()), None):
+                    break
         finally:
             self._continue(at_once=True)
             self.over.set()
@@ -84,6 +91,8 @@ class Soak:
 
     @property
     def _faults(self) -> dict[str, tuple[Callable[[], None], int]]:
+        if self.broken:
+            return {"an old member stalls while the database's clock is set": (self._overtake, 1)}
         return {
             "a coordinator is killed": (lambda: self._any(self.coordinators).kill(), 3),
             "a coordinator stalls": (lambda: self._stall(self._any(self.coordinators)), 4),
@@ -100,10 +109,13 @@ class Soak:
 
     def _start_coordinator(self, port: int) -> None:
         asked = {"store": self.server.url, "port": port, "lease": LEASE, "margin": MARGIN, "coordinator_lease": 3_000}
+        asked |= {"broken": self.broken, "lease": 5 * LEASE} if self.broken else {}
         self.coordinators[port] = Process(HERE / "coordinator_process.py", **asked)
 
     def _start_members(self, number: int) -> None:
         levels = self.dice.choices(list(BINARIES), (1, 2, 3))[0]
+        if self.broken:
+            levels = (6, 6) if number == 0 else (6, 9)
         names, file = [f"m{number}a", f"m{number}b"], str(self.folder / f"samples-{number}")
         facts = {"names": names, "levels": levels, "release": BINARIES[levels], "address": self.address, "file": file}
         self.members[number] = Process(HERE / "soak_member.py", **facts)
@@ -138,6 +150,14 @@ class Soak:
 
     def _end_lease(self) -> None:
         self._sql("UPDATE coordinator SET until_ms = 1 WHERE until_ms > 0")
+
+    def _overtake(self) -> None:
+        """Another takes over while members that run only the lowest level stall, and goes on before they do."""
+        self.members[0].signal(signal.SIGSTOP)
+        self._end_lease()
+        time.sleep(2 * LEASE / 1000)
+        self.members[0].signal(signal.SIGCONT)
+        time.sleep(1.0)
 
     def _crash(self) -> None:
         self.server.crash()
@@ -227,11 +247,11 @@ def complaints(soak: Soak) -> Iterator[str]:
     yield from soak_checker.falling(soak.rows)
 
 
-def main(minutes: float, seed: int) -> int:
-    """Soaks for so long, and prints what was done and seen."""
-    print(f"soak for {minutes:g} min, seed {seed}", flush=True)
+def main(minutes: float, seed: int, broken: str = "") -> int:
+    """Soaks for so long, or until what is broken was found, and prints what was done and seen."""
+    print(f"soak for {minutes:g} min, seed {seed}{f', without {broken}' if broken else ''}", flush=True)
     with tempfile.TemporaryDirectory() as folder, private_server() as server:
-        soak = Soak(server, Path(folder), random.Random(seed))
+        soak = Soak(server, Path(folder), random.Random(seed), broken)
         soak.run(60 * minutes)
         samples, entries = soak.samples(), soak.entries()
         found = list(complaints(soak))
@@ -245,15 +265,16 @@ def main(minutes: float, seed: int) -> int:
     for each in found[:20]:
         print(f"VIOLATION: {each}")
     print(f"{len(found)} violations")
-    return 1 if found else 0
+    return 0 if bool(found) == bool(broken) else 1
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("minutes", type=float, nargs="?", default=5.0)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
+    parser.add_argument("--broken", default="", help="the rule that coordinators go without")
     chosen = parser.parse_args()
     try:
-        sys.exit(main(chosen.minutes, chosen.seed))
+        sys.exit(main(chosen.minutes, chosen.seed, chosen.broken))
     except NotHereError as error:
         sys.exit(str(error))

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import steady_ms
 from halocline.fleet.core.effects import Audit
-from halocline.fleet.core.state import LevelRange, RecordChange, Report
+from halocline.fleet.core.state import LevelRange, RecordChange, Report, TableLevel
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.store import Holder, StaleEpochError, Write, migrations, schema
-from halocline.fleet.store.codec import encode
+from halocline.fleet.store import postgresql as postgresql_store
+from halocline.fleet.store.codec import decode, encode
 from halocline.fleet.store.postgresql import PostgresqlStore
 
 
@@ -280,6 +282,25 @@ def _taken(store):
         return not isinstance(take_over(store, "two"), Holder)
     except UnavailableError:
         return False
+
+
+def test_postgresql_a_fleet_that_takes_long_to_read_is_taken_over_all_the_same(postgresql, monkeypatch):
+    monkeypatch.setitem(postgresql_store._SETTINGS, "idle_in_transaction_session_timeout", 1_500)
+    monkeypatch.setattr("halocline.fleet.store.records._AT_ONCE", 5)
+    tables = [RecordChange("tables", (f"t{n}", "hudi"), TableLevel(f"t{n}", "hudi", 6, 1)) for n in range(60)]
+    store = PostgresqlStore(postgresql)
+    store.take_over("one", "one:1", lambda fleet, _: (fleet, 1, Write(tables)))
+    store.resign(1)
+    read = decode
+
+    def slowly(kind, body):
+        time.sleep(0.05)
+        return read(kind, body)
+
+    monkeypatch.setattr("halocline.fleet.store.codec.decode", slowly)
+    found = store.take_over("two", "two:1", lambda fleet, _: (fleet, 2, Write()))
+    assert len(found.tables) == len(tables)
+    store.close()
 
 
 def test_postgresql_an_older_store_is_brought_up_to_date_with_its_incarnations(postgresql):

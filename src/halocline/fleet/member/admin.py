@@ -15,6 +15,8 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import TypeVar
 
+import msgspec
+
 from halocline.compat.terms import ProtocolChange
 from halocline.errors import UnavailableError
 from halocline.fleet import answers
@@ -215,11 +217,12 @@ class AdminClient:
         return b"".join(chunk.data for chunk in self._made(lambda: self._link.download(calls.EXPORT), harmless=True))
 
     def restore(self, document: bytes, reason: str) -> answers.CommandResult:
-        """Puts an export in the place of everything."""
+        """Puts an export in the place of everything; its log and its handshakes stay behind."""
+        sent = _needed(document)
 
         def pieces() -> Iterator[Chunk]:
-            for start in range(0, len(document), CHUNK):
-                yield Chunk(document[start : start + CHUNK], reason if start == 0 else "")
+            for start in range(0, len(sent), CHUNK):
+                yield Chunk(sent[start : start + CHUNK], reason if start == 0 else "")
 
         return self._once(lambda key: self._link.upload(calls.IMPORT, pieces(), key))
 
@@ -276,6 +279,22 @@ class AdminClient:
                 return make()
         except LinkError as failed:
             raise failed.failure.error from None
+
+
+class _Backup(msgspec.Struct):
+    """What an import uses of an export."""
+
+    format: int
+    halocline: str
+    records: msgspec.Raw
+
+
+def _needed(document: bytes) -> bytes:
+    """What an import uses; a document that is no export as it is, for the fleet to say what is wrong with it."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(document, type=_Backup))
+    except msgspec.MsgspecError:
+        return document
 
 
 def operator_name() -> str:

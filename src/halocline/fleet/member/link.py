@@ -31,6 +31,9 @@ from halocline.fleet.wire.status import FailedCall, failed_call
 DEADLINE: Final = 10.0
 """Seconds after which a call that was not answered has failed."""
 
+_TRANSFER_S: Final = 600.0
+"""The same for one that carries a backup."""
+
 _SESSION_S: Final = 3600.0
 """Seconds after which a session ends by itself and both ends are checked again."""
 
@@ -133,13 +136,14 @@ class Link:
         """Makes a call that is answered in pieces."""
         self._stop_if_refused()
         method: Any = self._open().unary_stream(call.path)
-        return [call.answer.decode(piece) for piece in self._answered(_listed(method), call.request.encode(None))]
+        pieces = self._answered(_listed(method), call.request.encode(None), _TRANSFER_S)
+        return [call.answer.decode(piece) for piece in pieces]
 
     def upload(self, call: Call[_Q, _A], pieces: Iterator[_Q], key: str) -> _A:
         """Makes a call that is asked in pieces."""
         self._stop_if_refused()
         method: Any = self._open().stream_unary(call.path)
-        return call.answer.decode(self._answered(method, map(call.request.encode, pieces), key=key))
+        return call.answer.decode(self._answered(method, map(call.request.encode, pieces), _TRANSFER_S, key))
 
     def session(self, key: MemberKey, beats: Iterator[Heartbeat]) -> MemberSession:
         """Opens the session of a member. The heartbeats are taken from another thread, as they come."""

@@ -7,7 +7,7 @@ or why it did not, is the answer. Force needs the right of that name and a reaso
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -151,9 +151,11 @@ class OperatorCalls:
 
     # Backup.
 
-    async def export(self) -> list[bytes]:
+    async def export(self) -> AsyncIterator[bytes]:
         """Everything durable as a JSON document, in pieces."""
-        return await self._service.read(lambda store: list(_chunks(store.export())))
+        pieces = await self._service.read(lambda store: _chunks(store.export()))
+        while piece := await self._service.read(lambda _: next(pieces, b"")):
+            yield piece
 
     async def restore(self, document: bytes, reason: str, claims: Claims, key: str = "") -> answers.CommandResult:
         """Puts a backup in the place of everything; one that is sent again under its key is not put there again.
@@ -211,15 +213,16 @@ def _chunks(document: Mapping[str, Any]) -> Iterator[bytes]:
     piece = bytearray()
     for number, (name, value) in enumerate(document.items()):
         piece += (b"," if number else b"{") + msgspec.json.encode(name) + b":"
-        if not isinstance(value, list):
+        if isinstance(value, int | str):
             piece += msgspec.json.encode(value)
             continue
+        piece += b"["
         for count, item in enumerate(value):
-            piece += (b"," if count else b"[") + msgspec.json.encode(item)
+            piece += (b"," if count else b"") + msgspec.json.encode(item)
             if len(piece) >= CHUNK:
                 yield bytes(piece)
                 piece.clear()
-        piece += b"]" if value else b"[]"
+        piece += b"]"
     yield bytes(piece + b"}")
 
 

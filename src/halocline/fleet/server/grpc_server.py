@@ -38,6 +38,7 @@ from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
 _DEADLINE_S: Final = 15.0
+_TRANSFER_S: Final = 600.0
 _MOST_CALLS: Final = 50_000
 
 _OPTIONS: Final = (
@@ -193,10 +194,12 @@ class FleetServer:
         self._check_member(claims)
         return await self._commands.answer(call, request, claims, _metadata(context, calls.KEY))
 
-    async def _answered(self, name: str, context: Context, called: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _answered(
+        self, name: str, context: Context, called: Callable[[], Awaitable[bytes]], deadline: float = _DEADLINE_S
+    ) -> bytes:
         """Makes a call, and turns whatever goes wrong into a status."""
         try:
-            async with asyncio.timeout(_DEADLINE_S):
+            async with asyncio.timeout(deadline):
                 result = await called()
         except Exception as problem:
             await self._refuse(name, context, problem)
@@ -206,7 +209,7 @@ class FleetServer:
     async def _refuse(self, name: str, context: Context, problem: Exception) -> NoReturn:
         match problem:
             case TimeoutError():
-                rejection = Rejection(Refusal("UNAVAILABLE", f"{name} took longer than {_DEADLINE_S:g} s"))
+                rejection = Rejection(Refusal("UNAVAILABLE", f"{name} took too long"))
             case RejectedError():
                 rejection = problem.rejection
             case HaloclineError():
@@ -221,17 +224,14 @@ class FleetServer:
         raise AssertionError("abort always raises")
 
     async def _export(self, request: bytes, context: Context) -> None:
-        pieces: list[bytes] = []
-
         async def called() -> bytes:
             self._claims("Export", context)
             calls.EXPORT.request.decode(request)
-            pieces.extend(await self._commands.export())
+            async for piece in self._commands.export():
+                await context.write(calls.EXPORT.answer.encode(Chunk(piece)))
             return b""
 
-        await self._answered("Export", context, called)
-        for piece in pieces:
-            await context.write(calls.EXPORT.answer.encode(Chunk(piece)))
+        await self._answered("Export", context, called, _TRANSFER_S)
 
     async def _import(self, _: Any, context: Context) -> bytes:
         async def called() -> bytes:
@@ -246,7 +246,7 @@ class FleetServer:
             key = _metadata(context, calls.KEY)
             return calls.IMPORT.answer.encode(await self._commands.restore(bytes(document), reason, claims, key))
 
-        return await self._answered("Import", context, called)
+        return await self._answered("Import", context, called, _TRANSFER_S)
 
     # Sessions.
 

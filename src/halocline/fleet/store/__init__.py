@@ -12,7 +12,8 @@ one process on one machine.
 from __future__ import annotations
 
 from halocline.errors import InputError, StaleEpochError
-from halocline.fleet.store.sql import FleetStore, Holder, Sighting, Write
+from halocline.fleet.store.sightings import Sighting
+from halocline.fleet.store.sql import FleetStore, Holder, Write
 
 __all__ = ["FleetStore", "Holder", "Sighting", "StaleEpochError", "Write", "open_fleet_store"]
 

@@ -19,6 +19,7 @@ from halocline.fleet.store.sql import FleetStore
 
 LEASE_MS: Final = 6_000
 _PATIENCE_MS: Final = 4_000
+_LONG_MS: Final = 120_000
 _MIGRATION_LOCK: Final = 7_470_001
 
 _SETTINGS: Final = {
@@ -56,6 +57,10 @@ class PostgresqlStore(FleetStore):
 
     def _now(self, connection: Connection) -> int:
         return int(connection.execute(select(text("extract(epoch from clock_timestamp()) * 1000"))).scalar_one())
+
+    def _be_patient(self, connection: Connection) -> None:
+        for name in ("statement_timeout", "idle_in_transaction_session_timeout"):
+            connection.execute(text(f"SET LOCAL {name} = {_LONG_MS}"))
 
     def _lock_out_migrations(self, connection: Connection) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))

@@ -212,6 +212,14 @@ def test_what_is_no_export_is_malformed_and_changes_nothing(document):
         assert theirs.describe().epoch == 1
 
 
+def test_an_export_with_a_log_beyond_what_an_import_may_carry_can_be_imported(admin, monkeypatch):
+    document = json.loads(admin.export()) | {"audit": ["x" * 200_000]}
+    monkeypatch.setattr("halocline.fleet.server.grpc_server.LARGEST_IMPORT", 100_000)
+    with embedded(CONFIG) as other, AdminClient(other.address) as theirs:
+        theirs.restore(json.dumps(document).encode(), "moving house")
+        assert theirs.describe().ladder("delta").level == 3
+
+
 def test_an_import_needs_a_reason(admin):
     with embedded(CONFIG) as other, AdminClient(other.address) as theirs, pytest.raises(InputError, match="reason"):
         theirs.restore(admin.export(), "")

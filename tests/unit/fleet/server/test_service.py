@@ -4,7 +4,6 @@ import asyncio
 import threading
 from dataclasses import replace
 
-import msgspec
 import pytest
 from tests.support.fleets import processed
 
@@ -17,7 +16,7 @@ from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Policy, View
 from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Provenance, Report
 from halocline.fleet.server.auth import EVERYTHING, Access, Claims
-from halocline.fleet.server.commands import OperatorCalls
+from halocline.fleet.server.commands import OperatorCalls, _chunks
 from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.server.greeting import Greeter
 from halocline.fleet.server.service import FleetService, RejectedError, ServiceSettings
@@ -136,7 +135,7 @@ def test_an_import_sees_a_member_that_joins_while_it_waits_for_its_turn(store, c
 
     async def scenario(service):
         loop = asyncio.get_running_loop()
-        document = msgspec.json.encode(store.export())
+        document = b"".join(_chunks(store.export()))
         writing, go_on = asyncio.Event(), threading.Event()
 
         def hold():

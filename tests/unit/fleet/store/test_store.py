@@ -31,7 +31,7 @@ from halocline.fleet.core.state import (
 )
 from halocline.fleet.store import Holder, Sighting, StaleEpochError, Write, migrations, open_fleet_store, schema
 from halocline.fleet.store.codec import KINDS, assembled, decode, encode, taken_apart
-from halocline.fleet.store.sql import KEY_LIFE_MS
+from halocline.fleet.store.signing_keys import KEY_LIFE_MS
 from halocline.fleet.store.sqlite import SqliteStore
 
 REPORT = Report(
@@ -213,8 +213,8 @@ def test_handshakes_are_remembered_once_per_kind_with_first_last_and_count(store
 
 
 def test_what_grows_is_pruned_and_the_newest_is_kept(store, monkeypatch):
-    monkeypatch.setattr("halocline.fleet.store.sql.MOST_AUDIT", 10)
-    monkeypatch.setattr("halocline.fleet.store.sql.MOST_SIGHTINGS", 3)
+    monkeypatch.setattr("halocline.fleet.store.audit_log.MOST_ENTRIES", 10)
+    monkeypatch.setattr("halocline.fleet.store.sightings.MOST_SIGHTINGS", 3)
     take_over(store)
     audits = [Audit(n, "a", "join", str(n)) for n in range(25)]
     store.write(1, Write((), audits, [sighting(f"m{n}", n) for n in range(9)]))
@@ -224,7 +224,7 @@ def test_what_grows_is_pruned_and_the_newest_is_kept(store, monkeypatch):
 
 
 def test_taking_over_reads_the_newest_incarnations_and_those_of_members(store, monkeypatch):
-    monkeypatch.setattr("halocline.fleet.store.sql.MOST_LIVES", 3)
+    monkeypatch.setattr("halocline.fleet.store.records.MOST_LIVES", 3)
     here = Member(Report("job-1", 1, "hudi@1.0.2"), Provenance.REPORTED, 1)
     lives = [RecordChange("incarnations", f"job-{n}", n) for n in range(9)]
     take_over(store, "one", RecordChange("members", MemberKey("job-1", 1), here), *lives)
@@ -238,8 +238,8 @@ def test_taking_over_reads_the_newest_incarnations_and_those_of_members(store, m
 
 
 def test_pruning_takes_little_at_a_time_and_gets_there(store, monkeypatch):
-    for name, most in (("MOST_AUDIT", 10), ("MOST_SIGHTINGS", 3), ("_MOST_PRUNED", 4)):
-        monkeypatch.setattr(f"halocline.fleet.store.sql.{name}", most)
+    for name, most in (("audit_log.MOST_ENTRIES", 10), ("sightings.MOST_SIGHTINGS", 3), ("sql._MOST_PRUNED", 4)):
+        monkeypatch.setattr(f"halocline.fleet.store.{name}", most)
     take_over(store)
     audits = [Audit(n, "a", "join", str(n)) for n in range(25)]
     store.write(1, Write((), audits, [sighting(f"m{n}", n) for n in range(9)]))
@@ -264,7 +264,7 @@ def test_an_export_holds_everything_but_keys_and_can_be_put_back(store, tmp_path
     take_over(store, "one", *RECORDS, audits=[Audit(1, "a", "join", "etl")])
     store.write(1, Write(sightings=[sighting("etl")]))
     secret = next(iter(store.signing_keys(1).values()))
-    document = store.export()
+    document = {name: each if isinstance(each, int | str) else list(each) for name, each in store.export().items()}
     assert secret.hex() not in repr(document)
     assert repr(secret) not in repr(document)
     assert (document["format"], document["halocline"], document["epoch"]) == (1, __version__, 1)
@@ -276,6 +276,30 @@ def test_an_export_holds_everything_but_keys_and_can_be_put_back(store, tmp_path
     found = take_over(other)
     other.close()
     assert sorted(map(repr, taken_apart(found))) == sorted(map(repr, RECORDS))
+
+
+def test_an_export_reads_what_grows_page_by_page_as_it_is_sent(store, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.store.sql._PAGE", 2)
+    take_over(store, audits=[Audit(1, "a", "join", f"job-{n}") for n in range(5)])
+    store.write(1, Write(sightings=[sighting(f"m{n}", n + 1) for n in range(5)]))
+    document = store.export()
+    first = next(document["audit"])["subject"]
+    store.write(1, Write(audits=[Audit(2, "a", "join", "later")]))
+    assert [first, *(each["subject"] for each in document["audit"])] == [*(f"job-{n}" for n in range(5)), "later"]
+    assert [each["identity"] for each in document["sightings"]] == [f"m{n}" for n in reversed(range(5))]
+
+
+def test_a_lease_begins_when_the_fleet_has_been_read_however_long_that_took(store, monkeypatch):
+    now = [10**12]
+    monkeypatch.setattr(type(store), "_now", lambda *_: now[0])
+
+    def slowly(fleet, _):
+        now[0] += 10 * store.lease_ms
+        return fleet, 1, Write()
+
+    store.take_over("one", "", slowly)
+    assert store.holder().left_ms == store.lease_ms
+    assert isinstance(store.take_over("two", "", slowly), Holder)
 
 
 def test_long_keys_are_kept_whole_although_the_index_holds_a_digest():
