@@ -39,13 +39,12 @@ def show(
     from halocline.fleet.member.admin import operator_name
     from halocline.plan.apply.backwards import note_taken_back, saved_way_back
     from halocline.plan.apply.fleetwatch import FleetWatch
-    from halocline.plan.apply.journal import folder_of
+    from halocline.plan.apply.journal import home_of
     from halocline.plan.apply.lease import RolloutLease
     from halocline.plan.apply.status import status_of
     from halocline.plan.explanation import explain
     from halocline.plan.file import SavedPlan
     from halocline.plan.rendering import to_text
-    from halocline.storage import open_store
 
     saved = SavedPlan.read(file)
     kept = f"{file}.back"
@@ -56,7 +55,7 @@ def show(
     if back is None or status_of(back).state == "finished":
         watch = FleetWatch(saved, members or saved.members_file, fleet or saved.fleet)
         # While somebody applies the plan, what is to be taken back still grows.
-        with RolloutLease(open_store(folder_of(saved.lake)), operator_name(), saved.plan.id):
+        with RolloutLease(home_of(saved.lake), operator_name(), saved.plan.id):
             back, way = saved_way_back(saved, watch)
             sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}")) + "\n")
             if way.why:

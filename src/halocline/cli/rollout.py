@@ -140,13 +140,17 @@ def told(pause: Pause) -> str:
 
 
 def _session(saved: SavedPlan) -> Any:
-    """A session of this machine, or the one that is configured; its jobs carry the plan's id."""
+    """The session that is configured, or else one of this machine; its jobs carry the plan's id.
+
+    `spark-submit`, `PYSPARK_SUBMIT_ARGS`, `SPARK_REMOTE` and a `spark-defaults.conf` say where Spark is, as they do for
+    every program; `HALOCLINE_SPARK_MASTER` is for those who have none of them.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(f"halocline plan {saved.plan.id}")
-    if "SPARK_REMOTE" not in os.environ and "MASTER" not in os.environ:
-        builder = builder.master(os.environ.get("HALOCLINE_SPARK_MASTER", "local[*]"))
+    if master := os.environ.get("HALOCLINE_SPARK_MASTER"):
+        builder = builder.master(master)
     quiet = {"spark.ui.showConsoleProgress": "false", "spark.sql.catalogImplementation": "in-memory"}
     for key, value in quiet.items():
         builder = builder.config(key, value)

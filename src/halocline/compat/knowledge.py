@@ -23,12 +23,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.answer import Answer
 from halocline.errors import InputError, MalformedError, NotFoundError, nearest
 from halocline.spans import Span, SpanSet
 from halocline.versions import Version
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 OPERATIONS: Final = ("read", "write")
 """What a party can do to a table; finer operations add a dot and a word."""
@@ -183,7 +186,7 @@ class Product:
 class Knowledge:
     """All products. Get it with `Knowledge.load`; a product's file is read when it is first asked for."""
 
-    files: Mapping[str, Path]
+    files: Mapping[str, Traversable]
     _read: dict[str, Product] = field(default_factory=dict, repr=False)
     _names: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -255,8 +258,10 @@ class Knowledge:
 
 @lru_cache(maxsize=1)
 def _shipped() -> Knowledge:
-    folder = Path(__file__).parent / "data" / "knowledge"
-    return Knowledge(_files(folder))
+    # Imported here, as the parser is. The package may lie in an archive that was shipped to a worker.
+    from importlib.resources import files
+
+    return Knowledge(_files(files("halocline.compat").joinpath("data", "knowledge")))
 
 
 def _with_folders(folders: Iterable[Path]) -> Knowledge:
@@ -268,8 +273,9 @@ def _with_folders(folders: Iterable[Path]) -> Knowledge:
     return Knowledge(files)
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+def _files(folder: Traversable) -> dict[str, Traversable]:
+    found = sorted((each for each in folder.iterdir() if each.name.endswith(".toml")), key=lambda each: each.name)
+    return {each.name.removesuffix(".toml"): each for each in found}
 
 
 _PRODUCT_KEYS = frozenset(

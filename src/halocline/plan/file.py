@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +17,11 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.errors import InputError, MalformedError
+from halocline.lake.file import LakeFile
 from halocline.plan.core.plan import MemberUpgrade, Plan, PlannedMove, Stage
 from halocline.storage import open_store
+from halocline.storage.base import Store
+from halocline.table.opening import placed
 
 _FORMAT: Final = 1
 
@@ -43,6 +47,15 @@ class SavedPlan:
     known_from: Mapping[str, str] = field(default_factory=dict)
     members_file: str = ""
     fleet: str = ""
+
+    @cached_property
+    def options(self) -> Mapping[str, str]:
+        """Settings, and options of stores, by the lake's file: read there, for they may be secret."""
+        return LakeFile.read(self.lake).options if self.lake.endswith(".toml") else {}
+
+    def store(self, table: str) -> Store:
+        """Where a table lies."""
+        return placed(self.places[table], None, self.options)[0]
 
     def encode(self) -> bytes:
         """The document."""

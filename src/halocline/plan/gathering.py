@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -101,7 +102,7 @@ def gather(
         frozenset(accepted),
         frozenset(may_stop),
     )
-    return Gathered(rollout, places, left_out, lake.place, members_file, fleet)
+    return Gathered(rollout, places, left_out, _anywhere(lake.place), _anywhere(members_file), fleet)
 
 
 def both_ways(target: Target) -> tuple[Target, ...]:
@@ -109,6 +110,11 @@ def both_ways(target: Target) -> tuple[Target, ...]:
     if not target.drop or target.truncate is not None:
         return (target,)
     return replace(target, truncate=False), replace(target, truncate=True)
+
+
+def _anywhere(place: str) -> str:
+    """A place that means the same in whichever folder a plan is applied."""
+    return os.path.abspath(place) if place and "://" not in place else place
 
 
 def _members_of(fleet: str) -> tuple[MemberStatus, ...]:

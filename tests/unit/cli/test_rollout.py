@@ -73,3 +73,49 @@ def test_a_lake_without_a_rollout_says_what_to_do(tmp_path, capsys):
     lake = LakeOnDisk(tmp_path).delta("orders")
     assert run(["status", str(lake.path)]) == 1
     assert "no plan has been applied" in capsys.readouterr().err
+
+
+def test_a_plan_means_the_same_in_every_folder(lake, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    plan = ["plan", "lake", "--enable", "deletionVectors", "--members", "members.toml", "--out", "r.plan"]
+    assert run(plan) == 2
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run(["apply", "../r.plan", "--verify", "none", "--no-wait"]) == 2
+    assert not any((tmp_path / "elsewhere").iterdir()), "nothing is kept where somebody happens to stand"
+    assert (lake.path / "_halocline" / "rollouts").is_dir()
+
+
+def test_two_checkouts_of_a_lake_file_share_the_rollouts_of_its_prefix(lake, tmp_path, capsys):
+    for person in ("ana", "ben"):
+        (tmp_path / person).mkdir()
+        said = f'prefix = "{lake.path}"\n[options]\n"halocline.index.cacheBytes" = "1000000"\n'
+        (tmp_path / person / "lake.toml").write_text(said)
+    mine, theirs = (str(tmp_path / person / "lake.toml") for person in ("ana", "ben"))
+    plan = [
+        "plan",
+        mine,
+        "--enable",
+        "deletionVectors",
+        "--members",
+        str(lake.members),
+        "--out",
+        str(tmp_path / "r.plan"),
+    ]
+    assert run(plan) == 2
+    with RolloutLease(open_store(lake.path), "ben@desk", "other"):
+        assert called(lake, "apply", "--verify", "none") == 1
+    assert "ben@desk is applying plan other" in capsys.readouterr().err
+    assert called(lake, "apply", "--verify", "none", "--no-wait") == 2
+    assert run(["status", theirs]) == 0
+    assert "waits for 1 of 1 members" in capsys.readouterr().out
+
+
+def test_options_of_a_lake_file_that_do_not_exist_are_refused_when_a_plan_is_applied(lake, tmp_path, capsys):
+    file = tmp_path / "lake.toml"
+    file.write_text(f'prefix = "{lake.path}"\n')
+    plan = ["plan", str(file), "--enable", "deletionVectors", "--out", str(tmp_path / "r.plan")]
+    assert run(plan) == 2
+    file.write_text(f'prefix = "{lake.path}"\n[options]\nregon = "eu-central-1"\n')
+    assert called(lake, "apply", "--verify", "none", "--no-wait") == 1
+    assert "region" in capsys.readouterr().err

@@ -20,7 +20,6 @@ from halocline.plan.apply.journal import FINISHED, MOVED, MOVING, TAKEN_BACK, UP
 from halocline.plan.core.plan import MemberUpgrade, Plan, PlannedMove, Stage
 from halocline.plan.file import SavedPlan
 from halocline.plan.tables import terms_now
-from halocline.storage import open_store
 
 AS_BEFORE: Final = "the settings it had before"
 """What a member that goes back runs with."""
@@ -107,7 +106,7 @@ def saved_way_back(saved: SavedPlan, watch: FleetWatch) -> tuple[SavedPlan, WayB
             next_step="See what was done: halocline status FILE",
         )
     releases = {name: str(seen.release_of(name) or was) for name, was in saved.plan.members}
-    now = {name: terms_now(open_store(place))[1] for name, place in saved.places.items()}
+    now = {name: terms_now(saved.store(name))[1] for name in saved.places}
     plan = Plan(found.stages, tables=tuple(now.items()), members=tuple(releases.items()), accepted=saved.plan.accepted)
     return replace(saved, plan=plan), found
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -48,7 +48,6 @@ from halocline.plan.core.plan import MemberUpgrade, PlannedMove, Stage
 from halocline.plan.file import SavedPlan
 from halocline.plan.tables import terms_now
 from halocline.spark.session.session import tagged
-from halocline.storage import open_store
 from halocline.table import Table
 
 if TYPE_CHECKING:
@@ -130,11 +129,6 @@ class _Walk:
     sleep: Callable[[float], None]
     _sighting: SeenMembers | None = None
     _to_confirm: set[str] = field(default_factory=set)
-
-    @property
-    def tag(self) -> str:
-        """What the Spark jobs of this rollout are marked with."""
-        return f"halocline-plan-{self.saved.plan.id}"
 
     def run(self) -> Pause | None:
         if not self.journal.has(BEGUN):
@@ -220,7 +214,7 @@ class _Walk:
 
     def _fingerprint(self, name: str) -> str:
         try:
-            return terms_now(open_store(self.saved.places[name], dict(self.options.table_options)))[1]
+            return terms_now(self.saved.store(name))[1]
         except HaloclineError as error:
             return error.message
 
@@ -336,14 +330,13 @@ class _Walk:
             raise Paused(back, "waits for members that are back at another release")
 
     def _move_table(self, number: int, move: PlannedMove) -> None:
-        place = self.saved.places[move.table]
         action = TableAction.parse(move.action)
-        now, _ = terms_now(open_store(place, dict(self.options.table_options)))
+        now, _ = terms_now(self.saved.store(move.table))
         begun = self.journal.has(MOVING, number, move.table)
         if not action.is_done(now):
             self._check_gate(move)
         if not begun:
-            before = self._checkup(place)
+            before = self._checkup(move)
             self.journal.write(MOVING, number, move.table, "" if before is None else _encoded(before))
         if not action.is_done(now) or begun:
             self._carry_out(action, move)
@@ -361,7 +354,7 @@ class _Walk:
 
     def _check_verdicts(self, move: PlannedMove) -> None:
         """Everybody who is known to use the table can, as it has really become."""
-        now, _ = terms_now(open_store(self.saved.places[move.table], dict(self.options.table_options)))
+        now, _ = terms_now(self.saved.store(move.table))
         if broken := self._broken(move, now):
             raise ConflictError(
                 f"{move.table} has become something that {len(broken)} of its users cannot use",
@@ -385,10 +378,9 @@ class _Walk:
         ]
 
     def _carry_out(self, action: TableAction, move: PlannedMove) -> None:
-        marked = nullcontext() if self.spark is None else tagged(self.spark, self.tag)
         try:
-            with marked:
-                carry_out(action, self.saved.places[move.table], self.spark, self.options.table_options)
+            with self._marked(move.action, move):
+                carry_out(action, self.saved.places[move.table], self.spark, self.saved.options)
         except NotYetError as error:
             raise Paused((move.table,), error.message, error.until_ms) from None
         except IncompatibleError as error:
@@ -411,20 +403,29 @@ class _Walk:
 
     # ------------------------------------------------------------------ rows
 
-    def _checkup(self, place: str) -> Checkup | None:
+    def _marked(self, work: str, move: PlannedMove) -> AbstractContextManager[None]:
+        """Has the Spark jobs of a piece of work say which plan they belong to."""
+        plan = self.saved.plan.id
+        if self.spark is None:
+            return nullcontext()
+        return tagged(self.spark, f"halocline-plan-{plan}", f"halocline plan {plan}: {work}, {move.table}")
+
+    def _checkup(self, move: PlannedMove) -> Checkup | None:
         if self.options.verify is Verify.NONE or self.spark is None:
             return None
-        table = Table.for_path(place, self.spark, options=self.options.table_options)
-        self.reporter.note(f"verification of {place} {cost(table, self.options.verify)}")
-        return checkup(table, self.options.verify, tag=self.tag)
+        table = Table.for_path(self.saved.places[move.table], self.spark, options=self.saved.options)
+        self.reporter.note(f"verification of {move.table} {cost(table, self.options.verify)}")
+        with self._marked("count and hash rows before", move):
+            return checkup(table, self.options.verify)
 
     def _verified(self, number: int, move: PlannedMove) -> str:
         begun = self.journal.last_of(MOVING, number, move.table)
         if begun is None or not begun.detail or self.spark is None:
             return "rows not compared"
         before = msgspec.json.decode(begun.detail, type=Checkup)
-        table = Table.for_path(self.saved.places[move.table], self.spark, options=self.options.table_options)
-        return check_same(table, before, self.options.verify, tag=self.tag)
+        table = Table.for_path(self.saved.places[move.table], self.spark, options=self.saved.options)
+        with self._marked("count and hash rows after", move):
+            return check_same(table, before, self.options.verify)
 
 
 def _encoded(checkup: Checkup) -> str:

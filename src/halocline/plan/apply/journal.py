@@ -14,8 +14,10 @@ from typing import Final
 import msgspec
 
 from halocline.errors import AlreadyExistsError, ConflictError
+from halocline.lake.file import LakeFile
 from halocline.storage import open_store
 from halocline.storage.base import Store
+from halocline.table.opening import placed
 
 FOLDER: Final = "_halocline/rollouts"
 PLAN_FILE: Final = "plan.json"
@@ -71,7 +73,7 @@ class Journal:
             >>> [each.kind for each in Journal.open("memory://journal-example", "3f2a").entries]
             ['begun']
         """
-        journal = Journal(open_store(folder_of(place)), plan, by)
+        journal = Journal(home_of(place), plan, by)
         journal.catch_up()
         return journal
 
@@ -132,17 +134,20 @@ class Journal:
         return f"{FOLDER}/{self.plan}/{number:06d}.json"
 
 
-def folder_of(place: str) -> str:
-    """The folder of a lake: its own, or that of its file."""
-    return (place.rpartition("/")[0] or ".") if place.endswith(".toml") else place
+def home_of(place: str) -> Store:
+    """Where the rollouts of a lake are kept: at its prefix, which all who work on it share; else next to its file."""
+    if not place.endswith(".toml"):
+        return open_store(place)
+    said = LakeFile.read(place)
+    return placed(said.prefix or place.rpartition("/")[0] or ".", None, said.options)[0]
 
 
 def rollouts(place: str) -> list[str]:
     """The ids of the plans that were applied to a lake, the one that was begun last at the end."""
-    found = [each for each in open_store(folder_of(place)).list(FOLDER) if each.path.endswith(f"/{PLAN_FILE}")]
+    found = [each for each in home_of(place).list(FOLDER) if each.path.endswith(f"/{PLAN_FILE}")]
     return [each.path.split("/")[-2] for each in sorted(found, key=lambda each: (each.modified_ms, each.path))]
 
 
 def kept_plan(place: str, plan: str) -> bytes:
     """The plan itself, as it was applied."""
-    return open_store(folder_of(place)).get(f"{FOLDER}/{plan}/{PLAN_FILE}")
+    return home_of(place).get(f"{FOLDER}/{plan}/{PLAN_FILE}")

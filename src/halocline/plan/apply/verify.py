@@ -3,25 +3,40 @@
 A *checkup* counts the rows, counts the keys where a table has any, and adds up a hash of every row, so that the order
 of rows does not matter. `full` hashes all columns; `sample` hashes the keys and a few more, which reads a part of the
 bytes and still finds rows that are missing, doubled or given another key. A Hudi table is checked at one instant on
-both sides, so writers may go on. A Delta table is checked before the move and after it; if others committed in between,
-the versions around each commit of the move are compared instead.
+both sides, so writers may go on. A Delta or an index table is checked before the move and after it; if others committed
+in between, the versions around each commit of the move are compared instead.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from halocline.errors import ConflictError
-from halocline.spark.session.session import tagged
-from halocline.table import DeltaLakeTable, HudiTable, Table
+from halocline.formats.delta.actions.operations import BACKFILLS
+from halocline.formats.delta.features.history_barrier import EMPTY_COMMIT
+from halocline.table import HudiTable, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FEW: Final = 4
-_OWN: Final = frozenset({"UPGRADE PROTOCOL", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "DROP FEATURE", "REORG"})
+_KEEPS_ROWS: Final = BACKFILLS | {
+    "CHANGE COLUMNS",
+    "Deletion Vector Tombstones",
+    "DOMAIN METADATA CLEANUP",
+    "DROP FEATURE",
+    EMPTY_COMMIT,
+    "OPTIMIZE",
+    "REMOVE COLUMN MAPPING",
+    "REORG",
+    "SET TBLPROPERTIES",
+    "UNSET TBLPROPERTIES",
+    "UPGRADE PROTOCOL",
+}
+"""What commits of a move say that they did, and others that change no rows either."""
 
 
 class Verify(StrEnum):
@@ -65,33 +80,32 @@ def cost(table: Table, how: Verify) -> str:
     return f"reads {part} of {size:,} bytes, before and after"
 
 
-def checkup(table: Table, how: Verify, *, version: int | None = None, tag: str = "halocline") -> Checkup:
+def checkup(table: Table, how: Verify, *, version: int | None = None) -> Checkup:
     """Counts and hashes the rows of a table. A Spark job."""
     at = table.version if version is None else version
     keys = tuple(table.detail().get("recordKeys") or ()) if isinstance(table, HudiTable) else ()
-    with tagged(table.spark, tag):
-        return _measured(table.to_df(version=at), at, keys, how)
+    return _measured(table.to_df(version=at), at, keys, how)
 
 
-def check_same(table: Table, before: Checkup, how: Verify, *, tag: str = "halocline") -> str:
+def check_same(table: Table, before: Checkup, how: Verify) -> str:
     """Compares a table with what it was before a move, and says what was compared.
 
     Raises:
         ConflictError: The rows are not the same.
     """
     if isinstance(table, HudiTable):
-        return _compared(table, before, checkup(table, how, version=before.version, tag=tag))
-    if isinstance(table, DeltaLakeTable):
-        since = [each for each in table.history() if each.version > before.version]
-        own = [each.version for each in since if each.operation in _OWN]
-        if len(own) == len(since):
-            return _compared(table, before, checkup(table, how, tag=tag))
-        told = [
-            _compared(table, checkup(table, how, version=at - 1, tag=tag), checkup(table, how, version=at, tag=tag))
-            for at in sorted(own)
-        ]
-        return f"others wrote meanwhile; around its own commits: {'; '.join(told) or 'none'}"
-    return "index tables are not verified"
+        return _compared(table, before, checkup(table, how, version=before.version))
+    since = sorted((each for each in table.history() if each.version > before.version), key=lambda each: each.version)
+    if all(each.operation in _KEEPS_ROWS for each in since):
+        return _compared(table, before, checkup(table, how))
+    told = []
+    for kept, run in groupby(since, lambda each: each.operation in _KEEPS_ROWS):
+        versions = [each.version for each in run]
+        if kept:
+            first = versions[0] - 1
+            start = before if first == before.version else checkup(table, how, version=first)
+            told.append(_compared(table, start, checkup(table, how, version=versions[-1])))
+    return f"others wrote meanwhile; around its own commits: {'; '.join(told) or 'none'}"
 
 
 def _compared(table: Table, before: Checkup, after: Checkup) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -56,7 +56,6 @@ class ApplyOptions:
         confirmed: Members that an operator vouches for.
         wait: Whether to wait; else the first pause ends it.
         poll_s: How often members are looked at.
-        table_options: Settings, and options of the store, for every table.
     """
 
     verify: Verify = Verify.SAMPLE
@@ -64,7 +63,6 @@ class ApplyOptions:
     confirmed: frozenset[str] = frozenset()
     wait: bool = True
     poll_s: float = 2.0
-    table_options: Mapping[str, str] = field(default_factory=dict)
 
 
 class Paused(Exception):

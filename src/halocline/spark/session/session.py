@@ -30,6 +30,7 @@ OLDEST: Final = Version.parse("4.0.0")
 
 _FEW_COLUMNS: Final = 200
 _CONNECT: Final = "pyspark.sql.connect."
+_DESCRIPTION: Final = "spark.job.description"
 _remembered: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _lock = threading.RLock()
 
@@ -118,16 +119,21 @@ def unabridged(df: DataFrame) -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Marks the Spark jobs of this thread, so that people find them and `spark.interruptTag` can end them."""
-    if tag in spark.getTags():
+def tagged(spark: SparkSession, tag: str, description: str = "") -> Iterator[None]:
+    """Marks the Spark jobs of this thread, so that people find them and `spark.interruptTag` can end them.
+
+    A classic session also shows the description next to each job; a Connect client has no such thing.
+    """
+    with contextlib.ExitStack() as stack:
+        if tag not in spark.getTags():
+            spark.addTag(tag)
+            stack.callback(spark.removeTag, tag)
+        if description and not is_connect(spark):
+            context = spark.sparkContext
+            before: Any = context.getLocalProperty(_DESCRIPTION)  # None takes it away again
+            stack.callback(context.setLocalProperty, _DESCRIPTION, before)
+            context.setLocalProperty(_DESCRIPTION, description)
         yield
-        return
-    spark.addTag(tag)
-    try:
-        yield
-    finally:
-        spark.removeTag(tag)
 
 
 def remembered(spark: SparkSession, key: str, find: Callable[[], T]) -> T:
