@@ -8,35 +8,25 @@ tables_at_once = 10                 # how many tables move within one round
 reason = "year-end close"
 from = 2026-12-20T00:00:00Z
 until = 2027-01-03T00:00:00Z
+
+[[windows]]
+reason = "weekend"
+weekly = "Fri 16:00 - Mon 08:00 Europe/Berlin"
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from halocline.errors import IncompatibleError, InputError
+from halocline.errors import IncompatibleError
 from halocline.plan.core.plan import Plan
 from halocline.plan.toml_file import read_toml, records, unusable
+from halocline.plan.windows import KEYS, QuietWindow, WeeklyWindow, read_window
 
 _KEYS: Final = ("unknown", "soak_minutes", "tables_at_once", "windows")
-_WINDOW_KEYS: Final = ("reason", "from", "until")
-
-
-@dataclass(frozen=True, slots=True)
-class QuietWindow:
-    """A time in which nothing moves; times without a zone are in UTC."""
-
-    reason: str
-    since: datetime
-    until: datetime
-
-    def holds(self, at: datetime) -> bool:
-        """Whether a moment lies in it."""
-        return self.since <= at < self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +43,7 @@ class RolloutPolicy:
     accepts_unknown: bool = True
     soak_s: float = 0.0
     tables_at_once: int = 0
-    windows: tuple[QuietWindow, ...] = ()
+    windows: tuple[QuietWindow | WeeklyWindow, ...] = ()
 
     @staticmethod
     def read(path: str | Path) -> RolloutPolicy:
@@ -69,7 +59,7 @@ class RolloutPolicy:
             raise unusable(f"unknown in {path}", unknown, '"accept" or "refuse"')
         soak = _number("soak_minutes", raw.get("soak_minutes", 0), path)
         at_once = _number("tables_at_once", raw.get("tables_at_once", 0), path)
-        windows = tuple(_window(each, place) for place, each in records(raw, "windows", _WINDOW_KEYS, str(path)))
+        windows = tuple(read_window(each, place) for place, each in records(raw, "windows", KEYS, str(path)))
         return RolloutPolicy(unknown == "accept", soak * 60.0, int(at_once), windows)
 
     def check(self, plan: Plan) -> None:
@@ -83,20 +73,7 @@ class RolloutPolicy:
 
     def quiet(self, at: datetime) -> QuietWindow | None:
         """The window that a moment lies in; None if things may move."""
-        return next((each for each in self.windows if each.holds(at)), None)
-
-
-def _window(raw: Mapping[str, Any], where: str) -> QuietWindow:
-    since, until = (_moment(key, raw.get(key), where) for key in ("from", "until"))
-    if since >= until:
-        raise InputError(f"{where} ends before it begins", sides={"from": str(since), "until": str(until)})
-    return QuietWindow(str(raw.get("reason", "nothing moves")), since, until)
-
-
-def _moment(key: str, value: Any, where: str) -> datetime:
-    if not isinstance(value, datetime):
-        raise unusable(f"{key} in {where}", value, "a time, such as 2026-12-20T00:00:00Z")
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+        return next((held for each in self.windows if (held := each.at(at))), None)
 
 
 def _number(key: str, value: Any, where: object) -> float:

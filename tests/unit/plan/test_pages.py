@@ -34,7 +34,7 @@ def test_the_files_of_the_page_are_read(lake):
     assert [each.name for each in MembersFile.read("members.toml").members] == ["reports", "nightly-load"]
     policy = RolloutPolicy.read("policy.toml")
     assert (policy.accepts_unknown, policy.soak_s, policy.tables_at_once) == (False, 3600.0, 10)
-    assert [each.reason for each in policy.windows] == ["year-end close"]
+    assert [each.reason for each in policy.windows] == ["year-end close", "weekend"]
 
 
 def test_the_commands_of_the_page_show_what_it_says(lake, capsys):

@@ -16,7 +16,8 @@ from halocline.plan.apply.lease import RolloutLease
 from halocline.plan.apply.status import status_of
 from halocline.plan.apply.verify import Verify
 from halocline.plan.apply.walk import ApplyOptions
-from halocline.plan.policy import QuietWindow, RolloutPolicy
+from halocline.plan.policy import RolloutPolicy
+from halocline.plan.windows import QuietWindow
 from halocline.storage import open_store
 from halocline.table import Table
 
