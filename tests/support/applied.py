@@ -20,6 +20,7 @@ from halocline.plan.target import Target
 from halocline.storage import open_store
 from tests.support.fleets import make_table
 from tests.support.hudi_tables import HudiTableMaker
+from tests.support.index_logs import IndexLog, add, metadata, protocol
 
 
 @dataclass
@@ -67,6 +68,13 @@ class LakeOnDisk:
         for name in names:
             maker = HudiTableMaker.create(open_store(self.path / name), version, TableType.COPY_ON_WRITE)
             maker.upsert([1, 2, 3], 1, "a")
+        return self
+
+    def index(self, *names: str, versions: tuple[int, int] = (2, 2)) -> LakeOnDisk:
+        """Tables as IndexTables4Spark has made them, at a version of its own."""
+        for name in names:
+            log = IndexLog(open_store(self.path / name))
+            log.commit(0, protocol(*versions), metadata()).commit(1, add("a.split"))
         return self
 
     def run(self, **releases: str) -> LakeOnDisk:

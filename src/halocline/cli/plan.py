@@ -46,7 +46,7 @@ FleetOption = Annotated[
 def show(
     lake: LakeArgument,
     enable: Annotated[
-        list[str] | None, typer.Option("--enable", help="A feature that Delta tables are to use.")
+        list[str] | None, typer.Option("--enable", help="A feature that Delta or index tables are to use.")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A feature that Delta tables are to lose.")] = None,
     history: Annotated[

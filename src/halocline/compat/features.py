@@ -31,6 +31,9 @@ from halocline.errors import MalformedError, NotFoundError, nearest
 FORMATS: Final = ("delta", "hudi", "index")
 """The table formats that have records."""
 
+SWITCHABLE: Final = ("delta", "index")
+"""The formats whose tables are given features by name."""
+
 
 class FeatureKind(StrEnum):
     """Who has to understand a feature."""
@@ -241,6 +244,27 @@ def find_feature(format: str, name: str) -> Feature:
             next_step=f"See: halocline features {format}",
         )
     return found
+
+
+def find_switchable(name: str) -> Feature:
+    """The record of a feature that tables of some format are given by name, as a person has named it.
+
+    Hudi tables are not given features one by one: what they require goes by their version.
+
+    Example:
+        >>> find_switchable("deletionmasks").format
+        'index'
+    """
+    found = [record for format in SWITCHABLE if (record := _book(format).by_folded_name.get(name.casefold()))]
+    if found:
+        return found[0]
+    known = [each for format in SWITCHABLE for each in features(format)]
+    raise NotFoundError(
+        f"no feature {name!r} is known for {' or '.join(SWITCHABLE)} tables",
+        condition="FEATURE_UNKNOWN",
+        sides={"asked for": name, "known": nearest(name, known) or "nothing of that name"},
+        next_step="See: halocline features",
+    )
 
 
 def rules(format: str) -> Rules:

@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 import msgspec
 
-from halocline.compat.features import features, find_feature
+from halocline.compat.features import features, find_feature, find_switchable
 from halocline.compat.findings import read_text
 from halocline.compat.protocol import Protocol
 from halocline.compat.reports import Observed
@@ -100,12 +100,8 @@ class SurveyTarget(msgspec.Struct, frozen=True):
         Raises:
             NotFoundError: No format has such a feature.
         """
-        named = (
-            next((found for format in ("delta", "index") if (found := _found(format, each))), None)
-            or find_feature("delta", each).name
-            for each in enable
-        )
-        return SurveyTarget(tuple(named), tuple(find_feature("delta", each).name for each in drop), table_version)
+        named = tuple(find_switchable(each).name for each in enable)
+        return SurveyTarget(named, tuple(find_feature("delta", each).name for each in drop), table_version)
 
     def __bool__(self) -> bool:
         return bool(self.enable or self.drop or self.table_version is not None)
@@ -227,11 +223,6 @@ def _ways(store: Store, format: TableFormat, now: Terms, target: SurveyTarget) -
     if not (missing or gone):
         return {}
     return inspector_of(format).propose(store, enable=missing, drop=gone).ways
-
-
-def _found(format: str, name: str) -> str:
-    """The name of a feature as its format spells it; empty if it has none."""
-    return next((each for each in features(format) if each.casefold() == name.casefold()), "")
 
 
 def _hudi_ways(store: Store, now: Terms, version: int | None) -> Mapping[str, Terms]:

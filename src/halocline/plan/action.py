@@ -83,6 +83,6 @@ class TableAction:
             return not any(now.protocol.supports(each) for each in self.names)
         return all(
             now.protocol.supports(each)
-            and (each in now.features_in_use or not feature("delta", each).enabling_properties)
+            and (each in now.features_in_use or not feature(now.protocol.format, each).enabling_properties)
             for each in self.names
         )

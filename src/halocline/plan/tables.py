@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from halocline.compat.features import feature
+from halocline.compat.features import feature, features
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
@@ -20,8 +20,9 @@ from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.move.planning import VERSIONS, moved_pairs
 from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.terms import table_terms
+from halocline.formats.index.inspection import propose as propose_for_index
 from halocline.formats.index.log.replay import IndexReplay
-from halocline.formats.index.protocol import LEGACY, terms_of
+from halocline.formats.index.protocol import AVRO_STATE, LEGACY, terms_of
 from halocline.plan.action import TableAction, Verb
 from halocline.plan.core.plan import terms_text
 from halocline.plan.core.rollout import RolloutTable, TableMove
@@ -43,8 +44,7 @@ def rollout_table(name: str, store: Store, target: Target | None) -> RolloutTabl
         case TableFormat.HUDI:
             return _hudi(name, store, wanted)
         case TableFormat.INDEX:
-            terms = _index_terms(store)
-            return RolloutTable(name, terms, fingerprint=terms_text(terms))
+            return _index(name, store, wanted)
 
 
 def terms_now(store: Store) -> tuple[Terms, str]:
@@ -66,9 +66,7 @@ def _delta(name: str, store: Store, target: Target | None) -> RolloutTable:
 
 def _delta_moves(header: TableHeader, terms: Terms, target: Target) -> list[TableMove]:
     found: list[TableMove] = []
-    gained = TableAction(
-        Verb.ENABLE, tuple(each for each in target.enable if not TableAction(Verb.ENABLE, (each,)).is_done(terms))
-    )
+    gained = _gained(terms, target)
     if gained.names:
         after = propose(header, enable=gained.names).ways["after"]
         new = after.protocol.features - terms.protocol.features
@@ -88,6 +86,14 @@ def _delta_moves(header: TableHeader, terms: Terms, target: Target) -> list[Tabl
         )
         found.append(TableMove(str(action), after, not (barrier and target.truncate), note))
     return found
+
+
+def _gained(terms: Terms, target: Target) -> TableAction:
+    """What a target brings into a table, of the features that its format has."""
+    known = [each for each in target.enable if each in features(terms.protocol.format)]
+    return TableAction(
+        Verb.ENABLE, tuple(each for each in known if not TableAction(Verb.ENABLE, (each,)).is_done(terms))
+    )
 
 
 def _hudi(name: str, store: Store, target: Target | None) -> RolloutTable:
@@ -116,6 +122,18 @@ def _hudi_terms(store: Store, config: HudiTableConfig, version: int) -> Terms:
     return Terms.of(Protocol.hudi(version), TableMetadata(pairs))
 
 
-def _index_terms(store: Store) -> Terms:
+def _index(name: str, store: Store, target: Target | None) -> RolloutTable:
     replay = IndexReplay.open(store)
-    return terms_of(replay.header.protocol or LEGACY, has_avro_state=replay.has_avro_state)
+    terms = terms_of(replay.header.protocol or LEGACY, has_avro_state=replay.has_avro_state)
+    moves: tuple[TableMove, ...] = ()
+    gained = _gained(terms, target) if target else None
+    if gained and gained.names:
+        if AVRO_STATE in (*gained.names, *terms.features_in_use):
+            raise UnsupportedError(
+                f"{name or store.root} has its state in Avro manifests, or would have to",
+                sides={"table": str(terms.protocol), "asked for": str(gained)},
+                next_step="Change it with IndexTables4Spark, or write its rows into a new table.",
+            )
+        after = propose_for_index(store, enable=gained.names).ways["after"]
+        moves = (TableMove(str(gained), after, reversible=False, note="what an index table requires only grows"),)
+    return RolloutTable(name, terms, moves, fingerprint=terms_text(terms))

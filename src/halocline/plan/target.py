@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from halocline.compat.features import find_feature
+from halocline.compat.features import features, find_switchable
 from halocline.compat.release import Release
 from halocline.errors import InputError
 
@@ -14,8 +14,8 @@ class Target:
     """What is wanted.
 
     Attributes:
-        enable: Features that Delta tables are to use.
-        drop: Features that Delta tables are to lose.
+        enable: Features that tables are to use; each is about tables of the format that has it, Delta or index.
+        drop: Features that Delta tables are to lose. What an index table requires only grows.
         truncate: Whether old versions that use a dropped feature are deleted; None to compare both ways.
         table_version: The version that Hudi tables are to have; 0 to leave them.
         releases: What products are to have.
@@ -35,8 +35,14 @@ class Target:
 
     def __post_init__(self) -> None:
         for field in ("enable", "drop"):
-            known = tuple(find_feature("delta", each).name for each in getattr(self, field))
+            known = tuple(find_switchable(each).name for each in getattr(self, field))
             object.__setattr__(self, field, tuple(dict.fromkeys(known)))
+        if lasting := [each for each in self.drop if each not in features("delta")]:
+            raise InputError(
+                f"{', '.join(lasting)} cannot be taken out: what an index table requires only grows",
+                sides={"asked for": f"drop {', '.join(lasting)}", "possible": "features of Delta tables"},
+                next_step="Write the rows into a new table.",
+            )
         if both := set(self.enable) & set(self.drop):
             raise InputError(
                 f"{', '.join(sorted(both))} cannot be switched on and taken out at once",

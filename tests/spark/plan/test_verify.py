@@ -9,6 +9,7 @@ import halocline as hc
 from halocline.compat.terms import Terms
 from halocline.errors import ConflictError
 from halocline.lake.lake import Lake
+from halocline.plan.apply import verify
 from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.journal import VERIFIED, Journal
@@ -78,3 +79,29 @@ def test_writers_may_go_on_while_a_table_moves(spark, rows, tmp_path):
     told = check_same(table, before, Verify.SAMPLE)
     assert "others wrote meanwhile" in told
     assert "105 rows" in told
+
+
+def test_an_index_table_moves_and_its_rows_are_compared(spark, rows, tmp_path):
+    fields = {"name": "text"}
+    table = hc.Table.create(tmp_path / "lake" / "logs", rows.drop("m"), spark, format="index", fields=fields)
+    found = propose_rollout(Lake.discover(tmp_path / "lake"), Target(enable=("deletionMasks",)))[0]
+    saved = found.gathered.saved(found.found)
+    options = ApplyOptions(Verify.FULL, wait=False)
+    assert apply_plan(saved, FleetWatch(saved), Heard(), by="ana", spark=spark, options=options) is None
+    told = Journal.open(saved.lake, saved.plan.id).last_of(VERIFIED, len(saved.plan.stages), "logs").detail
+    assert told.startswith("100 rows, 100 keys, content "), told
+    assert table.terms.protocol.supports("deletionMasks")
+
+
+def test_commits_of_a_drop_are_compared_once_and_as_a_whole(spark, rows, tmp_path, monkeypatch):
+    table = hc.Table.create(tmp_path / "orders", rows, spark, properties={"delta.enableDeletionVectors": "true"})
+    table.delete("id < 10")
+    before, counted = checkup(table, Verify.SAMPLE), []
+    table.drop_feature_support("deletionVectors")
+    assert len(table.history()) > 5, "dropping makes many commits"
+    monkeypatch.setattr(verify, "checkup", lambda *args, **named: counted.append(named) or checkup(*args, **named))
+    assert check_same(table, before, Verify.SAMPLE).startswith("90 rows")
+    assert len(counted) == 1, "none of them is somebody else's"
+    table.append(rows.where("id < 5"))
+    assert "around its own commits: 90 rows" in check_same(table, before, Verify.SAMPLE)
+    assert len(counted) == 2, "what was counted before the move is not counted again"

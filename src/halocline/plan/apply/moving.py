@@ -10,7 +10,7 @@ from halocline.errors import UnsupportedError
 from halocline.formats.base import TableFormat
 from halocline.formats.hudi.move.engine import resume_move
 from halocline.plan.action import TableAction, Verb
-from halocline.table import DeltaLakeTable, HudiTable, Table
+from halocline.table import DeltaLakeTable, HudiTable, IndexTable, Table
 from halocline.table.hudi.writing import table_lock
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ def carry_out(
     table = Table.for_path(place, spark, options=options)
     if action.verb is Verb.MOVE:
         _moved(table, action.version)
+    elif isinstance(table, IndexTable) and action.verb is Verb.ENABLE:
+        for name in action.names:
+            table.upgrade(name)
     elif not isinstance(table, DeltaLakeTable):
         raise UnsupportedError(f"{place} is a {table.format} table, and {action} is for {TableFormat.DELTA} tables")
     elif action.verb is Verb.ENABLE:

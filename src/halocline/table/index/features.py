@@ -6,6 +6,7 @@ from halocline.compat.features import find_feature
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
 from halocline.errors import InputError
+from halocline.formats.index.protocol import AVRO_STATE
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import as_operation
 
@@ -40,13 +41,15 @@ def upgrade(table: IndexOpened, to: str | int) -> Terms:
 
 
 def _protocol(to: str | int) -> Protocol:
+    wanted: Protocol | None = None
     if isinstance(to, str) and not to.isdigit():
-        return Protocol.of("index", [find_feature("index", to).name])
-    number = int(to)
-    if number not in range(1, 6) or number == 4:
+        wanted = Protocol.of("index", [find_feature("index", to).name])
+    elif int(to) in range(1, 6):
+        wanted = Protocol.index(int(to), int(to))
+    if wanted is None or wanted.reader == Protocol.of("index", [AVRO_STATE]).reader:
         raise InputError(
-            f"there is no version {number} to move an index table to",
-            sides={"asked for": str(number), "possible": "1, 2, 3 and 5; 4 is for tables with an Avro state"},
+            f"there is no version {to} to move an index table to",
+            sides={"asked for": str(to), "possible": "1, 2, 3 and 5; 4 is for tables with an Avro state"},
             next_step="Choose one of them.",
         )
-    return Protocol.index(number, number)
+    return wanted

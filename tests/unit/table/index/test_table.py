@@ -54,8 +54,9 @@ def test_an_upgrade_keeps_what_the_table_has_and_is_done_once(tmp_path):
     assert table.version == 1
     assert table.upgrade(3).protocol == Protocol.index(3, 3)
     assert "parquetSplit" in table.upgrade("deletionMasks").protocol.features
-    with pytest.raises(InputError, match="Avro"):
-        table.upgrade(4)
+    for avro in (4, "avroState"):
+        with pytest.raises(InputError, match="Avro"):
+            table.upgrade(avro)
     with pytest.raises(NotFoundError, match="parquetSplit"):
         table.upgrade("parquetSplits")
 
