@@ -59,6 +59,7 @@ def to_html(told: Explanation) -> str:
 def _page(told: Explanation) -> Iterator[str]:
     yield "<!doctype html>"
     yield f'<html lang="en"><head><meta charset="utf-8"><title>{escape(told.title)}</title>'
+    yield """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
     yield f"<style>{_STYLE}</style></head><body><h1>{escape(told.title)}</h1>"
     for section in told.sections:
         yield f"<h2>{escape(section.title)}</h2><ul>"

@@ -1,15 +1,11 @@
 """The report of the demo: one page with a picture, looked at in a real browser."""
 
-import shutil
-import struct
-import subprocess
-
 import pytest
+from tests.support.browser import drawn, needs_browser, opened
 
 from halocline.demo.ledger import StateChange
 from halocline.demo.report import DemoReport, StageTime
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NAUGHTY = "<script>document.title = 'broken'</script>"
 
 
@@ -48,17 +44,9 @@ def test_every_state_has_a_bar_until_the_next(report):
     assert "gate hudi 8: open from 75.0 s" in page
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no chromium here (Debian: apt-get install chromium)")
+@needs_browser
 def test_a_browser_draws_it(report, tmp_path):
-    page, picture = tmp_path / "report.html", tmp_path / "report.png"
+    page = tmp_path / "report.html"
     page.write_text(report.page(), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1300,900", f"--user-data-dir={tmp_path}"]
-    dump = subprocess.run(
-        [BROWSER, *options, f"--screenshot={picture}", page.as_uri()], capture_output=True, timeout=120, check=True
-    )
-    width, height = struct.unpack(">II", picture.read_bytes()[16:24])
-    assert (width, height) == (1300, 900), dump.stderr
-    shown = subprocess.run(
-        [BROWSER, *options, "--dump-dom", page.as_uri()], capture_output=True, timeout=120, check=True
-    )
-    assert b"<title>A rollout</title>" in shown.stdout, "a text was run as a script"
+    assert drawn(page, tmp_path / "report.png") == (1300, 900)
+    assert "<title>A rollout</title>" in opened(page), "a text was run as a script"

@@ -1,18 +1,14 @@
 """The page of a survey, in a real browser."""
 
 import re
-import shutil
-import subprocess
 
 import pytest
+from tests.support import browser
+from tests.support.browser import needs_browser
 from tests.support.fleets import make_table
 
 from halocline import Lake
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="there is no chromium here (Debian: apt-get install chromium)"
-)
 EVIL = "<script>document.title='pwned'<!--</script>"
 
 
@@ -38,15 +34,7 @@ def opened(page, script="", part=""):
     """The page as the browser has it after a script has run."""
     if script:
         page.write_text(page.read_text().replace("</body>", f"<script>{{{script}}}</script></body>"))
-    arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
-    shown = subprocess.run(
-        [BROWSER, *arguments, f"--user-data-dir={page.parent / 'profile'}", f"file://{page}{part}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=240,
-    )
-    return shown.stdout
+    return browser.opened(page, part)
 
 
 def names(dom):
