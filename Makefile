@@ -13,10 +13,11 @@ ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py tests/s
 OLDEST := .venvs/oldest
 # Apache Hudi's own Spark bundles, fetched from Maven Central when they are needed.
 HUDI   := .venvs/hudi-jvm
+AIRFLOW := .venvs/airflow
 # How long `make fuzz` looks, and `make soak` lasts.
 MINUTES ?= 5
 
-.PHONY: help demo test test-connect test-oldest unit fuzz soak check format bench compat compat-jvm interop interop-jvm clean java
+.PHONY: help demo test test-connect test-oldest unit fuzz soak check format bench compat compat-jvm interop interop-jvm airflow clean java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +96,15 @@ $(HUDI)/.ready: pyproject.toml $(VENV)/.ready
 
 interop-jvm: java $(HUDI)/.ready ## Exchange Hudi tables with Apache Hudi's own Spark bundles, both ways
 	@HALOCLINE_HUDI_JVM=$(CURDIR)/$(HUDI) $(BIN)/python -m pytest tests/interop_jvm
+
+# Airflow has many dependencies with limits of their own, so it has an environment of its own, which has no Halocline.
+$(AIRFLOW)/.ready: $(VENV)/.ready
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(AIRFLOW)
+	@$(BIN)/uv pip install --quiet --python $(AIRFLOW)/bin/python 'apache-airflow==3.1.*'
+	@touch $@
+
+airflow: $(AIRFLOW)/.ready ## Run the DAGs of examples/ in Airflow's own test mode
+	@HALOCLINE_AIRFLOW=$(CURDIR)/$(AIRFLOW) $(BIN)/python -m pytest tests/interop/test_airflow.py
 
 clean: ## Remove the environments and caches
 	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse
