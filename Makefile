@@ -83,8 +83,9 @@ bench: java $(VENV)/.ready ## Measure every promise against a peer in the same r
 compat: $(VENV)/.ready ## Try real old releases of other clients and compare with the predictions
 	@$(BIN)/python -m tests.compat
 
-compat-jvm: java $(HUDI)/.ready ## Try Apache Hudi's own bundles and hudi-rs on Hudi tables of every kind
+compat-jvm: java $(HUDI)/.ready ## Try Apache Hudi's bundles and hudi-rs on Hudi tables, and Delta Spark from 0.8 on
 	@HALOCLINE_HUDI_JVM=$(CURDIR)/$(HUDI) $(BIN)/python -m tests.compat --jvm
+	@$(BIN)/python -m tests.compat --delta-spark
 
 interop: java $(VENV)/.ready ## Exchange tables with other implementations, both ways
 	@$(BIN)/python -m pytest tests/conformance tests/interop

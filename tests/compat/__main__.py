@@ -1,10 +1,11 @@
 """`python -m tests.compat`: predicted against observed, for every release, table and operation.
 
-Without options, releases from PyPI; with `--jvm`, those that read Hudi tables: hudi-rs, and Apache Hudi's own bundles.
+Without options, releases from PyPI; with `--jvm`, those that read Hudi tables: hudi-rs, and Apache Hudi's own bundles;
+with `--delta-spark`, releases of Delta Spark.
 
 Options: `--only deltalake@1.6.6` (may be repeated, also a product), `--table TEXT` (tables whose name has it),
-`--write-docs` (writes docs/compat.md, and with `--jvm` docs/compat-hudi.md), `--disagreements` (prints only those),
-`--save FILE` (all outcomes as JSON).
+`--write-docs` (writes docs/compat.md, or the page of Hudi tables or of Delta Spark), `--disagreements` (prints only
+those), `--save FILE` (all outcomes as JSON).
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from pathlib import Path
 
 from tests.interop_jvm.releases import RELEASES, Engine, NoEngineError, environment
 
+from .delta_spark import DeltaSpark, delta_spark_releases
 from .environments import ROOT, Client, clients, prepare
 from .hudi_kinds import HudiCase, kinds
 from .hudi_measure import Bundle, Rust, measure_hudi
 from .hudi_tables import plain_cases
 from .measure import Outcome, measure
-from .report import hudi_page, page, summary
+from .report import delta_spark_page, hudi_page, page, summary
 
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.compat", description=__doc__.splitlines()[0])
     options.add_argument("--only", action="append", default=[], help="a product or product@version; may be repeated")
     options.add_argument("--jvm", action="store_true", help="try the releases that read Hudi tables, also on the JVM")
+    options.add_argument("--delta-spark", action="store_true", help="try releases of Delta Spark on the JVM")
     options.add_argument(
         "--table", action="append", default=[], help="Hudi tables whose name has this; may be repeated"
     )
@@ -40,7 +43,7 @@ def main() -> int:
     asked = options.parse_args()
     outcomes: list[Outcome] = []
     missing: dict[str, str] = {}
-    for release, tried in _trials(asked.jvm, tuple(asked.table)):
+    for release, tried in _trials(asked, tuple(asked.table)):
         if asked.only and not {release.partition("@")[0], release} & set(asked.only):
             continue
         started, found = time.monotonic(), []
@@ -65,9 +68,9 @@ def main() -> int:
     if asked.save is not None:
         asked.save.write_text(json.dumps([vars(each) for each in outcomes], indent=1))
     if asked.write_docs:
-        name, made = ("compat-hudi.md", hudi_page) if asked.jvm else ("compat.md", page)
+        name, made = _page(asked)
         (ROOT / "docs" / name).write_text(made(outcomes, missing))
-    if asked.jvm and missing and all(each.agrees for each in outcomes):
+    if (asked.jvm or asked.delta_spark) and missing and all(each.agrees for each in outcomes):
         return 0  # bundles that cannot be fetched are told, and no failure
     return 0 if outcomes and all(each.agrees for each in outcomes) and not missing else 1
 
@@ -76,13 +79,25 @@ class NotHereError(Exception):
     """A release that cannot be had here, and why."""
 
 
-def _trials(jvm: bool, wanted: tuple[str, ...]) -> Iterator[tuple[str, Callable[[], Iterable[Outcome]]]]:
+def _page(asked: argparse.Namespace) -> tuple[str, Callable[[list[Outcome], dict[str, str]], str]]:
+    if asked.delta_spark:
+        return "compat-delta-spark.md", delta_spark_page
+    return ("compat-hudi.md", hudi_page) if asked.jvm else ("compat.md", page)
+
+
+def _trials(
+    asked: argparse.Namespace, wanted: tuple[str, ...]
+) -> Iterator[tuple[str, Callable[[], Iterable[Outcome]]]]:
     """Every release, and what tries it."""
+    if asked.delta_spark:
+        for each in delta_spark_releases():
+            yield each.release, lambda each=each: _on_spark(each)
+        return
     for client in clients():
-        if jvm and client.product != "hudi-rs":
+        if asked.jvm and client.product != "hudi-rs":
             continue
         yield client.release, lambda client=client: _on_pypi(client, wanted)
-    for release in RELEASES if jvm else ():
+    for release in RELEASES if asked.jvm else ():
         yield f"hudi@{release}", lambda release=release: _bundle(release, wanted)
 
 
@@ -90,6 +105,12 @@ def _on_pypi(client: Client, wanted: tuple[str, ...]) -> Iterable[Outcome]:
     if problem := prepare(client):
         raise NotHereError(problem)
     return measure_hudi(Rust(client), _cases(wanted)) if client.product == "hudi-rs" else measure(client)
+
+
+def _on_spark(release: DeltaSpark) -> Iterable[Outcome]:
+    if problem := release.prepare():
+        raise NotHereError(problem)
+    return measure(release)
 
 
 def _bundle(release: str, wanted: tuple[str, ...]) -> Iterable[Outcome]:

@@ -38,10 +38,10 @@ _LISTED_FOR_READERS = (
     "typeWidening-preview",
     "variantType",
     "variantType-preview",
-    "variantShredding",
     "variantShredding-preview",
     "geospatial",
 )
+_COORDINATED = "(3,7|R: vacuumProtocolCheck|W: coordinatedCommits-preview,inCommitTimestamp,vacuumProtocolCheck)"
 _LEGACY = ("(1,1)", "(1,2)", "(1,3)", "(1,4)", "(1,5)", "(1,6)", "(2,5)", "(2,6)", "(3,7)", "(1,7)")
 
 
@@ -53,13 +53,50 @@ def delta_cases() -> list[Case]:
     cases += [
         _listed("(1,7|W: domainMetadata,rowTracking)", "rowTracking"),
         _listed("(1,7|W: clustering,domainMetadata)", "clustering"),
+        _listed("(3,7|R: variantShredding,variantType|W: variantShredding,variantType)", "variantShredding"),
         _listed("(2,7|W: columnMapping)", "columnMapping, reader 2"),
         *(_listed(f"(2,7|W: columnMapping,icebergCompatV{n})", f"icebergCompatV{n}") for n in (1, 2)),
         _catalog("catalogManaged"),
         _catalog("catalogOwned-preview"),
-        _listed("(1,7|W: coordinatedCommits-preview,inCommitTimestamp)", "coordinatedCommits-preview"),
+        _listed(_COORDINATED, "coordinatedCommits-preview"),
     ]
     return cases + _from_the_future() + _in_use() + _mixed()
+
+
+def spark_cases() -> list[Case]:
+    """Those that releases of Delta Spark are tried on: they tell more kinds of tables apart.
+
+    For a number of the future they want a list of features, where deltalake wants none.
+    """
+    feeding, vectors = {"delta.enableChangeDataFeed": "true"}, {"delta.enableDeletionVectors": "true"}
+    fields, data, mapping = mapped("name")
+    found = [
+        *(each for each in delta_cases() if each.name != "writer 8"),
+        Case("writer 8", "(1,8)", Builder("(1,8|W: )"), must_refuse=("write",)),
+        Case(
+            "change feed and vectors",
+            "(3,7|R: deletionVectors|W: changeDataFeed,deletionVectors)",
+            Builder("(3,7|R: deletionVectors|W: changeDataFeed,deletionVectors)", configuration=feeding | vectors),
+            frozenset({"changeDataFeed", "deletionVectors"}),
+        ),
+        Case(
+            "change feed on mapped columns",
+            "(2,5)",
+            Builder("(2,5)", fields, data, mapping | feeding),
+            frozenset({"changeDataFeed", "columnMapping", "columnMapping:name"}),
+        ),
+    ]
+    for name in ("typeWidening", "typeWidening-preview"):
+        protocol = f"(3,7|R: {name}|W: {name})"
+        change = {"toType": "integer", "fromType": "byte"} | ({"tableVersion": 0} if "preview" in name else {})
+        wide = [*PLAIN, field_json("small", "integer", {"delta.typeChanges": [change]})]
+        narrow = PLAIN_TABLE.append_column("small", pa.array([1, 2, 3], pa.int8()))
+        rows = [(*row, n) for n, row in enumerate(ROWS, start=1)]
+        case = {"rows": rows, "columns": ("id", "value", "small"), "row": {"id": 10, "value": "z", "small": 10}}
+        on = {"delta.enableTypeWidening": "true"}
+        made = _used("byte widened", protocol, name, fields=wide, data=narrow, configuration=on, case=case)
+        found.append(made)
+    return found
 
 
 def _from_the_future() -> list[Case]:
@@ -85,7 +122,7 @@ def _catalog(name: str) -> Case:
     builder.configuration = {"delta.enableInCommitTimestamps": "true"}
     # Newer commits may be known to the catalog alone, so whoever goes by the folder cannot know what it reads.
     used, both = frozenset({"inCommitTimestamp", name}), ("read", "write")
-    return Case(f"{name}, (3,7)", protocol, builder, used, must_refuse=both)
+    return Case(f"{name}, (3,7)", protocol, builder, used, must_refuse=both, by_catalog=True)
 
 
 def _in_use() -> list[Case]:
@@ -200,7 +237,8 @@ def _types() -> list[Case]:
         wide = [field_json("id", "long", {"delta.typeChanges": [change]}), PLAIN[1]]
         narrow = PLAIN_TABLE.set_column(0, "id", pa.array([1, 2, 3], pa.int32()))
         on = {"delta.enableTypeWidening": "true"}
-        found.append(_used("widened column", protocol, name, fields=wide, data=narrow, configuration=on))
+        made = _used("widened column", protocol, name, fields=wide, data=narrow, configuration=on)
+        found.append(dataclasses.replace(made, enabled=frozenset({name, f"{name}:beyond-integer"})))
     for name in ("variantType", "variantType-preview"):
         protocol = f"(3,7|R: {name}|W: {name})"
         # The variants of the numbers 1, 2 and 3: an empty dictionary, and a one-byte integer each.
@@ -337,7 +375,7 @@ def _mixed() -> list[Case]:
         mix(
             "widened, vectors listed",
             both("deletionVectors", "typeWidening"),
-            {"typeWidening"},
+            {"typeWidening", "typeWidening:beyond-integer"},
             fields=wide,
             data=narrow,
         ),

@@ -43,6 +43,7 @@ class Case:
         bad_row: A row that a right writer refuses; None if there is no such row.
         short_row: A row with a column left out, which a right writer refuses or fills in.
         must_refuse: The operations that are wrong whatever comes out, because nobody can know what the table asks for.
+        by_catalog: Whether the table belongs to a catalog, while the trial goes by its path.
         promised: Checks what the commit of an append must contain; returns what is missing.
     """
 
@@ -56,12 +57,33 @@ class Case:
     bad_row: Mapping[str, Any] | None = None
     short_row: Mapping[str, Any] | None = None
     must_refuse: tuple[str, ...] = ()
+    by_catalog: bool = False
     promised: Callable[[list[dict[str, Any]], pa.Table], str] = lambda actions, rows: ""
 
     @property
     def terms(self) -> Terms:
         """What the table asks of those who use it."""
         return Terms(Protocol.parse(self.protocol), self.enabled)
+
+    def tried_by(self, operation: str) -> bool:
+        """Whether the operation tells anything here: changing rows is tried where something is in use."""
+        if operation == "read.changes":
+            return "changeDataFeed" in self.enabled
+        if operation not in ("write.delete", "write.merge", "write.optimize"):
+            return True
+        # A merge that inserts nothing, as this one, says nothing about rows that need a number.
+        if "identityColumns" in self.enabled and operation == "write.merge":
+            return False
+        in_use = bool(self.enabled) or self.name in ("(1,2) unused", "deletionVectors listed")
+        return (
+            in_use
+            and not self.name.startswith("mixed")
+            and ("appendOnly" not in self.enabled or operation == "write.optimize")
+        )
+
+    def asked(self, operation: str) -> str:
+        """What knowledge is asked for this operation of a client that knows catalogs."""
+        return f"{operation.partition('.')[0]}.path" if self.by_catalog else operation
 
 
 def protocol_action(text: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,10 @@ class Client:
     def python(self) -> Path:
         return self.folder / "bin" / "python"
 
+    def worker(self) -> Worker:
+        """The probe, inside the environment."""
+        return Worker([str(self.python), str(_HERE / self.probe)])
+
 
 _OLD_ARROW = ("pyarrow==16.1.0", "numpy<2", "setuptools<80")
 _VERY_OLD_ARROW = ("pyarrow==12.0.0", "numpy<2", "setuptools<80", "typing_extensions")
@@ -85,22 +89,27 @@ def clients() -> list[Client]:
 
 def prepare(client: Client) -> str:
     """Makes the environment if it is not there yet; returns what went wrong, or nothing."""
-    ready = client.folder / ".ready"
+    return install(client.folder, [f"{client.package}=={client.version}", *client.needs])
+
+
+def install(folder: Path, wanted: Sequence[str]) -> str:
+    """Makes an environment with these packages if it is not there yet; returns what went wrong, or nothing."""
+    ready = folder / ".ready"
     if ready.exists():
         return ""
-    shutil.rmtree(client.folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     FOLDER.mkdir(exist_ok=True)
-    wanted = [f"{client.package}=={client.version}", *client.needs]
+    python = str(folder / "bin" / "python")
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv:
         commands = [
-            [uv, "venv", "--quiet", "--python", sys.executable, str(client.folder)],
-            [uv, "pip", "install", "--quiet", "--python", str(client.python), *wanted],
+            [uv, "venv", "--quiet", "--python", sys.executable, str(folder)],
+            [uv, "pip", "install", "--quiet", "--python", python, *wanted],
         ]
     else:
         commands = [
-            [sys.executable, "-m", "venv", str(client.folder)],
-            [str(client.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted],
+            [sys.executable, "-m", "venv", str(folder)],
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted],
         ]
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True)
@@ -117,17 +126,14 @@ class Worker:
     Args:
         command: What starts it.
         timeout_s: How long a job may take.
+        variables: What it finds in its environment besides what every process does.
     """
 
     command: Sequence[str]
     timeout_s: float = 60
+    variables: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[str] | None = None
     _answers: queue.Queue[str] = field(default_factory=queue.Queue)
-
-    @staticmethod
-    def of(client: Client) -> Worker:
-        """The probe of a client, inside its environment."""
-        return Worker([str(client.python), str(_HERE / client.probe)])
 
     def do(self, job: dict[str, Any]) -> dict[str, Any]:
         """The probe's answer; a crash and silence are answers too."""
@@ -158,14 +164,15 @@ class Worker:
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
             # Nothing of the environment we run in may reach the one we look at.
-            environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPARK"))}
+            left_out = ("PYTHON", "SPARK", "PYSPARK")
+            environment = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                env=environment,
+                env=environment | self.variables,
             )
             self._answers = queue.Queue()
             threading.Thread(target=_pump, args=(self._process, self._answers), daemon=True).start()

@@ -23,7 +23,7 @@ from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
 from halocline.versions import Version
 
-from .environments import Client, Worker
+from .environments import Client
 from .hudi_kinds import HudiCase
 from .measure import Outcome
 
@@ -131,7 +131,7 @@ class Rust:
 
     def __init__(self, client: Client) -> None:
         self.release = client.release
-        self._worker = Worker.of(client)
+        self._worker = client.worker()
 
     def read(self, table: Path, case: HudiCase) -> dict[str, Any]:
         return self._worker.do({"operation": "read", "path": str(table), "columns": case.columns})

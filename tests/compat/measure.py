@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,16 @@ from halocline.compat.answer import Answer
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.verdict import can
 
-from .cases import delta_cases
+from .cases import delta_cases, spark_cases
+from .delta_spark import DeltaSpark
 from .delta_tables import Case
 from .environments import Client, Worker
 
 _GATES = Path(__file__).resolve().parent / "gates"
-OPERATIONS = {"deltalake": ("read.query", "read.arrow", "write.append", "write.arrow")}
+OPERATIONS = {
+    "deltalake": ("read.query", "read.arrow", "write.append", "write.arrow"),
+    "delta-spark": ("read", "read.changes", "write.append", "write.delete", "write.merge", "write.optimize"),
+}
 
 
 @dataclass(frozen=True)
@@ -57,16 +61,19 @@ class Outcome:
         return self.predicted is self.observed
 
 
-def measure(client: Client) -> Iterator[Outcome]:
+def measure(client: Client | DeltaSpark) -> Iterator[Outcome]:
     """Tries a release on every Delta table, operation by operation."""
-    worker = Worker.of(client)
+    worker = client.worker()
     try:
-        for case in delta_cases():
+        for case in spark_cases() if isinstance(client, DeltaSpark) else delta_cases():
             for operation in OPERATIONS[client.product]:
+                if not case.tried_by(operation):
+                    continue
                 observed, note = _observe(worker, case, operation)
                 if observed is None:
                     continue
-                predicted = can(client.release, case.terms, operation).answer
+                asked = case.asked(operation) if isinstance(client, DeltaSpark) else operation
+                predicted = can(client.release, case.terms, asked).answer
                 by_source = _by_source(client, case, operation)
                 names = (client.release, case.name, case.protocol, operation)
                 yield Outcome(*names, predicted, observed, by_source, client.unseen, note)
@@ -74,7 +81,7 @@ def measure(client: Client) -> Iterator[Outcome]:
         worker.stop()
 
 
-def _by_source(client: Client, case: Case, operation: str) -> Answer | None:
+def _by_source(client: Client | DeltaSpark, case: Case, operation: str) -> Answer | None:
     if not (_GATES / f"{client.product}.toml").exists():
         return None
     return can(client.release, case.terms, operation, knowledge=_gates()).answer
@@ -88,15 +95,18 @@ def _gates() -> Knowledge:
 def _observe(worker: Worker, case: Case, operation: str) -> tuple[Answer | None, str]:
     if operation.startswith("read"):
         return _observe_read(worker, case, operation)
+    if operation in _EFFECTS:
+        return _observe_change(worker, case, operation)
     observed, note = _observe_append(worker, case, operation, dict(case.row))
     if observed is Answer.OK and case.bad_row is not None:
         bad, _ = _observe_append(worker, case, operation, dict(case.bad_row))
         if bad is not Answer.REFUSED:
             return Answer.WRONG, "accepts rows that break the table's rule"
     if observed is Answer.OK and case.short_row is not None:
-        short, _ = _observe_append(worker, case, operation, dict(case.short_row))
-        if short is not Answer.REFUSED:
-            return Answer.WRONG, "leaves a column empty that has a default"
+        filled = replace(case, promised=_fills_in)
+        short, note = _observe_append(worker, filled, operation, dict(case.short_row))
+        if short is Answer.WRONG:
+            return short, note
     if observed is Answer.OK and "write" in case.must_refuse:
         return Answer.WRONG, "writes although nobody can know what that asks for"
     return observed, note
@@ -109,12 +119,59 @@ def _observe_read(worker: Worker, case: Case, operation: str) -> tuple[Answer | 
         return None, ""
     if answer["outcome"] != "done":
         return (Answer.UNKNOWN if answer["outcome"] == "silent" else Answer.REFUSED), answer.get("note", "")
-    wanted = sorted(([_plain(value) for value in row] for row in case.rows), key=repr)
+    mark = ("insert",) if operation == "read.changes" else ()
+    wanted = _sorted((*row, *mark) for row in case.rows)
     if "read" in case.must_refuse:
         return Answer.WRONG, "reads although nobody can know what that means"
     if answer["rows"] == wanted:
         return Answer.OK, ""
     return Answer.WRONG, answer.get("note") or f"returns {answer['rows']} instead of {wanted}"[:300]
+
+
+_EFFECTS: dict[str, Callable[[Case], Iterable[Sequence[Any]]]] = {
+    "write.delete": lambda case: (row for row in case.rows if row[0] != 1),
+    "write.merge": lambda case: ((row[0], "m", *row[2:]) if row[0] == 3 else row for row in case.rows),
+    "write.optimize": lambda case: (*case.rows, tuple(case.row[name] for name in case.columns)),
+}
+"""The rows that each change of rows leaves behind."""
+
+
+def _observe_change(worker: Worker, case: Case, operation: str) -> tuple[Answer | None, str]:
+    """Has a release change rows; it reads them itself, and the files are looked at from outside."""
+    wanted = _sorted(_EFFECTS[operation](case))
+    with _table(case) as folder:
+        before = {path.name for path in (folder / "_delta_log").glob("*.json")}
+        job = {"operation": operation, "path": str(folder), "columns": case.columns, "row": dict(case.row)}
+        answer = worker.do(job)
+        new = sorted({path.name for path in (folder / "_delta_log").glob("*.json")} - before)
+        if answer["outcome"] == "absent":
+            return None, ""
+        if answer["outcome"] == "silent":
+            return Answer.UNKNOWN, answer["note"]
+        if answer["outcome"] != "done":
+            late = new and operation != "write.optimize"
+            return (Answer.WRONG, "fails too late") if late else (Answer.REFUSED, answer.get("note", ""))
+        if "write" in case.must_refuse:
+            return Answer.WRONG, "writes although nobody can know what that asks for"
+        if answer["rows"] != wanted:
+            return Answer.WRONG, f"leaves {answer['rows']} instead of {wanted}"[:300]
+        live = _live_rows(folder, case)
+    if live != len(wanted):
+        return Answer.WRONG, f"leaves {live} rows in the files instead of {len(wanted)}"
+    return Answer.OK, ""
+
+
+def _live_rows(folder: Path, case: Case) -> int:
+    """How many rows the live files hold; the first of them may be known to a checkpoint alone."""
+    live = {"part-0.parquet": len(case.rows)}
+    for path in sorted((folder / "_delta_log").glob("*[0-9].json")):
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        for removed in (action["remove"] for action in actions if "remove" in action):
+            live.pop(removed["path"], None)
+        for added in (action["add"] for action in actions if "add" in action):
+            rows = pq.read_metadata(folder / added["path"]).num_rows
+            live[added["path"]] = rows - (added.get("deletionVector") or {}).get("cardinality", 0)
+    return sum(live.values())
 
 
 def _observe_append(worker: Worker, case: Case, operation: str, row: dict[str, Any]) -> tuple[Answer | None, str]:
@@ -149,6 +206,15 @@ def _problem(folder: Path, new: list[str], case: Case) -> str:
     if rows.num_rows != 1:
         return f"{rows.num_rows} rows arrive instead of 1"
     return case.promised(actions, rows)
+
+
+def _sorted(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    return sorted(([_plain(value) for value in row] for row in rows), key=repr)
+
+
+def _fills_in(actions: list[dict[str, Any]], rows: pa.Table) -> str:
+    filled = "value" in rows.column_names and not rows["value"].null_count
+    return "" if filled else "leaves a column empty that has a default"
 
 
 def _plain(value: Any) -> Any:

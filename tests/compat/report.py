@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 
 from halocline.compat.answer import Answer
@@ -17,6 +17,10 @@ _SHOWN = {
         *("0.6.3", "0.16.4", "0.19.2", "0.25.5", "1.0.2", "1.2.1"),
         *("1.3.3", "1.4.2", "1.5.1", "1.6.0", "1.6.3", "1.6.6"),
     ),
+    "delta-spark": (
+        *("0.8.0", "1.0.1", "1.1.0", "1.2.1", "2.0.2", "2.2.0", "2.3.0", "2.4.0"),
+        *("3.0.0", "3.1.0", "3.2.0", "3.2.1", "3.3.2", "4.0.1", "4.4.0"),
+    ),
     "hudi": ("0.15.0", "1.0.2", "1.1.1", "1.2.0"),
     "hudi-rs": ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0"),
 }
@@ -25,6 +29,9 @@ _TITLES = {
     "read.arrow": "Reading through Arrow (`to_pyarrow_table`, `to_pandas`)",
     "write.append": "Appending with the writer in Rust (from 0.14)",
     "write.arrow": "Appending with the Arrow writer (up to 0.25)",
+    "write.delete": "Deleting a row",
+    "write.merge": "Merging into a row",
+    "write.optimize": "Compacting files",
     "read": "Reading all rows",
     "read.incremental": "Reading what writes of a range brought",
     "read.changes": "Reading the log of changes",
@@ -55,6 +62,10 @@ _HUDI_METHOD = """`make compat-jvm` lets real releases read and change Hudi tabl
     outside. Every release is asked for the same range of time in its own words: 1.0.2 counts the begin of a range
     in, from table version 8 on, and no other release does. Merge rules differ only where rows came late; a table
     without such rows does not show it, and is left out where that is all that is foretold."""
+_SPARK_METHOD = """`make compat-jvm` lets real releases of Delta Spark, each on its own Spark and Java, work on the
+    tables of `make compat` by path, and compares what they do with what Halocline says about them. Rows are compared,
+    the rows in the live files are counted from outside, and rows that break a table's rule are offered as well. An
+    optimize comes after an append by the same release."""
 _SCORE_HEAD = "| predicted by | right | | silently wrong ones foreseen |\n|---|---|---|---|\n"
 _SIGNS = {Answer.OK: "ok", Answer.REFUSED: "–", Answer.WRONG: "**WRONG**", Answer.UNKNOWN: "?"}
 
@@ -71,7 +82,8 @@ def summary(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
 
 
 def page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
-    """The whole page."""
+    """The page about deltalake; those about Hudi tables and Delta Spark are others."""
+    outcomes = [each for each in outcomes if each.release.startswith("deltalake@")]
     releases = list(dict.fromkeys(each.release for each in outcomes))
     cases = len({each.case for each in outcomes})
     parts = [
@@ -88,29 +100,42 @@ def page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
         parts.append(_filled(f"Not installed here: {names}."))
     parts += _disagreements(outcomes)
     parts += _wrong(outcomes)
-    for product, operations in OPERATIONS.items():
-        parts += [f"## {product}", _filled(_HOW_TO_READ)]
-        for operation in operations:
-            chosen = [
-                each for each in outcomes if each.operation == operation and each.release.startswith(product + "@")
-            ]
-            if chosen:
-                parts += _table(chosen, operation, _SHOWN[product])
-    return "\n\n".join(parts) + "\n"
+    tried = {"deltalake": OPERATIONS["deltalake"]}
+    return "\n\n".join([*parts, *_product_tables(tried, outcomes)]) + "\n"
 
 
 def hudi_page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
     """The page about Hudi tables."""
+    by_version = _score_line("the table version alone", outcomes, _by_version)
+    return _jvm_page("Hudi tables", "--jvm", _HUDI_METHOD, HUDI_OPERATIONS, outcomes, missing, by_version)
+
+
+def delta_spark_page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
+    """The page about Delta Spark."""
+    operations = {"delta-spark": OPERATIONS["delta-spark"]}
+    refusing = _score_line("always answering refused", outcomes, lambda each: Answer.REFUSED)
+    return _jvm_page("Delta Spark", "--delta-spark", _SPARK_METHOD, operations, outcomes, missing, refusing)
+
+
+def _jvm_page(
+    title: str,
+    option: str,
+    method: str,
+    tried: Mapping[str, Sequence[str]],
+    outcomes: Sequence[Outcome],
+    missing: Mapping[str, str],
+    *scores: str,
+) -> str:
     releases = list(dict.fromkeys(each.release for each in outcomes))
     told = [
         _score_line("**shipped knowledge**", outcomes, lambda each: each.predicted),
         _score_line("always answering ok", outcomes, lambda each: Answer.OK),
-        _score_line("the table version alone", outcomes, _by_version),
+        *scores,
     ]
     parts = [
-        "# Predicted against observed, Hudi tables",
-        "<!-- Written by `python -m tests.compat --jvm --write-docs`. Do not edit. -->",
-        _filled(_HUDI_METHOD),
+        f"# Predicted against observed, {title}",
+        f"<!-- Written by `python -m tests.compat {option} --write-docs`. Do not edit. -->",
+        _filled(method),
         f"{len(releases)} releases, {len({each.case for each in outcomes})} tables, {len(outcomes):,} outcomes.",
         _SCORE_HEAD + "\n".join(told),
     ]
@@ -119,15 +144,19 @@ def hudi_page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
         parts.append(_filled(f"Not to be had here: {names}."))
     parts += _disagreements(outcomes)
     parts += _wrong(outcomes)
-    for product, operations in HUDI_OPERATIONS.items():
-        parts += [f"## {product}", _filled(_HOW_TO_READ)]
+    return "\n\n".join([*parts, *_product_tables(tried, outcomes)]) + "\n"
+
+
+def _product_tables(tried: Mapping[str, Sequence[str]], outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for product, operations in tried.items():
+        yield f"## {product}"
+        yield _filled(_HOW_TO_READ)
         for operation in operations:
             chosen = [
                 each for each in outcomes if each.operation == operation and each.release.startswith(f"{product}@")
             ]
             if chosen:
-                parts += _table(chosen, operation, _SHOWN[product])
-    return "\n\n".join(parts) + "\n"
+                yield from _table(chosen, operation, _SHOWN[product])
 
 
 def _by_version(outcome: Outcome) -> Answer:

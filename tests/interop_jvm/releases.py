@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 from halocline.formats.hudi.properties import properties
 from halocline.storage import open_store
 from tests.compat.environments import Worker
+from tests.interop_jvm.maven import NoEngineError, jars
 
 RELEASES = ("0.15.0", "1.0.2", "1.1.1", "1.2.0")
 KNOW = {6: RELEASES, 8: RELEASES[1:], 9: RELEASES[2:]}
@@ -18,13 +18,8 @@ KNOW = {6: RELEASES, 8: RELEASES[1:], 9: RELEASES[2:]}
 FOLDER = "HALOCLINE_HUDI_JVM"
 """Where the environment of PySpark 3.5 and the bundles lie."""
 
-_MAVEN = "https://repo1.maven.org/maven2/org/apache/hudi"
 _ARTIFACT = "hudi-spark3.5-bundle_2.12"
 _TIMEOUT_S = 900
-
-
-class NoEngineError(Exception):
-    """A release that cannot be had here, and why."""
 
 
 class Engine:
@@ -67,13 +62,7 @@ def bundle(folder: Path, release: str) -> Path:
     Raises:
         NoEngineError: It cannot be fetched.
     """
-    jar = folder / f"{_ARTIFACT}-{release}.jar"
-    if not jar.exists():
-        try:
-            urllib.request.urlretrieve(f"{_MAVEN}/{_ARTIFACT}/{release}/{jar.name}", f"{jar}.part")
-        except OSError as error:
-            raise NoEngineError(f"{jar.name} cannot be fetched from Maven Central: {error}") from error
-        os.rename(f"{jar}.part", jar)
+    (jar,) = jars(folder, "org.apache.hudi", _ARTIFACT, release, alone=True)
     return jar
 
 

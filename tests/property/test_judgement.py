@@ -243,7 +243,8 @@ def test_who_blocks_a_feature_is_who_breaks_by_a_table_that_uses_it(asked, named
         ({"delta.feature.deletionVectors": "supported"}, True, "deletionVectors", "trino@430", "wrong"),
         ({}, False, "deletionVectors", "trino@430", "ok"),
         ({}, False, "columnMapping", "delta-spark@2.0.0", "ok"),
-        ({}, False, "columnMapping", "delta-spark@1.1.0", "unknown"),
+        ({}, False, "columnMapping", "delta-spark@1.1.0", "wrong"),
+        ({}, False, "columnMapping", "delta-spark@99.0.0", "unknown"),
     ],
 )
 def test_answers_that_once_differed_are_the_same(tmp_path, properties, partitioned, change, release, answer):

@@ -9,6 +9,7 @@ An *activation* is one condition over `TableMetadata`, written as one inline tab
     { properties = "delta.constraints." }                      any property whose key begins so
     { annotation = "delta.invariants" }                        any field carries that metadata key
     { column_type = "timestamp_ntz" }                          any column, or part of one, has that type
+    { widened_to = ["long", "double"] }                        a column was widened to one of these types
     { partitioned = true }                                     the table has partition columns
     { pending = "compaction" }                                 such an action is planned and not carried out
     { always = true }                                          supporting it is using it
@@ -44,6 +45,7 @@ class Activation(
     annotation: str = ""
     column_type: str = ""
     pending: str = ""
+    widened_to: frozenset[str] = _NOTHING
     partitioned: bool = False
     always: bool = False
     is_: frozenset[str] = _NOTHING
@@ -59,6 +61,7 @@ class Activation(
             self.annotation,
             self.column_type,
             self.pending,
+            self.widened_to,
             self.partitioned,
             self.always,
         )
@@ -80,7 +83,7 @@ class Activation(
         if self.prefix:
             return any(key.startswith(self.prefix) for key in metadata.configuration)
         in_schema = self.annotation in metadata.field_annotations or self.column_type in metadata.column_types
-        told = in_schema or self.pending in metadata.pending
+        told = in_schema or self.pending in metadata.pending or bool(self.widened_to & metadata.widened_to)
         return self.always or told or (self.partitioned and bool(metadata.partition_columns))
 
     def refuses(self, configuration: Mapping[str, str]) -> bool:
@@ -107,4 +110,6 @@ class Activation(
             return f"a {self.column_type} column"
         if self.pending:
             return f"a pending {self.pending}"
+        if self.widened_to:
+            return f"a column widened to {'|'.join(sorted(self.widened_to))}"
         return "partition columns" if self.partitioned else "supporting it"

@@ -28,6 +28,7 @@ class TableMetadata:
         column_types: The names of all types in the schema that hold no other types, without their parameters.
         field_annotations: The keys of all field metadata in the schema.
         pending: The actions that were planned and have not been carried out, where the format has such.
+        widened_to: The names of the types that columns were widened to, where the format has such.
     """
 
     configuration: Mapping[str, str] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class TableMetadata:
     column_types: frozenset[str] = frozenset()
     field_annotations: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
+    widened_to: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "configuration", MappingProxyType(dict(self.configuration)))
@@ -54,6 +56,7 @@ class TableMetadata:
             self.column_types,
             self.field_annotations,
             self.pending,
+            self.widened_to,
         )
 
     def with_configuration(self, configuration: Mapping[str, str]) -> TableMetadata:

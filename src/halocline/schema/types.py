@@ -308,6 +308,11 @@ class Struct(_Composite):
         """The keys of the metadata of all fields at every depth."""
         return frozenset(key for each in _everything(self) if isinstance(each, Field) for key in each.metadata)
 
+    def annotated(self, key: str) -> tuple[object, ...]:
+        """What the fields at every depth carry under a key of their metadata."""
+        fields = (each for each in _everything(self) if isinstance(each, Field))
+        return tuple(each.metadata[key] for each in fields if key in each.metadata)
+
     @cached_property
     def _by_name(self) -> dict[str, Field]:
         return {each.name.lower(): each for each in reversed(self.fields)}

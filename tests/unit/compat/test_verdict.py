@@ -8,6 +8,7 @@ import pytest
 from halocline.compat.answer import Answer
 from halocline.compat.features import features
 from halocline.compat.knowledge import Knowledge
+from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import support_of
@@ -104,6 +105,30 @@ def test_a_mode_of_a_feature_counts_where_a_product_tells_modes_apart():
     assert can("delta-spark@2.0.0", using("(2,5)", mapped), "read").refused
     assert can("delta-spark@2.2.0", using("(2,5)", mapped), "read").ok
     assert can("delta-kernel-rs@0.20.0", using("(2,7|W: columnMapping)", mapped), "read").ok
+
+
+def test_a_column_widened_to_long_is_refused_on_spark_3_5_where_one_widened_to_integer_is_read():
+    protocol = Protocol.parse("(3,7|R: typeWidening|W: typeWidening)")
+    on = {"delta.enableTypeWidening": "true"}
+    to_integer = Terms.of(protocol, TableMetadata(on, widened_to=frozenset({"integer"})))
+    to_long = Terms.of(protocol, TableMetadata(on, widened_to=frozenset({"integer", "long"})))
+    assert can("delta-spark@3.3.2", to_integer, "read").ok
+    assert can("delta-spark@3.3.2", to_long, "read").refused
+    assert can("delta-spark@4.0.1", to_long, "read").ok
+
+
+def test_release_that_asks_only_what_it_commits_deletes_nothing_from_mapped_columns_and_says_it_did():
+    for protocol in ("(2,5)", "(2,7|W: columnMapping)"):
+        mapped = using(protocol, ["columnMapping", "columnMapping:name"])
+        assert can("delta-spark@1.1.0", mapped, "read").wrong
+        assert can("delta-spark@1.1.0", mapped, "write.append").refused
+        assert can("delta-spark@1.1.0", mapped, "write.delete").wrong
+
+
+def test_table_of_a_catalog_is_refused_by_its_path_and_not_by_its_name():
+    managed = "(3,7|R: catalogManaged,vacuumProtocolCheck|W: catalogManaged,inCommitTimestamp,vacuumProtocolCheck)"
+    assert can("delta-spark@4.4.0", managed, "read.path").refused
+    assert can("delta-spark@4.4.0", managed, "read").ok
 
 
 def test_a_coarse_question_covers_finer_operations_that_go_wrong():

@@ -26,6 +26,7 @@ from halocline.formats.delta.configuration import properties
 from halocline.formats.delta.configuration.column_mapping import MODE, check_column_mapping, mode_of
 from halocline.formats.delta.configuration.properties import KNOWN, TableProperties
 from halocline.formats.delta.configuration.schema import PRIMITIVES
+from halocline.formats.delta.configuration.type_widening import widened_to
 from halocline.schema.types import DataType, Opaque, Path, Primitive, Struct, decimal_of, is_void
 from halocline.schema.visitor import types
 
@@ -50,7 +51,13 @@ def schema_facts(
     schema: Struct, configuration: Mapping[str, str], partition_columns: Sequence[str] = ()
 ) -> TableMetadata:
     """What features depend on, of a table with this schema."""
-    return TableMetadata(dict(configuration), tuple(partition_columns), schema.column_types, schema.annotations)
+    return TableMetadata(
+        dict(configuration),
+        tuple(partition_columns),
+        schema.column_types,
+        schema.annotations,
+        widened_to=widened_to(schema),
+    )
 
 
 def terms_of(protocol: Protocol, metadata: Metadata) -> Terms:

@@ -55,6 +55,15 @@ def has_changed(field: Field) -> bool:
     return _CHANGES in field.metadata
 
 
+def widened_to(schema: Struct) -> frozenset[str]:
+    """The types that columns were widened to, without their parameters: clients differ in which ones they read."""
+    if _CHANGES not in schema.annotations:
+        return frozenset()
+    changes = (change for noted in schema.annotated(_CHANGES) if isinstance(noted, tuple) for change in noted)
+    types = (change.get("toType") for change in changes if isinstance(change, Mapping))
+    return frozenset(Primitive(each).name for each in types if isinstance(each, str))
+
+
 def unrecorded(field: Field) -> Field:
     """The field without its recorded changes, for a table whose files never had another type."""
     return field.without([_CHANGES])

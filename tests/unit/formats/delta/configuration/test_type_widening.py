@@ -7,7 +7,13 @@ from tests.support.columns import schema as columns
 
 from halocline.errors import MalformedError, SchemaError, UnsupportedError
 from halocline.formats.delta.configuration.schema import Schema
-from halocline.formats.delta.configuration.type_widening import can_widen, has_changed, widened, with_later_version
+from halocline.formats.delta.configuration.type_widening import (
+    can_widen,
+    has_changed,
+    widened,
+    widened_to,
+    with_later_version,
+)
 from halocline.schema import Primitive
 
 
@@ -95,3 +101,15 @@ def test_a_commit_that_comes_later_notes_its_changes_at_its_own_version():
     changed = widened(changed, of_type("long"), ("a",), version=5)
     moved = with_later_version(columns(changed), 5, 6).fields[0]
     assert [each["tableVersion"] for each in moved.metadata["delta.typeChanges"]] == [4, 6]
+
+
+def test_types_that_columns_at_any_depth_were_widened_to_are_told_without_their_parameters():
+    inner = field("b", "decimal(12,2)", {"delta.typeChanges": [{"fromType": "integer", "toType": "decimal(12,2)"}]})
+    outer = field("a", struct(inner))
+    steps = [{"fromType": "byte", "toType": "short"}, {"fromType": "short", "toType": "integer"}]
+    assert widened_to(parse(struct(outer, field("c", "integer", {"delta.typeChanges": steps}))).struct) == {
+        "decimal",
+        "short",
+        "integer",
+    }
+    assert widened_to(parse(struct(field("a"))).struct) == frozenset()

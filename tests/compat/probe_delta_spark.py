@@ -1,0 +1,137 @@
+"""Runs with one release of Delta Spark: takes jobs from standard input, one JSON object a line, and answers each.
+
+It imports nothing of the project, because it runs in an environment that does not have it.
+"""
+
+import json
+import os
+import sys
+import time
+
+import cloudpickle
+
+# That of the oldest releases cannot be imported by this Python. Nothing is pickled here.
+sys.modules.setdefault("pyspark.cloudpickle", cloudpickle)
+
+
+def start():
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.jars": os.environ["HALOCLINE_JARS"],
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.default.parallelism": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Duser.timezone=UTC",
+    }
+    builder = SparkSession.builder.master("local[1]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def read(spark, job):
+    return rows_of(spark.read.format("delta").load(job["path"]), job["columns"])
+
+
+def changes(spark, job):
+    if release() < (2, 0):
+        return {"outcome": "absent"}
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(job["path"])
+    return rows_of(feed, [*job["columns"], "_change_type"])
+
+
+def append(spark, job):
+    values = ", ".join(f"{expression(name, value)} as {name}" for name, value in job["row"].items())
+    if release() < (3, 1):
+        spark.sql(f"select {values}").write.format("delta").mode("append").save(job["path"])
+    else:
+        # Only an INSERT fills in the defaults of columns that it leaves out.
+        spark.sql(f"insert into delta.`{job['path']}` ({', '.join(job['row'])}) select {values}")
+    return {"outcome": "done"}
+
+
+def delete(spark, job):
+    spark.sql(f"delete from delta.`{job['path']}` where id = 1")
+    return read(spark, job)
+
+
+def merge(spark, job):
+    source = "(select cast(3 as bigint) as id)"
+    on = f"merge into delta.`{job['path']}` t using {source} s on t.id = s.id"
+    spark.sql(f"{on} when matched then update set t.value = 'm'")
+    return read(spark, job)
+
+
+def optimize(spark, job):
+    if release() < (1, 2):
+        return {"outcome": "absent"}
+    append(spark, job)
+    spark.sql(f"optimize delta.`{job['path']}`")
+    return read(spark, job)
+
+
+def release():
+    names = [os.path.basename(each) for each in os.environ["HALOCLINE_JARS"].split(",")]
+    name = next(each for each in names if each.startswith(("delta-core_", "delta-spark_")))
+    return tuple(int(each) for each in name.rpartition("-")[2][: -len(".jar")].split(".")[:2])
+
+
+def expression(name, value):
+    if name == "at":
+        return f"cast('{value}' as timestamp_ntz)"
+    if name == "v":
+        return f"parse_json('{value}')"
+    if name == "small":
+        return f"cast({value} as int)"
+    return f"cast({value} as bigint)" if isinstance(value, int) else f"'{value}'"
+
+
+def rows_of(frame, columns):
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        return {"outcome": "done", "rows": None, "note": "no column " + ", ".join(missing)}
+    found = [[plain(value) for value in row] for row in frame.select(*columns).collect()]
+    return {"outcome": "done", "rows": sorted(found, key=repr)}
+
+
+def plain(value):
+    return value if isinstance(value, (int, str, type(None))) else str(value)
+
+
+OPERATIONS = {
+    "read": read,
+    "read.changes": changes,
+    "write.append": append,
+    "write.delete": delete,
+    "write.merge": merge,
+    "write.optimize": optimize,
+}
+
+if __name__ == "__main__":
+    # Java prints to standard output as it pleases; the answers go where it once led.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    session = start()
+    for line in sys.stdin:
+        job = json.loads(line)
+        try:
+            answer = OPERATIONS[job["operation"]](session, job)
+        except Exception as error:
+            java = getattr(error, "java_exception", None)
+            text = str(java.getMessage() or java) if java is not None else str(error)
+            told = [each.strip() for each in text.splitlines() if each.strip()] or [type(error).__name__]
+            answer = {"outcome": "error", "note": told[0][:300]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
