@@ -229,15 +229,17 @@ def _is_explained(members: Iterable[Member], command: Observe) -> bool:
     nameless = command.identity.startswith(f"{command.release}-")
     if command.provenance is not Provenance.INFERRED or not nameless:
         return False
-    product = known_release(command.release)
-    written = {
-        use.table
-        for member in members
-        if member.provenance is not Provenance.INFERRED and product and member.report.product == product.product
-        for use in member.report.tables
-        if use.operation.startswith("write")
-    }
-    return {use.table for use in command.tables} <= written
+    product, unexplained = known_release(command.release), {use.table for use in command.tables}
+    for member in members:
+        if member.provenance is Provenance.INFERRED or not product or member.report.product != product.product:
+            continue
+        for use in member.report.tables:
+            # There may be a million of these, and few that matter.
+            if use.table in unexplained and use.operation.startswith("write"):
+                unexplained.discard(use.table)
+        if not unexplained:
+            break
+    return not unexplained
 
 
 def _silent(members: Mapping[MemberKey, Member]) -> int:

@@ -17,7 +17,7 @@ import hashlib
 import hmac
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -149,6 +149,17 @@ class Access:
         if kind == "certificate":
             return self.certificates.get(which)
         return Grant("anonymous", self.anonymous) if kind == "anonymous" and self.anonymous else None
+
+    def authorised(self, claims: Claims) -> Claims:
+        """What a token allows now: what it said, as far as its credential is still good for it.
+
+        Raises:
+            DeniedError: The secret or certificate was taken away, or may not speak for this one any more.
+        """
+        grant = self.granted(claims.credential)
+        if grant is None or not grant.speaks_for(claims.identity):
+            raise _invalid(f"{claims.identity} showed {claims.grant}, which is no longer good for it")
+        return replace(claims, rights=claims.rights & grant.rights)
 
 
 def _grant(name: str, told: Mapping[str, Any], *more: str) -> Grant:

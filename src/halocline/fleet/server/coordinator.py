@@ -12,6 +12,7 @@ lease on the store tells without asking.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -29,6 +30,9 @@ _log = logging.getLogger(__name__)
 CLOCK_TOLERANCE_MS: Final = 30_000
 """By how much our clock may differ from the store's: holds end by it, and members compare theirs with it."""
 
+LONGEST_S: Final = 0.02
+"""Seconds of the processor for which events are decided together, so that heartbeats are not kept waiting."""
+
 Outcome = tuple[Effect, ...] | HaloclineError
 """What follows from an event, or why it cannot be taken up."""
 
@@ -38,7 +42,7 @@ class Batch:
     """What follows from some events, not yet written.
 
     Args:
-        effects: For each event what follows from it; or the error, if it cannot be taken up.
+        effects: For each event that was decided what follows from it; or the error, if it cannot be taken up.
         confirm: Whether a member is told yes, so that the store must agree even if there is nothing to write.
     """
 
@@ -133,13 +137,17 @@ class Coordinator:
     def decide(self, causes: Sequence[Cause]) -> Batch:
         """Works out what follows from events that are taken up now, in this order. Changes nothing.
 
-        An event that cannot be taken up, because it makes no sense or because of a bug, leaves the others alone.
+        If they take long, those that are left have to wait: a batch has effects for the first events only. An event
+        that cannot be taken up, because it makes no sense or because of a bug, leaves the others alone.
         """
         if self.state is None:
             raise InternalError(f"{self.name} is not active and cannot decide anything")
         state, at = self.state, self.clock.now()
         told: list[Outcome] = []
+        end = time.thread_time() + LONGEST_S
         for cause in causes:
+            if told and time.thread_time() > end:
+                break
             try:
                 state, effects = step(state, Event(at, cause))
                 told.append(effects)

@@ -1,9 +1,9 @@
 """The fleet's service: takes up what members and operators send, and answers once it is written.
 
-One queue orders everything. Whatever has gathered while the last transaction was running is decided together and
-written in the next one, so a thousand members that come back at once cost a few transactions. Heartbeats are gathered
-for a moment and decided together too; as they write nothing, they wait for no transaction unless one is running. No
-caller is told anything before it is written.
+One inbox orders everything. Whatever has gathered while the last transaction was running is decided together and
+written in the next one, so a thousand members that come back at once cost a few transactions; but no more at once than
+leaves time for others. Heartbeats are gathered for a moment and decided together too; as they write nothing, they wait
+for no transaction unless one is running. No caller is told anything before it is written.
 
 A service is *active* while its coordinator holds the lease on the store. A standby knows who is active, tells callers,
 and takes over when that one's lease has run out. `FleetService` knows nothing of gRPC's server or of HTTP: tests drive
@@ -30,8 +30,9 @@ from halocline.fleet.core.events import Cause, Heartbeat, Tick
 from halocline.fleet.core.state import Fleet, MemberKey, State
 from halocline.fleet.server.audit import StrangerLog
 from halocline.fleet.server.auth import Access, Claims, Right, Tokens
-from halocline.fleet.server.coordinator import Batch, Coordinator
+from halocline.fleet.server.coordinator import Batch, Coordinator, Outcome
 from halocline.fleet.server.dates import CallerDates
+from halocline.fleet.server.inbox import Inbox, Item
 from halocline.fleet.server.metrics import Metrics
 from halocline.fleet.server.sessions import Sessions
 from halocline.fleet.store import FleetStore, Sighting, Write
@@ -40,7 +41,6 @@ from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 10_000
-_MOST_TOGETHER: Final = 128
 _MOST_SIGHTINGS: Final = 5_000
 _TICK_S: Final = 0.5
 _GATHER_S: Final = 0.02
@@ -62,15 +62,6 @@ class RejectedError(Exception):
 
 OnDecided = Callable[[tuple[Effect, ...] | None], None]
 """Called with the effects of an event; with None if it could not be decided here."""
-
-
-@dataclass(slots=True)
-class _Item:
-    """Something in the queue: an event, or only entries to be written down."""
-
-    cause: Cause | None
-    audits: tuple[Audit, ...]
-    done: Callable[[tuple[Effect, ...] | None, Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +105,7 @@ class FleetService:
         self._keys_read = 0.0
         self._reached = 0
         self._trouble = "it has not reached its store yet"
-        self._queue: asyncio.Queue[_Item] = asyncio.Queue()
+        self._inbox = Inbox()
         self._turn = asyncio.Lock()
         self._beats: list[tuple[Heartbeat, OnDecided]] = []
         self._sightings: list[Sighting] = []
@@ -178,16 +169,8 @@ class FleetService:
         return self._tokens
 
     def authorised(self, claims: Claims) -> Claims:
-        """What a token allows now: what it said, as far as its credential is still good for it.
-
-        Raises:
-            DeniedError: The secret or certificate was taken away, or may not speak for this one any more.
-        """
-        grant = self.access.granted(claims.credential)
-        if grant is None or not grant.speaks_for(claims.identity):
-            problem = f"{claims.identity} showed {claims.grant}, which is no longer good for it"
-            raise DeniedError(problem, condition="TOKEN_INVALID", next_step="Make a new handshake.")
-        return replace(claims, rights=claims.rights & grant.rights)
+        """What a token allows now; see `Access.authorised`."""
+        return self.access.authorised(claims)
 
     def change_access(self, access: Access) -> None:
         """Lets in whom this names, from now on; sessions end of those whom it does not."""
@@ -227,23 +210,21 @@ class FleetService:
 
     def _answer_beats(self) -> None:
         beats, self._beats = self._beats, []
-        effects = self._at_once([beat for beat, _ in beats])
-        for number, (beat, on_decided) in enumerate(beats):
-            if effects is None:
-                # Something durable has changed, or a transaction is running: in the queue with everything else.
-                self._queue.put_nowait(_Item(beat, (), lambda found, _, call=on_decided: call(found)))  # type: ignore[misc]
-            else:
-                found = effects[number]
-                on_decided(None if isinstance(found, HaloclineError) else found)
+        decided = self._at_once([beat for beat, _ in beats])
+        for (_, on_decided), found in zip(beats, decided, strict=False):
+            on_decided(None if isinstance(found, HaloclineError) else found)
+        for beat, on_decided in beats[len(decided) :]:
+            # Something durable has changed, a transaction is running, or there are too many: in the queue.
+            self._inbox.put(beat, (), lambda found, _, call=on_decided: call(found))  # type: ignore[misc]
 
-    def _at_once(self, causes: Sequence[Cause]) -> tuple[tuple[Effect, ...] | HaloclineError, ...] | None:
-        """Decides events that change nothing durable, if nothing is in their way; otherwise None."""
+    def _at_once(self, causes: Sequence[Cause]) -> tuple[Outcome, ...]:
+        """Decides events that change nothing durable, as many as there is time for, if nothing is in their way."""
         state = self.coordinator.state
-        if state is None or self._turn.locked() or not self._queue.empty():
-            return None
+        if state is None or self._turn.locked() or self._inbox:
+            return ()
         batch = self.coordinator.decide(causes)
         if batch.write or (batch.confirm and not self.store.holds_lease(state.epoch)):
-            return None
+            return ()
         self.coordinator.keep(batch)
         return batch.effects
 
@@ -292,10 +273,10 @@ class FleetService:
                 if self.coordinator.epoch != epoch:
                     self.sessions.end_all()
 
-    # The queue.
+    # The inbox.
 
     async def _enqueue(self, cause: Cause | None, *audits: Audit) -> tuple[Effect, ...]:
-        if self._queue.qsize() >= _MOST_WAITING:
+        if len(self._inbox) >= _MOST_WAITING:
             refusal = Refusal("TOO_MANY", "too much is waiting already", next_step="Try again in a few seconds.")
             raise RejectedError(Rejection(refusal))
         future: asyncio.Future[tuple[Effect, ...]] = asyncio.get_running_loop().create_future()
@@ -308,17 +289,17 @@ class FleetService:
             else:
                 future.set_result(effects or ())
 
-        self._queue.put_nowait(_Item(cause, audits, done))
+        self._inbox.put(cause, audits, done)
         return await future
 
     async def _work_off(self) -> None:
         while True:
-            items = [await self._queue.get()]
-            while len(items) < _MOST_TOGETHER and not self._queue.empty():
-                items.append(self._queue.get_nowait())
+            items = await self._inbox.take()
             try:
                 async with self._turn:
                     await self._process(items)
+                # Without a transaction nothing else has had its turn.
+                await asyncio.sleep(0)
             except RejectedError as error:
                 _fail(items, error)
             except HaloclineError as error:
@@ -329,11 +310,16 @@ class FleetService:
                 self._lose(str(error))
                 _fail(items, self.elsewhere())
 
-    async def _process(self, items: Sequence[_Item]) -> None:
+    async def _process(self, items: list[Item]) -> None:
+        """Decides and writes; what there is no time for goes back."""
         if not self.active:
             raise self.elsewhere()
-        events = [item.cause for item in items if item.cause is not None]
-        batch = self.coordinator.decide(events)
+        batch = self.coordinator.decide([item.cause for item in items if item.cause is not None])
+        events = [number for number, item in enumerate(items) if item.cause is not None]
+        if len(batch.effects) < len(events):
+            end = events[len(batch.effects)]
+            self._inbox.put_back(items[end:])
+            del items[end:]
         batch = self._with_notes(batch, [audit for item in items for audit in item.audits])
         began = time.perf_counter()
         if batch.write or (batch.confirm and not self.store.holds_lease(batch.before.epoch)):
@@ -351,7 +337,7 @@ class FleetService:
         sightings, self._sightings = self._sightings, []
         return replace(batch, write=replace(write, audits=noted, sightings=tuple(sightings)))
 
-    def _deliver(self, items: Sequence[_Item], batch: Batch) -> None:
+    def _deliver(self, items: Sequence[Item], batch: Batch) -> None:
         effects = iter(batch.effects)
         for item in items:
             mine = next(effects) if item.cause is not None else ()
@@ -381,7 +367,7 @@ class FleetService:
                 continue
             tick = Tick(sweep=time.monotonic() - swept > _SWEEP_S)
             with suppress(RejectedError):
-                if self._at_once((tick,)) is None:
+                if not self._at_once((tick,)):
                     await self._enqueue(tick)
             try:
                 await self.remember_now()
@@ -472,6 +458,6 @@ class FleetService:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, work)
 
 
-def _fail(items: Iterable[_Item], error: Exception) -> None:
+def _fail(items: Iterable[Item], error: Exception) -> None:
     for item in items:
         item.done(None, error)

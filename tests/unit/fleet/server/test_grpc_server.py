@@ -310,7 +310,8 @@ def test_a_message_larger_than_the_limit_is_not_even_read(channel, hosting):
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_strangers_can_cause_only_so_many_audit_entries(hosting):
+def test_strangers_can_cause_only_so_many_audit_entries(hosting, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.audit._PER_SECOND", 0)
     before = hosting.service.strangers.dropped
     with grpc.insecure_channel(f"127.0.0.1:{hosting.port}") as channel, ThreadPoolExecutor(8) as pool:
 
@@ -344,7 +345,8 @@ def test_what_is_no_heartbeat_ends_the_session(channel, up):
     assert code == grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_a_session_that_beats_too_fast_ends(channel):
+def test_a_session_that_beats_too_fast_ends(channel, monkeypatch):
+    monkeypatch.setattr("halocline.fleet.server.sessions._MOST_BEATS_PER_SECOND", 1)
     token = handshake(channel).token
     session = next(method for _, method in CALLS if method.name == "Session")
     pieces = (pb.Up(heartbeat=pb.Heartbeat(seq=n + 1)).SerializeToString() for n in range(500))

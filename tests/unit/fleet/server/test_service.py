@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Observe,
 from halocline.fleet.core.ladder import Ladder, LadderLevel, Rung
 from halocline.fleet.core.ladder_state import Policy, View
 from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Provenance, Report
+from halocline.fleet.core.step import step
 from halocline.fleet.server.auth import EVERYTHING, Access, Claims
 from halocline.fleet.server.commands import OperatorCalls, _chunks
 from halocline.fleet.server.coordinator import Coordinator
@@ -180,6 +182,36 @@ def test_heartbeats_write_nothing(store, clock):
     told, writes = run(scenario, counting, clock)
     assert all(isinstance(effects[-1], Renew) for effects in told)
     assert writes == []
+
+
+def test_a_heartbeat_does_not_wait_for_all_that_came_before_it(store, clock, monkeypatch):
+    decided = []
+
+    def slowly(state, event):
+        if isinstance(event.cause, Observe):
+            decided.append(event.cause)
+            end = time.thread_time() + 0.01
+            while time.thread_time() < end:
+                pass
+        return step(state, event)
+
+    async def scenario(service):
+        await service.submit(Join(report(), 0))
+        seen = (Observe(f"job-{n}", "trino@426", Provenance.OBSERVED, "x", clock.now()) for n in range(200))
+        asked = [asyncio.ensure_future(service.submit(each)) for each in seen]
+        while len(decided) < 3:
+            await asyncio.sleep(0)
+        before, answered = len(decided), asyncio.Event()
+        service.beat(Heartbeat("etl", 1, 1, clock.now(), {}), lambda effects: answered.set() if effects else None)
+        await answered.wait()
+        waited = len(decided) - before
+        await asyncio.gather(*asked)
+        return waited, [each.identity for each in decided]
+
+    monkeypatch.setattr("halocline.fleet.server.coordinator.step", slowly)
+    waited, order = run(scenario, store, clock)
+    assert waited < 50, f"{waited} others came first"
+    assert order == [f"job-{n}" for n in range(200)], "each once, and in their order"
 
 
 def test_a_store_that_does_not_say_what_became_of_a_write_makes_us_step_down_and_read_again(store, clock, monkeypatch):

@@ -1,0 +1,59 @@
+"""What waits to be decided, in the order in which it is taken up.
+
+Heartbeats come first: whoever asks for much else, leases are renewed meanwhile. Among themselves they keep their order,
+and so does everything else. What was taken out and not got round to is put back where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final, NamedTuple
+
+from halocline.fleet.core.effects import Audit, Effect
+from halocline.fleet.core.events import Cause, Heartbeat
+
+MOST_TOGETHER: Final = 128
+"""Events that share a transaction."""
+
+OnDone = Callable[[tuple[Effect, ...] | None, Exception | None], None]
+"""Called with the effects of an event, or with why it has none."""
+
+
+class Item(NamedTuple):
+    """An event, or only entries to be written down."""
+
+    rank: int
+    number: int
+    cause: Cause | None
+    audits: tuple[Audit, ...]
+    done: OnDone
+
+
+class Inbox:
+    """Everything that waits."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.PriorityQueue[Item] = asyncio.PriorityQueue()
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return self._waiting.qsize()
+
+    def put(self, cause: Cause | None, audits: tuple[Audit, ...], done: OnDone) -> None:
+        """Adds something at the end, or at the end of the heartbeats."""
+        rank = 0 if isinstance(cause, Heartbeat) else 1
+        self._waiting.put_nowait(Item(rank, next(self._numbers), cause, audits, done))
+
+    def put_back(self, items: Iterable[Item]) -> None:
+        """Puts what was taken out where it was."""
+        for item in items:
+            self._waiting.put_nowait(item)
+
+    async def take(self) -> list[Item]:
+        """Waits for something, and takes out what can be decided together."""
+        items = [await self._waiting.get()]
+        while self._waiting.qsize() and len(items) < MOST_TOGETHER:
+            items.append(self._waiting.get_nowait())
+        return items
