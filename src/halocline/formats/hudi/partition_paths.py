@@ -27,7 +27,7 @@ def partition_paths(rows: pa.Table, config: HudiTableConfig) -> list[str]:
     """The partition path of each row.
 
     Raises:
-        UnsupportedError: The paths are made by a key generator that this release does not write with.
+        UnsupportedError: The paths are made by a key generator, or of a column, that this release does not write with.
 
     Example:
         >>> pairs = {"hoodie.table.name": "t", "hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.version": "8"}
@@ -37,15 +37,31 @@ def partition_paths(rows: pa.Table, config: HudiTableConfig) -> list[str]:
     """
     if not config.partition_fields:
         return [""] * rows.num_rows
-    columns = [map(_pieces(each, config), rows[each.name].to_pylist()) for each in config.partition_fields]
+    columns = [map(_pieces(each, config, rows), rows[each.name].to_pylist()) for each in config.partition_fields]
     return ["/".join(row) for row in zip(*columns, strict=True)]
 
 
-def _pieces(field: PartitionField, config: HudiTableConfig) -> Callable[[Any], str]:
+def check_partition_type(name: str, type: pa.DataType) -> None:
+    """Refuses a column whose values are not put into paths as they are.
+
+    Raises:
+        UnsupportedError: Apache Hudi writes such a value in its own way, and would look for rows in other partitions.
+    """
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
+    if not any(each(type) for each in kinds):
+        raise UnsupportedError(
+            f"partition paths are not made here of {name}, a column of type {type}",
+            sides={"partition column": str(type), "halocline writes": "text, whole numbers, booleans and dates"},
+            next_step="Choose another column, cast it to text, or use the key generator TIMESTAMP for times.",
+        )
+
+
+def _pieces(field: PartitionField, config: HudiTableConfig, rows: pa.Table) -> Callable[[Any], str]:
     """What makes a field's part of a path."""
     generator = config.key_generator
     kind = field.kind if generator is KeyGeneratorType.CUSTOM else None
     if generator in _MADE_OF_VALUES or kind == "SIMPLE":
+        check_partition_type(field.name, rows.schema.field(field.name).type)
         return lambda value: _shown(field.name, value, config)
     if generator is KeyGeneratorType.TIMESTAMP or kind == "TIMESTAMP":
         path = path_of_time(config.pairs, config.name)

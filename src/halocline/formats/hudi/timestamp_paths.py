@@ -16,6 +16,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from halocline.errors import ConstraintError, UnsupportedError
 
 _PREFIXES: Final = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
+_SAID: Final = (
+    "timestamp.type",
+    "output.dateformat",
+    "output.timezone",
+    "input.dateformat",
+    "input.timezone",
+    "timezone",
+)
+SETTINGS: Final = tuple(_PREFIXES[0] + each for each in _SAID)
+"""The properties that say how paths are made of times."""
+
 _PIECE: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _LETTERS: Final[Mapping[str, str]] = {
     "yyyy": "%Y",

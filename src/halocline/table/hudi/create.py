@@ -10,10 +10,12 @@ from halocline.errors import InputError, nearest
 from halocline.formats.base import TableFormat
 from halocline.formats.hudi.avro.from_arrow import avro_schema
 from halocline.formats.hudi.configuration import ChangeLogging, HudiTableConfig, KeyGeneratorType, MergeMode, TableType
+from halocline.formats.hudi.partition_paths import check_partition_type
 from halocline.formats.hudi.properties import FILES, FOLDER, read_properties
 from halocline.formats.hudi.record_keys import check_key_type
 from halocline.formats.hudi.terms import table_terms
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.timestamp_paths import SETTINGS
 from halocline.formats.hudi.write.creation import VERSIONS, NewTable, create_table
 from halocline.formats.hudi.write.transaction import PARTITION_METADATA
 from halocline.schema.arrow import arrow_schema
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 _KINDS: Final = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}
 _MERGES: Final = {"event_time": MergeMode.EVENT_TIME_ORDERING, "commit_time": MergeMode.COMMIT_TIME_ORDERING}
-_SETTINGS: Final = "hoodie.keygen."
 
 
 def create(
@@ -94,10 +95,10 @@ def create(
     if table.is_taken(TableFormat.HUDI, exist_ok=exist_ok):
         return table.found()
     for key in properties or ():
-        if not key.startswith(_SETTINGS):
+        if key not in SETTINGS:
             raise InputError(
                 f"{key} is no setting of a key generator",
-                sides={"given": key, "expected": f"{_SETTINGS}*"},
+                sides={"given": key, "nearest": nearest(key, SETTINGS) or "none", "known": ", ".join(SETTINGS)},
                 next_step="Say the rest with the arguments of create.",
             )
     columns = offered(what) if input_schema.is_frame(what) else input_schema.declared(what)
@@ -105,19 +106,25 @@ def create(
     stored = arrow_schema(columns.fields)
     for key in _known(columns, "keys", keys):
         check_key_type(stored.field(key).type)
+    generator = None if key_generator is None else _generator(key_generator)
+    partition_fields = _known(columns, "partition_by", partition_by)
+    for each in partition_fields if generator is not KeyGeneratorType.TIMESTAMP else ():
+        field, _, made_of = each.partition(":")
+        if made_of != KeyGeneratorType.TIMESTAMP:
+            check_partition_type(field, stored.field(field).type)
     new = NewTable(
         name=title,
         type=_KINDS[kind],
         version=_version(version),
         schema=avro_schema(stored, title),
         record_keys=_known(columns, "keys", keys),
-        partition_fields=_known(columns, "partition_by", partition_by),
+        partition_fields=partition_fields,
         ordering_fields=_known(columns, "ordering", ordering),
         merge_mode=None if merge is None else _MERGES[merge],
         hive_style=hive_style,
         url_encoded=url_encoded,
         database=database,
-        key_generator=None if key_generator is None else _generator(key_generator),
+        key_generator=generator,
         meta_columns=meta_columns,
         buckets=buckets,
         change_logging=None if change_log is None else ChangeLogging(change_log.upper()),

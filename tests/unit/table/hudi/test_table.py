@@ -17,6 +17,7 @@ from halocline.table import DeltaLakeTable, HudiTable, Table, gatekeeper
 from halocline.table.gatekeeper import Alone
 
 COLUMNS = [Field("id", Primitive("long")), Field("day", Primitive("string")), Field("ts", Primitive("long"))]
+OTHERS = [Field("at", Primitive("timestamp")), Field("price", Primitive("double"))]
 
 TIMES = {"hoodie.keygen.timebased.timestamp.typ": "EPOCHMILLISECONDS"}
 
@@ -178,7 +179,11 @@ def test_a_new_table_names_its_fields_as_the_columns_are_spelt(url):
         ({"keys": ["id", "ts"], "key_generator": "SIMPLE", "partition_by": "day"}, "SIMPLE key generator for 2 key"),
         ({"key_generator": "TIMESTAMP"}, "TIMESTAMP key generator for 1 key and 0 partition fields"),
         ({"key_generator": "NON_PARTITION", "partition_by": "day"}, "NON_PARTITION key generator and partition"),
-        ({"key_generator": "TIMESTAMP", "partition_by": "ts", "properties": TIMES}, "timestamp.type=none"),
+        ({"key_generator": "TIMESTAMP", "partition_by": "ts"}, "timestamp.type=none"),
+        ({"key_generator": "TIMESTAMP", "partition_by": "ts", "properties": TIMES}, r"timestamp\.typ is no setting"),
+        ({"partition_by": "day:SIMPLE"}, "SIMPLE key generator and the partition field day:SIMPLE"),
+        ({"partition_by": "at"}, r"not made here of at, a column of type timestamp"),
+        ({"partition_by": ["day", "price"]}, "not made here of price, a column of type double"),
         ({"keys": None}, "keys of create cannot be None"),
         ({"keys": [1]}, r"keys of create cannot be \[1\]"),
         ({"ordering": None}, "ordering of create cannot be None"),
@@ -187,7 +192,7 @@ def test_a_new_table_names_its_fields_as_the_columns_are_spelt(url):
 )
 def test_fields_that_a_table_cannot_have_are_refused_and_nothing_is_made(url, declared, message):
     with pytest.raises((InputError, UnsupportedError), match=message):
-        Table.create(url, COLUMNS, format="hudi", **{"keys": "id", **declared})
+        Table.create(url, [*COLUMNS, *OTHERS], format="hudi", **{"keys": "id", **declared})
     assert not Table.is_table(url)
 
 

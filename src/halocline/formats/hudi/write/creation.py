@@ -169,6 +169,12 @@ class NewTable:
             return found, f"one at version {self.version}, several from 9 on"
         if generator not in _CLASSES:
             return f"a key generator of type {generator}", ", ".join(_CLASSES)
+        named = [each for each in self.partition_fields if ":" in each]
+        if named and generator is not KeyGeneratorType.CUSTOM:
+            return (
+                f"a {generator} key generator and the partition field {named[0]}",
+                "kinds of fields with CUSTOM alone",
+            )
         if generator is KeyGeneratorType.CUSTOM and self.version < keys.FIRST_OF_LAYOUT_2:
             found = f"a custom key generator at version {self.version}"
             return found, "one from version 8 on, which stores what it does"
