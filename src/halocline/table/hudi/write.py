@@ -193,6 +193,7 @@ def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
         paths: Partition paths as they lie in the table, e.g. `region=eu`.
 
     Raises:
+        ConflictError: A clustering is about to rewrite one of them, and whoever runs it would bring its rows back.
         InputError: There is no such partition.
 
     Example:
@@ -208,7 +209,9 @@ def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
             next_step="Name partition paths as they lie in the table.",
         )
     with writing(table, "DELETE_PARTITION", replaces=True) as running:
-        return running.complete([], _groups_in(running.snapshot, wanted))
+        gone = _groups_in(running.snapshot, wanted)
+        check_not_clustering(running.snapshot, [(path, each) for path, ids in gone.items() for each in ids])
+        return running.complete([], gone)
 
 
 # ------------------------------------------------------------------ what they share

@@ -11,6 +11,7 @@ from tests.support.hudi_tables import HudiTableMaker, rows, shown
 
 from halocline.errors import ConflictError, IncompatibleError, InputError, UnavailableError
 from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.maintain.clustering import schedule_clustering
 from halocline.formats.hudi.maintain.locks import FileSystemLock
 from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.write.heartbeat import take_back_failed
@@ -86,6 +87,18 @@ def test_a_partition_that_is_not_there_is_refused_by_name(request):
     with pytest.raises(InputError, match="no partition 'us'") as refused:
         table.delete_partition(["eu", "us"])
     assert refused.value.sides["partitions"] == "ap, eu"
+
+
+def test_a_partition_that_is_about_to_be_clustered_is_not_deleted(request):
+    maker, table = made(request)
+    maker.upsert([4, 5], 200, "b")
+    planned = schedule_clustering(maker.store)
+    with pytest.raises(ConflictError, match="about to be clustered"):
+        table.delete_partition("eu")
+    assert maker.snapshot.timeline.pending == {planned.time}, "the write was taken back"
+    table.cancel_clustering(planned.time)
+    table.delete_partition("eu")
+    assert {row[0] for row in shown(maker.snapshot.read())} == {"k0", "k2", "k4"}
 
 
 def test_a_release_that_may_not_write_does_not(request):
