@@ -16,11 +16,12 @@ from functools import cached_property
 from pathlib import Path
 
 from tests.support.hudi_conformance import BEGIN, END, EXPECTED, FORMAT, SPARK, partition_values_as_stored
+from tests.support.hudi_groups import upsert_groups
 from tests.support.hudi_tables import HudiTableMaker
 
 from halocline.compat.terms import Terms
 from halocline.formats.hudi import configuration as keys
-from halocline.formats.hudi.configuration import KeyGeneratorType, MergeMode, TableType
+from halocline.formats.hudi.configuration import ChangeLogging, KeyGeneratorType, MergeMode, TableType
 from halocline.formats.hudi.maintain.archiving import archive
 from halocline.formats.hudi.maintain.cleaning import clean
 from halocline.formats.hudi.maintain.clustering import cluster
@@ -120,6 +121,9 @@ def _made() -> Iterable[HudiCase]:
         yield _case(f"partitioned by times, {version}", _by_times(version), _TIMED, writable=False)
         whole = _writes(version, _COW, late=False, partition_fields=[])
         yield _case(f"copy on write, without partitions, {version}", whole, _expected(200))
+        for type, what in ((_COW, "copy on write"), (_MOR, "merge on read")):
+            logged = _case(f"logged changes, {what}, {version}", _logged(version, type), _expected(200))
+            yield replace(logged, changes=_CHANGES)
     for version in (6, 8):
         changed = _changed(_writes(version, _MOR), _with_new_ordering_key)
         yield _case(f"the ordering key of 1.2, {version}", changed, _expected(200))
@@ -153,6 +157,9 @@ def _expected(ts: int) -> Sequence[tuple[str, ...]]:
     return [(f"k{number}", str(at), f"{tag}{number}") for number, (at, tag) in sorted(both.items())]
 
 
+_CHANGES = ("000", 10)
+"""All changes of a table that logs them: six rows are new, then one more, two are changed and one goes."""
+
 _TIMED = [(f"k{number}", "1700000000000", f"a{number}") for number in range(4)]
 
 
@@ -168,6 +175,16 @@ def _writes(version: int, type: TableType, *, late: bool = True, **options: obje
         table.upsert([1, 2, 7], 200, "b", deletes=[3])
         if late:
             table.upsert([2], 150, "late")
+
+    return build
+
+
+def _logged(version: int, type: TableType) -> Callable[[Path], None]:
+    def build(folder: Path) -> None:
+        logging = {"change_logging": ChangeLogging.DATA_BEFORE_AFTER}
+        table = HudiTableMaker.create(open_store(folder), version, type, **logging)
+        upsert_groups(table, range(6), 100, "a")
+        upsert_groups(table, [1, 2, 7], 200, "b", deletes=[3])
 
     return build
 
