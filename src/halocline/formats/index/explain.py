@@ -110,6 +110,11 @@ def explained(
     )
 
 
+def reads_rows(search: Search) -> bool:
+    """Whether a part of a search is answered from the rows, because no index can."""
+    return any(each.by == "rows" for each in _parts(search.query))
+
+
 def _parts(query: BoundQuery) -> Iterator[AnsweredPart]:
     match query:
         case Both(parts) | Either(parts):

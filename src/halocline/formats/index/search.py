@@ -94,8 +94,8 @@ def check_own(splits: Iterable[SplitAdd]) -> None:
         )
 
 
-def may_have_row(store: Store, split: SplitAdd, search: Search) -> bool:
-    """Whether a split may have a row, as far as its terms tell; its index is not read.
+def index_to_ask(store: Store, split: SplitAdd, search: Search) -> int:
+    """How many bytes of index have to be asked, as far as the terms of the split tell; 0 if it cannot have a row.
 
     Args:
         store: Where the table lies.
@@ -105,9 +105,10 @@ def may_have_row(store: Store, split: SplitAdd, search: Search) -> bool:
     Raises:
         MalformedError: The split is damaged.
     """
-    with OpenedSplit(store, split.path, size=split.size) as opened:
+    with OpenedSplit.of(store, split) as opened:
         query = decided(search.query, split.partition_values, opened.fields)
-        return query != NO_ROW and may_match(query, split, opened.terms)
+        may_have = query != NO_ROW and may_match(query, split, opened.terms)
+        return max(opened.layout.index_size, 1) if may_have else 0
 
 
 def search_split(

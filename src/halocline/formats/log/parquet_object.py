@@ -52,14 +52,22 @@ def open_parquet(store: Store, path: str, size: int | None = None, *, whole: int
 
 
 class ParquetObject:
-    """One Parquet file."""
+    """One Parquet file.
 
-    def __init__(self, store: Store, path: str, size: int | None = None) -> None:
+    Args:
+        store: Where it lies.
+        path: Its path.
+        size: Its size in bytes, if that is known.
+        footer: Its footer, if that has been read before; of a remote file then nothing is fetched but rows.
+    """
+
+    def __init__(self, store: Store, path: str, size: int | None = None, *, footer: Any = None) -> None:
         self.name = path.rpartition("/")[2]
         with self.reading():
-            self._file = open_parquet(store, path, size, whole=_WHOLE, page_checksum_verification=True)
+            whole = _WHOLE if footer is None else 0
+            self._file = open_parquet(store, path, size, whole=whole, metadata=footer, page_checksum_verification=True)
             self.schema: pa.Schema = self._file.schema_arrow
-            footer = self._file.metadata
+            self.footer = footer = self._file.metadata
             self.group_rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
             self.rows: int = footer.num_rows
             self.entries: dict[bytes, bytes] = dict(footer.metadata or {})

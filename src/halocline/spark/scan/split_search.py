@@ -8,8 +8,9 @@ is damaged or of a later kind is searched with one that is built anew, unless th
 Scores take two rounds: the first, a job of its own, adds up the statistics of all splits, and the second scores rows by
 them. Rows then come with hidden columns, by which those with the same score are put in order.
 
-A search that finds few rows in one or two splits is answered here and now: the terms of the splits are looked at by
-the driver, several at once, and a job is not worth its cost. Whether that is so is found out before any row is fetched.
+A search that finds few rows is answered here and now, for a job costs more than finding them: the driver looks at the
+terms of the splits, several at once, and opens the indexes of those that are left, if there is little to unpack.
+Whether rows are few is found out before any of them is fetched.
 
 Unpacked indexes are kept in a folder of the machine that runs the tasks, for the next search
 (`halocline.index.cacheFolder`, `halocline.index.cacheBytes`).
@@ -31,13 +32,15 @@ from halocline.errors import IncompatibleError, MalformedError
 from halocline.formats.index.aggregate.partial import Partial, merged, partial_of
 from halocline.formats.index.aggregate.request import Aggregation
 from halocline.formats.index.aggregate.run import aggregate_split
+from halocline.formats.index.explain import reads_rows
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.query.evaluate import SplitHits
 from halocline.formats.index.relevance.best import best_in_split, scored_rows
 from halocline.formats.index.relevance.snippets import Highlighter
 from halocline.formats.index.relevance.statistics import WordStatistics, split_statistics
-from halocline.formats.index.search import Search, count_split, may_have_row, search_split
+from halocline.formats.index.search import Search, count_split, index_to_ask, search_split
 from halocline.formats.index.split.cache import IndexCache
+from halocline.formats.index.split.file import GROUP_ROWS
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.footers import at_once
@@ -57,9 +60,13 @@ NUMBER: Final = "__halocline_number"
 """The hidden columns that say which row of which split a scored row is."""
 
 _BATCH_ROWS: Final = 16_384
-_LOOKED_AT: Final = 64
-_OPENED_HERE: Final = 2
+_LOOKED_AT: Final = 256
+_OPENED_HERE: Final = 256 * 1024 * 1024
+_READING: Final = 8
+"""What reading rows costs in place of asking an index of that size."""
+
 _FEW_ROWS: Final = 2000
+_FEW_GROUPS: Final = 64
 _TASK_BYTES: Final = 64 * 1024 * 1024
 _OPENING: Final = 2 * 1024 * 1024
 """What opening an index costs, in bytes that could be read meanwhile."""
@@ -201,8 +208,10 @@ def few_rows(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> pa
     if counts is None or sum(counts.values()) > _FEW_ROWS:
         return None
     found = [each for each in splits if counts.get(each.path)]
-    batches = [batch for each in found for batch in asked.rows(store, each)]
-    return pa.Table.from_batches(batches, arrow_schema(asked.schema.fields))
+    if sum(min(each.num_records or 0, GROUP_ROWS * counts[each.path]) for each in found) > GROUP_ROWS * _FEW_GROUPS:
+        return None
+    batches = at_once(lambda each: list(asked.rows(store, each)), found)
+    return pa.Table.from_batches([batch for part in batches for batch in part], arrow_schema(asked.schema.fields))
 
 
 def few_count(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> int | None:
@@ -212,15 +221,17 @@ def few_count(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> i
 
 
 def _few(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> dict[str, int] | None:
-    """How many rows splits have, if at most two of them may have one; None if there is more to do than that."""
+    """How many rows each split has, if few may have one; None if there is more to do than a driver should."""
     if len(splits) > _LOOKED_AT:
         return None
     try:
-        may = at_once(lambda each: may_have_row(store, each, asked.search), splits)
-        left = [each for each, may_have in zip(splits, may, strict=True) if may_have]
-        if len(left) > _OPENED_HERE:
+        asking = at_once(lambda each: index_to_ask(store, each, asked.search), splits)
+        left = [each for each, size in zip(splits, asking, strict=True) if size]
+        read = _READING * sum(each.size for each in left) if reads_rows(asked.search) else 0
+        if sum(asking) + read > _OPENED_HERE:
             return None
-        return {each.path: count_split(store, each, asked.search, cache=asked.opened_cache()) for each in left}
+        counts = at_once(lambda each: count_split(store, each, asked.search, cache=asked.opened_cache()), left)
+        return {each.path: count for each, count in zip(left, counts, strict=True)}
     except (MalformedError, IncompatibleError):
         return None  # a task builds another index, or says what is wrong
 

@@ -53,6 +53,11 @@ class TermFilter:
         places = [int(_places(halves[:1], halves[1:], probe, len(self._bits))[0]) for probe in range(_PROBES)]
         return all(self._bits[place >> 3] & (0x80 >> (place & 7)) for place in places)
 
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return len(self._bits)
+
     def to_bytes(self) -> bytes:
         """What the constructor takes."""
         return self._bits.tobytes()

@@ -24,6 +24,7 @@ from halocline.errors import InputError
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.split.analyzers import register
 from halocline.formats.index.split.cache import IndexCache
+from halocline.formats.index.split.facts import KNOWN, SplitFacts, identity_of
 from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.file import FOOTER_TAG
 from halocline.formats.index.split.layout import PART_BITS, Blob, SplitLayout, check_searchable, decode_layout
@@ -50,6 +51,7 @@ class OpenedSplit:
         scratch: A folder for the unpacked index; the system's own if not given.
         cache: Where unpacked indexes are kept for the next search; nowhere if not given.
         footer: Where its Parquet footer begins and what the checksum of it is, if the log has told that.
+        facts: What is known of it already.
 
     Raises:
         MalformedError: It is no Parquet file, or its footer does not fit the checksum.
@@ -65,24 +67,32 @@ class OpenedSplit:
         scratch: str | None = None,
         cache: IndexCache | None = None,
         footer: tuple[int, int] | None = None,
+        facts: SplitFacts | None = None,
     ) -> None:
         self.store = store
-        self.path = path = below_root(store, path)
-        if footer is not None:
-            self._check_footer(*footer)
-        self.parquet = ParquetObject(store, path, size)
+        self.path = below_root(store, path)
+        self._size = size
+        self._facts = SplitFacts() if facts is None else facts
+        if self._facts.footer is None:
+            if footer is not None:
+                self._check_footer(*footer)
+            self._facts.footer = self.parquet.footer
         self._scratch = scratch
         self._cache = cache
         self._folder: str | None = None
 
     @classmethod
     def of(cls, store: Store, split: SplitAdd, *, scratch: str | None = None, cache: IndexCache | None = None) -> Self:
-        """Opens a split of a table, and checks all that the log tells of it.
+        """Opens a split of a table, and checks all that the log tells of it, unless this process has done so before.
 
         Raises:
             MalformedError: It is no Parquet file, or not the one that the log tells of.
             NotFoundError: It does not exist.
         """
+        identity = identity_of(store, split)
+        facts = KNOWN.of(identity)
+        if facts is not None:
+            return cls(store, split.path, size=split.size, scratch=scratch, cache=cache, facts=facts)
         crc, start = (split.tags or {}).get(FOOTER_TAG), split.footer_start_offset
         try:
             footer = None if crc is None or start is None else (start, int(crc, 16))
@@ -91,6 +101,9 @@ class OpenedSplit:
         opened = cls(store, split.path, size=split.size, scratch=scratch, cache=cache, footer=footer)
         if split.num_records is not None and opened.parquet.rows != split.num_records:
             raise damaged(split.path, f"it has {opened.parquet.rows} rows, and the log says {split.num_records}")
+        if footer is not None:
+            opened._facts.footer_bytes = max(split.size - footer[0], 0)
+            KNOWN.keep(identity, opened._facts)
         return opened
 
     def _check_footer(self, start: int, crc: int) -> None:
@@ -99,6 +112,11 @@ class OpenedSplit:
             raise damaged(self.path, "its footer does not fit its checksum")
 
     @cached_property
+    def parquet(self) -> ParquetObject:
+        """Its rows."""
+        return ParquetObject(self.store, self.path, self._size, footer=self._facts.footer)
+
+    @property
     def layout(self) -> SplitLayout:
         """What the split says about its index.
 
@@ -106,10 +124,12 @@ class OpenedSplit:
             MalformedError: It is missing or damaged.
             IncompatibleError: It is of a later version.
         """
-        layout = decode_layout(self.parquet.entries, self.path)
-        if layout.rows != self.parquet.rows:
-            raise damaged(self.path, f"it has {self.parquet.rows} rows, and its index has {layout.rows}")
-        return layout
+        if self._facts.layout is None:
+            layout = decode_layout(self.parquet.entries, self.path)
+            if layout.rows != self.parquet.rows:
+                raise damaged(self.path, f"it has {self.parquet.rows} rows, and its index has {layout.rows}")
+            self._facts.layout = layout
+        return self._facts.layout
 
     def __enter__(self) -> Self:
         return self
@@ -132,14 +152,16 @@ class OpenedSplit:
         """What the index has of each column."""
         return {each.column: each for each in self.layout.fields}
 
-    @cached_property
+    @property
     def terms(self) -> TermFilter | None:
         """Which terms the split may have; None if nothing tells.
 
         Raises:
             MalformedError: The filter is damaged.
         """
-        return None if self.layout.terms is None else TermFilter(self._unpacked(self.layout.terms))
+        if self._facts.terms is None and self.layout.terms is not None:
+            self._facts.terms = TermFilter(self._unpacked(self.layout.terms))
+        return self._facts.terms
 
     @cached_property
     def index(self) -> tantivy.Index:

@@ -1,0 +1,60 @@
+"""Searches that find few rows are answered by the driver; whatever is more than that is left to tasks."""
+
+import pytest
+from tests.support.index_tables import delete, table_of
+from tests.support.splits import row
+
+from halocline.formats.index.search import Search
+from halocline.spark.scan import split_search
+from halocline.spark.scan.split_search import SplitSearch, few_count, few_rows
+
+
+def asked(snapshot, query: str) -> SplitSearch:
+    return SplitSearch(Search.of(snapshot, query), tuple(snapshot.schema.fields))
+
+
+def found(snapshot, query: str):
+    table = few_rows(snapshot.store, asked(snapshot, query), list(snapshot.files.values()))
+    return None if table is None else table.column("id").to_pylist()
+
+
+@pytest.fixture(scope="module")
+def snapshot():
+    return table_of(*([row(10 * split + number) for number in range(10)] for split in range(5)))
+
+
+def test_few_rows_of_many_splits_are_found_at_once(snapshot):
+    assert found(snapshot, "id:IN [3 14 15 42]") == [3, 14, 15, 42]
+    assert found(snapshot, "id:99") == []
+
+
+def test_deleted_rows_are_not_among_them(snapshot):
+    first = next(iter(snapshot.files))
+    assert found(delete(snapshot, {first: [3]}), "id:IN [3 14]") == [14]
+
+
+def test_more_rows_than_a_few_are_left_to_tasks_but_counted(snapshot, monkeypatch):
+    monkeypatch.setattr(split_search, "_FEW_ROWS", 3)
+    assert found(snapshot, "id:IN [3 14 15 42]") is None
+    assert few_count(snapshot.store, asked(snapshot, "id:IN [3 14 15 42]"), list(snapshot.files.values())) == 4
+
+
+def test_indexes_that_are_large_together_are_left_to_tasks(snapshot, monkeypatch):
+    monkeypatch.setattr(split_search, "_OPENED_HERE", 1000)
+    assert found(snapshot, "id:3") is None
+
+
+def test_rows_are_not_read_here_for_what_no_index_answers(snapshot, monkeypatch):
+    splits = list(snapshot.files.values())
+    monkeypatch.setattr(split_search, "_OPENED_HERE", sum(each.size for each in splits))
+    assert found(snapshot, "level:[A TO Z]") is None
+    assert few_count(snapshot.store, asked(snapshot, "id:>=0"), splits) == 50
+
+
+def test_a_damaged_index_is_left_to_tasks():
+    damaged = table_of([row(1)], [row(2)])
+    path = next(iter(damaged.files))
+    data = bytearray(damaged.store.get(path))
+    data[-20] ^= 1
+    damaged.store.put(path, bytes(data))
+    assert found(damaged, "id:1") is None
