@@ -1,10 +1,13 @@
 """A promise of the writer of splits: its memory does not grow with the rows of a split.
 
-    python bench/index_memory.py [--rows 400000 1600000]
+    python bench/index_memory.py [--rows 400000 1600000] [--spark]
 
 Log rows of ten columns, made batch by batch, each size in a process of its own. Printed is how much the memory of the
 process has grown at its peak over that before the first row, while rows are added and while the split is closed. The
 first size is large enough to fill the memory that the index may have.
+
+With `--spark` a table is created of so many rows in one task, in splits of at most a million, and what is printed is
+the memory of the largest Python worker, over that of one which has just begun.
 """
 
 from __future__ import annotations
@@ -62,17 +65,74 @@ def built(rows: int) -> None:
     print(*(peaks[each] - before for each in ("rows", "close")), made.size)
 
 
+def held(pid: str) -> int:
+    """What another process holds itself; 0 if it is none of our Python workers."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            if b"pyspark" not in file.read():
+                return 0
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon")), 0)
+    except OSError:
+        return 0
+
+
+def below(pid: int) -> list[str]:
+    """The processes that a process has started, and those that these have."""
+    found, waiting = [], [str(pid)]
+    while waiting:
+        try:
+            with open(f"/proc/{waiting[0]}/task/{waiting[0]}/children", encoding="ascii") as file:
+                waiting += file.read().split()
+        except OSError:
+            pass
+        found.append(waiting.pop(0))
+    return found[1:]
+
+
+def built_on_spark(rows: int) -> None:
+    """Builds a table of so many rows in one task, and prints how much the largest worker has grown."""
+    from index_search import FIELDS, lines
+    from measuring import session
+
+    import halocline as hc
+
+    spark = session()
+    peak, done = 0, False
+
+    def watch() -> None:
+        nonlocal peak
+        while not done:
+            peak = max([peak, *map(held, below(os.getpid()))])
+            time.sleep(0.02)
+
+    with tempfile.TemporaryDirectory() as folder:
+        hc.Table.create(f"{folder}/first", lines(spark, 1000, 1), format="index", fields=FIELDS)
+        before = max(map(held, below(os.getpid())))
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        table = hc.Table.create(f"{folder}/logs", lines(spark, rows, 1), format="index", fields=FIELDS)
+        done = True
+        watcher.join()
+        print(peak - before, 0, table.detail()["sizeInBytes"])
+    spark.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="*", default=[400_000, 1_600_000])
+    parser.add_argument("--spark", action="store_true")
     parser.add_argument("--built", type=int)
     asked = parser.parse_args()
     if asked.built is not None:
-        return built(asked.built)
+        return built_on_spark(asked.built) if asked.spark else built(asked.built)
     first = None
     for rows in asked.rows:
         found = subprocess.run(
-            [sys.executable, __file__, "--built", str(rows)], check=True, capture_output=True, text=True
+            [sys.executable, __file__, "--built", str(rows), *(["--spark"] if asked.spark else [])],
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout.split()
         adding, closing, size = map(int, found)
         peak = max(adding, closing)

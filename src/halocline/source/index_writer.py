@@ -1,4 +1,4 @@
-"""Rows added to an index table, or put in place of all others, through the data source, in batches and as a stream.
+"""Rows added to an index table, or put in place of others, through the data source, in batches and as a stream.
 
 Tasks build splits that nobody knows yet, and one commit makes them count. The commit is the operation of the fleet: it
 opens the table anew, which must still be what the rows were fitted to. Each micro-batch of a stream is one version that
@@ -17,15 +17,24 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from halocline.errors import ConflictError, ConstraintError, HaloclineError, InputError
-from halocline.formats.index.delete import removal
-from halocline.formats.index.log.actions import IndexAction, IndexMetadata, SplitAdd
+from halocline.formats.delta.configuration.schema import Schema
+from halocline.formats.delta.stats.row_filter import RowFilter
+from halocline.formats.index.delete import deletions
+from halocline.formats.index.log.actions import IndexAction, IndexMetadata, SplitAdd, SplitRemove
+from halocline.formats.index.rows import numbered_rows
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.schema.json_edge import parse
 from halocline.schema.types import Struct
 from halocline.source.index import opened
-from halocline.source.options import SourceOptions
+from halocline.source.options import PartitionOverwrite, SourceOptions, check_replacing
+from halocline.source.replacement import check_rows
 from halocline.source.stream import ArrowStreamWriter, arrow_batches, check_identity, identity
+from halocline.spark.scan.split_frames import kept_splits
 from halocline.spark.types import input_schema
 from halocline.spark.write.split_rows import SplitSink
-from halocline.table.index.write import Txn, check_upgrade, is_done, marks
+from halocline.table.index.columns import table_columns
+from halocline.table.index.request import SplitWrite
+from halocline.table.index.write import Txn, check_upgrade, is_done, marks, rows_in
 
 
 class SplitsMessage(WriterCommitMessage):
@@ -44,26 +53,39 @@ class SplitBatch:
         asked: The options.
         sink: What builds splits.
         metadata: What the table was when the rows were fitted to it.
-        replaces: Whether the rows come in place of all others.
+        after: What it is going to be; the same unless its columns change.
+        request: What the write does with the rows.
+        condition: Which rows are replaced, if not all.
     """
 
     asked: SourceOptions
     sink: SplitSink
     metadata: IndexMetadata
-    replaces: bool
+    after: IndexMetadata
+    request: SplitWrite
+    condition: RowFilter | None = None
 
     @staticmethod
     def begun(asked: SourceOptions, schema: Struct, *, replaces: bool) -> SplitBatch:
         """Begins a write behind the gate, once it is known that the rows fit."""
+        request = _request(asked, replaces)
         table = opened(asked)
-        snapshot = table.snapshot("write" if replaces else "write.append")
+        snapshot = table.snapshot(request.operation)
         check_upgrade(table, snapshot)
         columns = input_schema.declared(schema)
-        sink = SplitSink.of(table.store, snapshot.metadata, columns, most_rows=asked.max_records)
-        return SplitBatch(asked, sink, snapshot.metadata, replaces)
+        before = snapshot.metadata
+        after = request.metadata(snapshot, table_columns(schema) if request.schema_mode else snapshot.schema)
+        condition = None
+        if request.where is not None:
+            condition = RowFilter.parse(request.where, Schema.of(parse(after.schema_string)), asked.zone)
+        sink = SplitSink.of(table.store, after, columns, most_rows=asked.max_records)
+        return SplitBatch(asked, sink, before, after, request, condition)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> SplitsMessage:
         """Writes the rows of one task into splits that nobody knows yet."""
+        if self.condition is not None:
+            condition, partitions = self.condition, self.after.partition_columns
+            batches = (check_rows(batch, condition, partitions) for batch in batches)
         try:
             return SplitsMessage([msgspec.json.encode(each) for each in self.sink.write_unsorted(batches)])
         except ConstraintError as error:
@@ -84,11 +106,12 @@ class SplitBatch:
         splits = splits_in(messages)
         table = opened(self.asked)
         with table.operation("write"):
-            snapshot = table.snapshot("write" if self.replaces else "write.append")
+            snapshot = table.snapshot(self.request.operation)
             if is_done(snapshot, txn):
                 self.discard([each.path for each in splits])
                 return
-            if _described(snapshot.metadata) != _described(self.metadata):
+            found = _described(snapshot.metadata)
+            if found not in (_described(self.metadata), _described(self.after)):
                 raise ConflictError(
                     f"the metadata of {table.url} changed while rows were written; nothing was committed",
                     condition="CONCURRENT_METADATA_CHANGE",
@@ -96,11 +119,26 @@ class SplitBatch:
                     next_step="Run the write again.",
                 )
             now_ms = table.clock()
-            gone = [removal(each, now_ms) for each in snapshot.files.values()] if self.replaces else []
-            actions: list[IndexAction] = [*gone, *splits, *marks(txn, now_ms)]
-            transaction = table.transaction(snapshot, reads_all=self.replaces)
-            rows = sum(each.num_records or 0 for each in splits)
-            table.commit(transaction, actions, operation, **said, numOutputRows=rows)
+            gone = self.request.gone(snapshot, splits, lambda _: self._matching(snapshot, now_ms), now_ms)
+            grown = [self.after] if found != _described(self.after) else []
+            actions: list[IndexAction] = [*grown, *gone, *splits, *marks(txn, now_ms)]
+            replaced = self.condition is not None
+            transaction = table.transaction(snapshot, reads_all=self.request.replaces, may_gain=replaced)
+            table.commit(transaction, actions, operation, **said, numOutputRows=rows_in(splits))
+
+    def _matching(self, snapshot: IndexSnapshot, now_ms: int) -> list[SplitAdd | SplitRemove]:
+        """What takes out the rows that meet the condition; the rows are read here, where Spark commits."""
+        condition = self.condition
+        assert condition is not None, "only asked for where rows are replaced by a condition"
+        splits = kept_splits(snapshot, snapshot.files.values(), condition.text, self.asked.zone)
+        spoken_of = {column.path[0].lower() for column in condition.columns}
+        columns = [each for each in snapshot.schema.fields if each.name.lower() in spoken_of]
+        found: dict[str, list[int]] = {}
+        for split in splits:
+            for numbers, rows in numbered_rows(snapshot.store, split, columns):
+                met = condition.mask(rows, snapshot.metadata.partition_columns)
+                found.setdefault(split.path, []).extend(numbers[met.to_numpy(zero_copy_only=False)].tolist())
+        return deletions(snapshot, found, now_ms=now_ms)
 
     def discard(self, paths: Sequence[str]) -> None:
         """Deletes what was written, unless it is in the table, or nobody can tell."""
@@ -135,7 +173,7 @@ class IndexWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Makes the splits part of the table."""
-        self._batch.commit(messages, "WRITE", self._txn, mode="Overwrite" if self._batch.replaces else "Append")
+        self._batch.commit(messages, "WRITE", self._txn, **self._batch.request.parameters)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes the splits, unless they made it into the table."""
@@ -177,6 +215,18 @@ def splits_in(messages: Sequence[WriterCommitMessage | None]) -> list[SplitAdd]:
     """The splits that tasks wrote."""
     told = (each for each in messages if isinstance(each, SplitsMessage))
     return [msgspec.json.decode(split, type=SplitAdd) for each in told for split in each.splits]
+
+
+def _request(asked: SourceOptions, replaces: bool) -> SplitWrite:
+    """What the write is asked to do."""
+    check_replacing(asked, overwrite=replaces)
+    return SplitWrite(
+        replaces,
+        asked.replace_where,
+        asked.partition_overwrite is PartitionOverwrite.DYNAMIC,
+        "overwrite" if asked.overwrite_schema else "merge" if asked.merge_schema else None,
+        asked.partition_by if asked.overwrite_schema and asked.partition_by else None,
+    )
 
 
 def _described(metadata: IndexMetadata) -> tuple[object, ...]:

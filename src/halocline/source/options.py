@@ -59,6 +59,9 @@ _OF_EVERY_FORMAT: Final = frozenset({"versionAsOf", "timestampAsOf", "timeZone",
 _OF_INDEX: Final = frozenset(
     {"startingVersion", "startingTimestamp", "ignoreDeletes", "skipChangeCommits", "maxRecordsPerFile", "txnVersion"}
 )
+_OF_INDEX_WRITES: Final = frozenset(
+    {"replaceWhere", "partitionOverwriteMode", "mergeSchema", "overwriteSchema", "partitionBy"}
+)
 _OF_SEARCHES: Final = frozenset({"search"})
 _OF_THE_CATALOG: Final = frozenset({"serialization.format", "location", "provider", "owner", "external"})
 """What only Spark's catalog gives, when it makes a table of its own with `CREATE TABLE … USING halocline`."""
@@ -287,7 +290,7 @@ class SourceOptions:
         known = {
             TableFormat.DELTA: frozenset(names_for(Door)) - _OF_HUDI - _OF_SEARCHES,
             TableFormat.HUDI: _OF_HUDI | _OF_EVERY_FORMAT | {"readChangeFeed", "follow"},
-            TableFormat.INDEX: _OF_INDEX | _OF_SEARCHES | _OF_EVERY_FORMAT,
+            TableFormat.INDEX: _OF_INDEX | _OF_INDEX_WRITES | _OF_SEARCHES | _OF_EVERY_FORMAT,
         }[format]
         for name in sorted(self.given - known):
             raise InputError(
@@ -327,6 +330,25 @@ class SourceOptions:
 
 
 _DECLARED: Final = declarations.declarations(SourceOptions)
+
+
+def check_replacing(asked: SourceOptions, *, overwrite: bool) -> None:
+    """Makes sure that options which replace rows come with a write that does.
+
+    Raises:
+        InputError: The write only adds rows.
+    """
+    needs = {
+        "replaceWhere": asked.replace_where is not None,
+        "partitionOverwriteMode": asked.partition_overwrite is PartitionOverwrite.DYNAMIC,
+        "overwriteSchema": asked.overwrite_schema,
+    }
+    if not overwrite and (given := [name for name, is_given in needs.items() if is_given]):
+        raise InputError(
+            f"{given[0]} replaces rows, and this write adds some",
+            sides={"given": ", ".join(given), "mode": "append"},
+            next_step=f'Use mode("overwrite"), or leave {given[0]} out.',
+        )
 
 
 def names_for(doors: Iterable[Door]) -> list[str]:

@@ -4,8 +4,9 @@ The function takes the path or URL of an index table and a query, both constants
 version, and `columns => 'id, message'` gives fewer columns. Spark asks for its columns while it plans, which is where
 the table is opened, behind the gate; the version of that moment is the one that is searched.
 
-The limit: Spark calls such a function in one task, so all splits are searched by it, one after the other.
-`Table.search` and the option `search` of the data source use as many tasks as there is work for.
+The limit: Spark calls such a function in one task. It looks at the terms of many splits at once, and asks those that
+are left one after the other. `Table.search` and the option `search` of the data source use as many tasks as there is
+work for.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class PlannedSearch(AnalyzeResult):
     """What Spark is told while it plans, and what it hands to the task."""
 
     reader: PartReader | None = None
+    work: SplitSearch | None = None
     splits: list[SplitAdd] = field(default_factory=list)
 
 
@@ -51,9 +53,10 @@ class SearchFunction:
 
     def eval(self, *given: Any, **named: Any) -> Iterator[tuple[Any, ...]]:
         """The rows that are found."""
-        reader = self._planned.reader
+        reader, work = self._planned.reader, self._planned.work
         assert reader is not None, "the task has what was planned"
-        for split in self._planned.splits:
+        assert work is not None, "the task has what was planned"
+        for split in work.likely(reader.store, self._planned.splits):
             for batch in reader.batches(split):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
@@ -85,7 +88,8 @@ def _planned(settings: Mapping[str, str], values: Mapping[str, Any]) -> PlannedS
     found = Search.of(snapshot, values["query"])
     work = SplitSearch(found, tuple(shown), CachePlace.of(asked.settings))
     splits = splits_to_search(found, snapshot.files.values())
-    return PlannedSearch(spark_schema(shown), reader=PartReader(snapshot.store, work.rows, work.schema), splits=splits)
+    reader = PartReader(snapshot.store, work.rows, work.schema)
+    return PlannedSearch(spark_schema(shown), reader=reader, work=work, splits=splits)
 
 
 def _values(given: tuple[AnalyzeArgument, ...], named: Mapping[str, AnalyzeArgument]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.delta.stats.row_filter import RowFilter
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
-from halocline.source.options import PartitionOverwrite, SourceOptions
+from halocline.source.options import SourceOptions, check_replacing
 from halocline.source.replacement import check_rows, replaced
 from halocline.spark.scan.file_rows import shown_schema
 from halocline.spark.session.file_system import remove_folder
@@ -243,17 +243,7 @@ def _request(asked: SourceOptions, overwrite: bool) -> WriteRequest:
             sides={"txnAppId": str(asked.txn_app_id), "txnVersion": str(asked.txn_version)},
             next_step="Give both, or neither.",
         )
-    needs = {
-        "replaceWhere": asked.replace_where is not None,
-        "partitionOverwriteMode": asked.partition_overwrite is PartitionOverwrite.DYNAMIC,
-        "overwriteSchema": asked.overwrite_schema,
-    }
-    if not overwrite and (given := [name for name, is_given in needs.items() if is_given]):
-        raise InputError(
-            f"{given[0]} replaces rows, and this write adds some",
-            sides={"given": ", ".join(given), "mode": "append"},
-            next_step=f'Use mode("overwrite"), or leave {given[0]} out.',
-        )
+    check_replacing(asked, overwrite=overwrite)
     txn = None if asked.txn_app_id is None or asked.txn_version is None else (asked.txn_app_id, asked.txn_version)
     return WriteRequest(
         CommitDescription("WRITE", txn=txn, user_metadata=asked.user_metadata),

@@ -53,8 +53,8 @@ def test_rows_and_searches_through_the_source_and_in_sql(spark, logs):
 
 
 def test_what_the_source_does_not_know_of_an_index_table_is_refused(spark, logs):
-    with pytest.raises(Exception, match="mergeSchema means nothing for a index table"):
-        rows(spark).write.format("halocline").option("mergeSchema", "true").mode("append").save(logs.url)
+    with pytest.raises(Exception, match="dataChange means nothing for a index table"):
+        rows(spark).write.format("halocline").option("dataChange", "false").mode("append").save(logs.url)
     with pytest.raises(Exception, match="serch"):
         loaded(spark, logs, serch="x").count()
     with pytest.raises(Exception, match="no column 'nope'"):

@@ -2,12 +2,13 @@
 
 The *source* is a table of another format. Its companion is an index table of its own, elsewhere, with a split for each
 file of the source and the columns that were chosen; it says what it belongs to in its properties. The version of the
-source that it shows is recorded with every commit.
+source that it shows is recorded with every commit. Merging puts the splits of several files together.
 
-Bringing it up to date costs what changed: files that are new are indexed, splits of files that are gone are removed,
-and rows that the source has deleted in place are masked, for the rows of a split have the numbers they have in their
-file. A file that changed in another way is indexed again. All of it is one commit, so a companion shows one version of
-its source or another, and never something in between.
+Bringing it up to date costs what changed: files that are new are indexed, and rows that the source has deleted in place
+are masked, for the rows of a file are numbered as they are in it. A file that changed in another way is indexed again.
+Of a file that is gone all rows are masked; a split with more such rows than others is removed, and what is left of its
+files is indexed again. All of it is one commit, so a companion shows one version of its source or another, and never
+something in between.
 
 A companion is *fresh* if it shows the version that the source has. Whether an old one may answer is the caller's to
 say: with `stale="refuse"` it does not.
@@ -36,6 +37,7 @@ from halocline.formats.index.log.actions import IndexTxn, SplitAdd, SplitRemove
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.fields import OPTIONS_KEY, IndexField, fields_of
 from halocline.formats.index.split.masks import deleted_rows, write_masks
+from halocline.formats.index.split.source_files import SourceFile, source_files, with_source_files
 from halocline.formats.index.split.writer import SplitWriter
 from halocline.formats.index.transaction import IndexTransaction
 from halocline.schema.arrow import arrow_schema
@@ -45,9 +47,9 @@ from halocline.storage.base import Store
 SOURCE_KEY: Final = "halocline.companion.source"
 FORMAT_KEY: Final = "halocline.companion.format"
 _APPLICATION: Final = "halocline.companion"
-_STATE: Final = "halocline.companion.state"
-_MASK: Final = "halocline.companion.mask"
 _TRIES: Final = 3
+_MOST_GONE: Final = 0.5
+"""The share of rows whose files are gone up to which a split stays."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,14 @@ class CompanionChanges:
 
     Attributes:
         new: Files to index.
-        masked: Splits whose files have lost more rows, with the files.
+        masked: Splits with files that have lost more rows, each with its files as they are now, None for one that is
+            gone or is indexed again.
         gone: Splits of files that are gone, or that are indexed again.
         kept: How many splits stay as they are.
     """
 
     new: tuple[IndexedFile, ...]
-    masked: tuple[tuple[SplitAdd, IndexedFile], ...]
+    masked: tuple[tuple[SplitAdd, tuple[IndexedFile | None, ...]], ...]
     gone: tuple[SplitAdd, ...]
     kept: int
 
@@ -143,28 +146,38 @@ def companion_changes(snapshot: IndexSnapshot, files: Iterable[IndexedFile]) -> 
 
     Raises:
         InputError: A split belongs to no file of a source.
+        MalformedError: The log does not say which.
     """
-    known: dict[str, SplitAdd] = {}
+    left = {each.path: each for each in files}
+    masked, gone, kept = [], [], 0
     for split in snapshot.files.values():
-        if not split.companion_source_files:
+        before = source_files(split)
+        if not before:
             raise InputError(
                 f"{split.path} is a split of rows and not of a companion",
                 sides={"table": snapshot.store.root, "split": split.path},
                 next_step="Make the companion anew, and write to its source only.",
             )
-        known[split.companion_source_files[0]] = split
-    new, masked, kept = [], [], 0
-    for file in files:
-        before = known.get(file.path)
-        if before is None or (before.tags or {}).get(_STATE) != file.state:
-            new.append(file)
+        now = tuple(_unchanged(each, left) for each in before)
+        lost = sum(each.rows for each, file in zip(before, now, strict=True) if file is None)
+        if lost > _MOST_GONE * (split.num_records or 0) or not any(now):
+            gone.append(split)
             continue
-        del known[file.path]
-        if (before.tags or {}).get(_MASK) == file.masked:
+        for file in now:
+            if file is not None:
+                del left[file.path]
+        states = [(None, None) if file is None else (file.path, file.masked) for file in now]
+        if states == [(each.path, each.masked) for each in before]:
             kept += 1
         else:
-            masked.append((before, file))
-    return CompanionChanges(tuple(new), tuple(masked), tuple(known.values()), kept)
+            masked.append((split, now))
+    return CompanionChanges(tuple(left.values()), tuple(masked), tuple(gone), kept)
+
+
+def _unchanged(before: SourceFile, files: Mapping[str, IndexedFile]) -> IndexedFile | None:
+    """The file as it is now; None if it is gone, or is another one."""
+    found = None if before.path is None else files.get(before.path)
+    return found if found is not None and found.state == before.state else None
 
 
 def create_companion(
@@ -250,18 +263,33 @@ class CompanionTarget:
             path = f"part-{uuid.uuid4()}.split.parquet"
             with open(name, "rb") as whole:
                 self.store.put_if_absent(path, whole.read())
-        added = replace(
-            built.added(path, {}, time.time_ns() // 1_000_000),
-            companion_source_files=[file.path],
-            companion_delta_version=self.version,
-        )
-        return self.masked(added, file, deleted)
+        added = built.added(path, {}, time.time_ns() // 1_000_000)
+        split = with_source_files(added, [SourceFile(file.path, built.layout.rows, file.state)], self.version)
+        return self.masked(split, [file], lambda _: deleted)
 
-    def masked(self, split: SplitAdd, file: IndexedFile, deleted: Iterable[int]) -> SplitAdd:
-        """A split with exactly those rows deleted that its file has deleted."""
-        gone = sorted(deleted)
-        tags = (split.tags or {}) | {_STATE: file.state, _MASK: file.masked}
-        plain = replace(split, tags=tags, companion_delta_version=self.version, deletion_mask=None)
+    def masked(
+        self,
+        split: SplitAdd,
+        files: Sequence[IndexedFile | None],
+        deleted: Callable[[str], Iterable[int]],
+    ) -> SplitAdd:
+        """A split with exactly those rows deleted that its files have deleted, and those of files that are gone.
+
+        Args:
+            split: The split.
+            files: Its files as they are now; None for one that is gone.
+            deleted: The numbers of the rows of a file that are deleted, by its path.
+        """
+        known, gone, offset = [], list[int](), 0
+        for before, file in zip(source_files(split) or (), files, strict=True):
+            if file is None:
+                gone += range(offset, offset + before.rows)
+                known.append(SourceFile(None, before.rows))
+            else:
+                gone += sorted(number + offset for number in deleted(file.path))
+                known.append(SourceFile(file.path, before.rows, file.state, file.masked))
+            offset += before.rows
+        plain = replace(with_source_files(split, known, self.version), deletion_mask=None)
         return write_masks(self.store, [(plain, gone)])[0] if gone else plain
 
 
@@ -293,7 +321,7 @@ def sync_companion(
             target.indexed(each, source.rows(each.path, target.columns), source.deleted(each.path), scratch=scratch)
             for each in changes.new
         ]
-        masked = [(split, target.masked(split, file, source.deleted(file.path))) for split, file in changes.masked]
+        masked = [(split, target.masked(split, files, source.deleted)) for split, files in changes.masked]
         try:
             commit_companion(snapshot, source.version, changes, [each for each in indexed if each], masked)
             return snapshot.newest()
@@ -372,6 +400,21 @@ def check_fresh(snapshot: IndexSnapshot, version: int, *, stale: str = "refuse")
             condition="COMPANION_STALE",
             sides={"source": f"version {version}", "companion": f"version {found.version}"},
             next_step="Bring the companion up to date, or allow stale answers.",
+        )
+
+
+def check_own_rows(snapshot: IndexSnapshot) -> None:
+    """Makes sure that a table has rows of its own, which may be written.
+
+    Raises:
+        InputError: It is a companion.
+    """
+    found = Companion.of(snapshot)
+    if found is not None:
+        raise InputError(
+            f"{snapshot.store.root} is a companion, and has the rows of its source and no others",
+            sides={"companion of": found.source, "asked for": "rows written to it, or deleted"},
+            next_step=f"Change the rows of {found.source}, then bring the companion up to date: table.sync().",
         )
 
 

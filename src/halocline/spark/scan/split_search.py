@@ -60,6 +60,7 @@ NUMBER: Final = "__halocline_number"
 """The hidden columns that say which row of which split a scored row is."""
 
 _BATCH_ROWS: Final = 16_384
+_AT_ONCE: Final = 64
 _LOOKED_AT: Final = 256
 _OPENED_HERE: Final = 256 * 1024 * 1024
 _READING: Final = 8
@@ -149,6 +150,19 @@ class SplitSearch:
                 count = len(part.rows)
                 arrays += [pa.array(scores), pa.repeat(pa.scalar(split.path), count), pa.array(part.rows, pa.int64())]
             yield from pa.Table.from_arrays(arrays, schema=schema).to_batches()
+
+    def likely(self, store: Store, splits: Sequence[SplitAdd]) -> Iterator[SplitAdd]:
+        """The splits that may have a row, as far as their terms tell; several are looked at at once."""
+
+        def may_have(split: SplitAdd) -> bool:
+            try:
+                return index_to_ask(store, split, self.search) > 0
+            except (MalformedError, IncompatibleError):
+                return True  # whoever asks it builds another index, or says what is wrong
+
+        for start in range(0, len(splits), _AT_ONCE):
+            some = splits[start : start + _AT_ONCE]
+            yield from (each for each, may in zip(some, at_once(may_have, some), strict=True) if may)
 
     def _hits(self, store: Store, split: SplitAdd) -> SplitHits:
         if self.statistics is None:

@@ -1,8 +1,7 @@
 """A table's schema grown by the columns of rows that are offered.
 
-New columns, and new fields of structs at any depth, come in at the end and allow nulls, since existing rows lack them.
-A column without a type (void) takes the type that is offered. A column whose offered type is wider takes it where the
-table allows its columns to widen, unless a rule of the table speaks of the column. Nothing is ever taken away or made
+New columns come in as `halocline.schema.growth` says. A column whose offered type is wider takes it where the table
+allows its columns to widen, unless a rule of the table speaks of the column. Nothing is ever taken away or made
 narrower; what is not merged here is cast when the rows are written, or refused.
 
 A column widens by itself only within its kind: whole numbers to longer ones, float to double, decimals to longer ones.
@@ -18,8 +17,9 @@ from halocline.errors import SchemaError
 from halocline.formats.delta.configuration import alter, column_mapping, properties, type_widening
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
-from halocline.schema.types import DataType, Field, Path, Struct, decimal_of, is_void
-from halocline.schema.visitor import nullable, paired, with_parts, with_type
+from halocline.schema.growth import grown_by
+from halocline.schema.types import DataType, Path, Struct, decimal_of
+from halocline.schema.visitor import paired, with_parts
 
 
 def grown(
@@ -30,7 +30,7 @@ def grown(
         for path, type in _wider(state.schema, rows, ()):
             state = _widened(state, path, type, version)
     before = state.schema
-    after = _grown(before, rows)
+    after = grown_by(before, rows)
     return state if after == before else changed(state, after, auto_upgrade=auto_upgrade, table=table)
 
 
@@ -39,27 +39,6 @@ def changed(state: TableConfiguration, schema: Struct, *, auto_upgrade: bool, ta
     state = support.prepared_for(state, schema, auto_upgrade=auto_upgrade, table=table)
     mapped, configuration = column_mapping.mapped(schema, state.metadata.configuration, column_mapping.random_name)
     return state.evolved(schema=mapped, configuration=configuration, operation="WRITE")
-
-
-def _grown(known: Struct, rows: Struct) -> Struct:
-    """A struct grown by the fields of another; the same object where nothing is new."""
-    fields = []
-    for field in known.fields:
-        found = rows.get(field.name)
-        fields.append(field if found is None else with_type(field, _with_new_fields(field.type, found.type)))
-    new = nullable(Struct([field for field in rows.fields if known.get(field.name) is None]))
-    same = not new.fields and all(after is before for after, before in zip(fields, known.fields, strict=True))
-    return known if same else known.with_fields([*fields, *new.fields])
-
-
-def _with_new_fields(known: DataType, rows: DataType) -> DataType:
-    """One type grown by the fields of another; the same object where nothing is new."""
-    if is_void(known) and not is_void(rows):
-        return nullable(Struct([Field("x", rows)])).fields[0].type
-    if isinstance(known, Struct) and isinstance(rows, Struct):
-        return _grown(known, rows)
-    inner = paired(known, rows)
-    return known if inner is None else with_parts(known, *(_with_new_fields(one, other) for _, one, other in inner))
 
 
 def _wider(known: DataType, rows: DataType, path: Path) -> Iterator[tuple[Path, DataType]]:

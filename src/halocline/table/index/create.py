@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from halocline.errors import InputError, UnsupportedError, nearest
+from halocline.errors import InputError
 from halocline.formats.base import TableFormat
-from halocline.formats.index.split.fields import OPTIONS_KEY, FieldOptions, fields_of
+from halocline.formats.index.split.fields import OPTIONS_KEY, fields_of
 from halocline.formats.index.split.library import library
 from halocline.formats.index.transaction import IndexTransaction
-from halocline.schema.char_types import DECLARED, declared_type
-from halocline.schema.types import Struct
-from halocline.schema.visitor import nullable
 from halocline.spark.types import input_schema
-from halocline.spark.write.split_rows import check_columns
+from halocline.table.index.columns import field_options, table_columns
 from halocline.table.index.opened import IndexOpened
-from halocline.table.index.write import written_splits
+from halocline.table.index.write import rows_in, written_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,11 +64,11 @@ def create(
     if table.is_taken(TableFormat.INDEX, exist_ok=exist_ok):
         return table.found()
     library()
-    columns = _columns(what)
+    columns = table_columns(what)
     partitions = [
         columns.find([each])[0][0] for each in ([partition_by] if isinstance(partition_by, str) else partition_by)
     ]
-    configuration = {**_properties(properties or {}), **_field_options(fields or {}, columns)}
+    configuration = {**_properties(properties or {}), **field_options(fields or {}, columns)}
     fields_of(columns, configuration, partitions)
     with table.operation("create"):
         transaction = IndexTransaction.create(
@@ -90,29 +86,8 @@ def create(
             return table.found()
         metadata = transaction.metadata
         with written_splits(table, what, metadata, max_records_per_split) as splits:
-            transaction.commit(splits, "CREATE TABLE AS SELECT", numOutputRows=_rows(splits))
+            transaction.commit(splits, "CREATE TABLE AS SELECT", numOutputRows=rows_in(splits))
     return table.found()
-
-
-def _rows(splits: Sequence[Any]) -> int:
-    return sum(each.num_records or 0 for each in splits)
-
-
-def _columns(what: Any) -> Struct:
-    """The columns of the table."""
-    if input_schema.is_frame(what):
-        found = nullable(input_schema.columns_of(input_schema.checked_frame(what)))
-        found = found.with_fields(field.without([DECLARED]) for field in found.fields)
-    else:
-        found = input_schema.declared(what)
-    for field in found.fields:
-        if declared_type(field) is not None:
-            raise UnsupportedError(
-                f"column {field.name} has text of limited length, which index tables do not check",
-                sides={"column": field.name, "possible": "STRING"},
-                next_step="Declare the column as STRING.",
-            )
-    return check_columns(found)
 
 
 def _properties(given: Mapping[str, str]) -> dict[str, str]:
@@ -127,25 +102,3 @@ def _properties(given: Mapping[str, str]) -> dict[str, str]:
                 next_step="Say how columns are indexed with fields={...}.",
             )
     return dict(given)
-
-
-def _field_options(given: Mapping[str, Any], columns: Struct) -> dict[str, str]:
-    """How columns are indexed, as the property that holds it."""
-    known = FieldOptions.__struct_fields__
-    found: dict[str, Any] = {}
-    for column, said in given.items():
-        options = {"type": said} if isinstance(said, str) else said
-        if not isinstance(options, Mapping):
-            raise InputError(
-                f"fields says nothing of column {column!r} that can be used",
-                sides={"given": repr(said)[:80], "expected": "a kind, or a dict of options"},
-            )
-        for key in options:
-            if key not in known:
-                near = nearest(key, known) or "none"
-                raise InputError(
-                    f"column {column!r} has no option {key!r}",
-                    sides={"given": key, "nearest": near, "known": ", ".join(known)},
-                )
-        found[columns.find([column])[0][0]] = dict(options)
-    return {OPTIONS_KEY: json.dumps(found, separators=(",", ":"))} if found else {}

@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from halocline.errors import InputError, UnsupportedError
+from halocline.formats.index.companion import check_own_rows
 from halocline.formats.index.delete import deletions
-from halocline.formats.index.log.actions import SplitAdd
+from halocline.formats.index.log.actions import SplitAdd, SplitRemove
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.row_columns import RowColumns
@@ -39,7 +40,7 @@ def delete_rows(table: IndexOpened, where: str | Column) -> int:
         where: A condition; `true` deletes every row.
 
     Raises:
-        InputError: It is no condition.
+        InputError: It is no condition, or the table is a companion.
         UnsupportedError: Such rows may be in a split of IndexTables4Spark.
         ConflictError: Somebody else removed a split meanwhile.
 
@@ -54,22 +55,43 @@ def delete_rows(table: IndexOpened, where: str | Column) -> int:
             next_step="To delete every row: delete('true').",
         )
     snapshot = table.snapshot("write")
-    check_condition(blank_frame(table.spark, snapshot.schema), where, "delete", "Use columns of the table.")
-    condition = where if isinstance(where, str) else None
-    splits = kept_splits(snapshot, snapshot.files.values(), condition, session_zone(table.spark))
-    if foreign := next((each for each in splits if not each.is_own), None):
+    check_own_rows(snapshot)
+    check_deletable(table, snapshot, where, "delete")
+    actions, rows = rows_gone(table, snapshot, where)
+    if not actions:
+        return snapshot.version
+    said = {"predicate": text_of(where), "numDeletedRows": rows}
+    # Splits of our own are there, so only Halocline uses the table, and masks are what deleting asks for.
+    return table.commit(table.transaction(snapshot, may_gain=True), [*actions], "DELETE", **said)
+
+
+def check_deletable(table: IndexOpened, snapshot: IndexSnapshot, where: str | Column, name: str) -> None:
+    """Makes sure that rows can be taken out by a condition.
+
+    Raises:
+        InputError: It is no condition.
+        UnsupportedError: Such rows may be in a split of IndexTables4Spark.
+    """
+    check_condition(blank_frame(table.spark, snapshot.schema), where, name, "Use columns of the table.")
+    if foreign := next((each for each in _candidates(table, snapshot, where) if not each.is_own), None):
         raise UnsupportedError(
             f"rows of {foreign.path}, which IndexTables4Spark wrote, cannot be deleted one by one",
             sides={"split": "a bundle", "possible": "splits with parquetSplit"},
             next_step="Write the rows that stay into a table of Halocline's own.",
         )
-    found = _matching(table, snapshot, splits, where)
-    if not found:
-        return snapshot.version
-    actions = deletions(snapshot, found, now_ms=table.clock())
-    said = {"predicate": text_of(where), "numDeletedRows": sum(map(len, found.values()))}
-    # Splits of our own are there, so only Halocline uses the table, and masks are what deleting asks for.
-    return table.commit(table.transaction(snapshot, may_gain=True), [*actions], "DELETE", **said)
+
+
+def rows_gone(
+    table: IndexOpened, snapshot: IndexSnapshot, where: str | Column
+) -> tuple[list[SplitAdd | SplitRemove], int]:
+    """The actions that take out the rows that meet a condition, and how many rows these are."""
+    found = _matching(table, snapshot, _candidates(table, snapshot, where), where)
+    return deletions(snapshot, found, now_ms=table.clock()), sum(map(len, found.values()))
+
+
+def _candidates(table: IndexOpened, snapshot: IndexSnapshot, where: str | Column) -> list[SplitAdd]:
+    condition = where if isinstance(where, str) else None
+    return kept_splits(snapshot, snapshot.files.values(), condition, session_zone(table.spark))
 
 
 def _matching(

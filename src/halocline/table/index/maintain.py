@@ -69,7 +69,7 @@ def reindex(table: IndexOpened, *, every: bool = False) -> MergeReport:
     """
     snapshot = table.snapshot(_MAINTENANCE)
     splits = [*snapshot.files.values()] if every else _outdated(snapshot)
-    if companion := next((each for each in splits if each.companion_source_files is not None), None):
+    if companion := next((each for each in splits if _is_foreign_companion(each)), None):
         raise UnsupportedError(
             f"{companion.path} is a companion: it holds an index of rows that lie in another table",
             sides={"split": "companion", "indexed again": "splits that hold their rows"},
@@ -79,6 +79,11 @@ def reindex(table: IndexOpened, *, every: bool = False) -> MergeReport:
         table.approve(snapshot.terms, after)
     groups = [MergeGroup((each,)) for each in splits]
     return _carried_out(table, snapshot, groups, COOLDOWN_MS, again=True, operation="REINDEX")
+
+
+def _is_foreign_companion(split: SplitAdd) -> bool:
+    """Whether a split of IndexTables4Spark has an index and no rows."""
+    return split.companion_source_files is not None and not split.is_own
 
 
 def _carried_out(

@@ -1,4 +1,4 @@
-"""Writing rows to an index table: added to those that are there, or in place of them.
+"""Writing rows to an index table: added to those that are there, or in place of all or some of them.
 
 Tasks build the splits, one after the other, and the driver commits them as one version. If anything fails before the
 commit, they are deleted again; what cannot be deleted is an orphan that nobody reads.
@@ -7,55 +7,66 @@ commit, they are deleted again; what cannot be deleted is an orphan that nobody 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from halocline.errors import HaloclineError, InputError, UnavailableError
-from halocline.formats.index.delete import removal
-from halocline.formats.index.log.actions import IndexMetadata, IndexTxn, SplitAdd
+from halocline.errors import ConflictError, ConstraintError, HaloclineError, InputError, UnavailableError
+from halocline.formats.index.log.actions import IndexAction, IndexMetadata, IndexTxn, SplitAdd, SplitRemove
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.schema.json_edge import parse
+from halocline.spark.scan.frames import session_zone
+from halocline.spark.scan.scan import scan
+from halocline.spark.scan.split_frames import file_list
 from halocline.spark.types import input_schema
+from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.write.split_rows import SplitSink, write_splits
+from halocline.table.index.columns import table_columns
+from halocline.table.index.delete import check_deletable, rows_gone
 from halocline.table.index.opened import IndexOpened
+from halocline.table.index.request import SplitWrite
 from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_MOST_TRIES: Final = 20
 Txn = tuple[str, int]
 """An application and its own version of a write, so that the same write is not done twice."""
 
 
 @as_operation
 def append(
-    table: IndexOpened, df: DataFrame, *, txn: Txn | None = None, max_records_per_split: int | None = None
+    table: IndexOpened,
+    df: DataFrame,
+    *,
+    schema_mode: Literal["merge"] | None = None,
+    fields: Mapping[str, Any] | None = None,
+    txn: Txn | None = None,
+    max_records_per_split: int | None = None,
 ) -> int:
     """Adds rows, and returns the version that has them.
 
     Args:
         table: The table.
         df: The rows. Columns are found by name; those left out become null.
+        schema_mode: `merge` lets the table grow by the columns that it lacks.
+        fields: How columns that come in are indexed, as for `Table.create`.
         txn: An application and its own version. If the table has that version or a later one, nothing is done.
         max_records_per_split: The most rows of one split; each task builds at least one.
 
     Raises:
         SchemaError: The columns do not fit.
         ConstraintError: A row breaks a rule of the table; nothing was written.
+        InputError: A column cannot be indexed so, or the table is a companion.
         IncompatibleError: The release that acts may not write the table, or it would have to be upgraded.
 
     Example:
         >>> Table.for_path("lake/logs", spark).append(df)  # doctest: +SKIP
         13
     """
-    snapshot = table.snapshot("write.append")
-    if is_done(snapshot, txn):
-        return snapshot.version
-    check_upgrade(table, snapshot)
-    with written_splits(table, df, snapshot.metadata, max_records_per_split) as splits:
-        transaction, said = table.transaction(snapshot), {"mode": "Append", "numOutputRows": _rows(splits)}
-        return table.commit(transaction, [*splits, *marks(txn, table.clock())], "WRITE", **said)
+    return _written(table, df, SplitWrite(schema_mode=schema_mode, fields=fields or {}), txn, max_records_per_split)
 
 
 def append_batch(table: IndexOpened, df: DataFrame, batch_id: int, *, app_id: str) -> int:
@@ -85,31 +96,98 @@ def append_batch(table: IndexOpened, df: DataFrame, batch_id: int, *, app_id: st
 
 
 @as_operation
-def overwrite(table: IndexOpened, df: DataFrame, *, max_records_per_split: int | None = None) -> int:
-    """Puts rows in place of all others, and returns the version that has them.
+def overwrite(
+    table: IndexOpened,
+    df: DataFrame,
+    *,
+    where: str | None = None,
+    partitions: Literal["static", "dynamic"] = "static",
+    schema_mode: Literal["merge", "overwrite"] | None = None,
+    partition_by: Sequence[str] | None = None,
+    fields: Mapping[str, Any] | None = None,
+    txn: Txn | None = None,
+    max_records_per_split: int | None = None,
+) -> int:
+    """Puts rows in place of others, and returns the version that has them.
 
     Args:
         table: The table.
         df: The new rows.
+        where: Replace the rows that meet this condition, and no others; every new row must meet it, too. All rows are
+            replaced without one.
+        partitions: `dynamic` replaces exactly the partitions that the new rows are in.
+        schema_mode: `merge` lets the table grow; `overwrite` gives it the columns of the rows.
+        partition_by: With `schema_mode="overwrite"`, the new partition columns; they stay if left out.
+        fields: How columns that come in are indexed, as for `Table.create`.
+        txn: An application and its own version. If the table has that version or a later one, nothing is done.
         max_records_per_split: The most rows of one split.
 
     Raises:
         SchemaError: The columns do not fit.
-        ConstraintError: A row breaks a rule of the table; nothing was written.
+        ConstraintError: A row breaks a rule of the table, or does not meet the condition; nothing was written.
+        InputError: The arguments contradict each other, or the table is a companion.
         ConflictError: Somebody else changed what this would have replaced.
 
     Example:
-        >>> Table.for_path("lake/logs", spark).overwrite(df)  # doctest: +SKIP
+        >>> Table.for_path("lake/logs", spark).overwrite(df, where="day = '2026-11-01'")  # doctest: +SKIP
         14
     """
-    snapshot = table.snapshot("write")
+    asked = SplitWrite(True, where, partitions == "dynamic", schema_mode, partition_by, fields or {})
+    return _written(table, df, asked, txn, max_records_per_split)
+
+
+def _written(table: IndexOpened, df: DataFrame, asked: SplitWrite, txn: Txn | None, most_rows: int | None) -> int:
+    """Makes attempts until one is committed; only a change of columns meets others who change them."""
+    for _ in range(_MOST_TRIES):
+        try:
+            return _attempt(table, df, asked, txn, most_rows)
+        except ConflictError as error:
+            if asked.schema_mode is None or error.condition != "CONCURRENT_METADATA_CHANGE":
+                raise
+            conflict = error
+    raise conflict
+
+
+def _attempt(table: IndexOpened, df: DataFrame, asked: SplitWrite, txn: Txn | None, most_rows: int | None) -> int:
+    snapshot = table.snapshot(asked.operation)
+    if is_done(snapshot, txn):
+        return snapshot.version
     check_upgrade(table, snapshot)
-    now_ms = table.clock()
-    gone = [removal(each, now_ms) for each in snapshot.files.values()]
-    with written_splits(table, df, snapshot.metadata, max_records_per_split) as splits:
-        transaction = table.transaction(snapshot, reads_all=True)
-        said = {"mode": "Overwrite", "numOutputRows": _rows(splits), "numRemovedSplits": len(gone)}
-        return table.commit(transaction, [*gone, *splits], "WRITE", **said)
+    metadata = asked.metadata(snapshot, table_columns(df) if asked.schema_mode else snapshot.schema)
+    if asked.where is not None:
+        check_deletable(table, snapshot, asked.where, "overwrite")
+    with written_splits(table, df, metadata, most_rows) as splits:
+        if asked.where is not None:
+            _check_rows(table, metadata, splits, asked.where)
+        now_ms = table.clock()
+        gone = asked.gone(snapshot, splits, lambda where: rows_gone(table, snapshot, where)[0], now_ms)
+        actions: list[IndexAction] = [
+            *([] if metadata is snapshot.metadata else [metadata]),
+            *gone,
+            *splits,
+            *marks(txn, now_ms),
+        ]
+        # Replacing some rows of a split masks them, and that is what the user asked for.
+        transaction = table.transaction(snapshot, reads_all=asked.replaces, may_gain=asked.where is not None)
+        said = {**asked.parameters, "numOutputRows": rows_in(splits)}
+        removed = sum(isinstance(each, SplitRemove) for each in gone)
+        said |= {"numRemovedSplits": removed} if asked.replaces else {}
+        return table.commit(transaction, actions, "WRITE", **said)
+
+
+def _check_rows(table: IndexOpened, metadata: IndexMetadata, splits: Sequence[SplitAdd], where: str) -> None:
+    """Makes sure that every new row is one that the condition replaces."""
+    layout = FileLayout(parse(metadata.schema_string), metadata.partition_columns).with_nulls
+    other = f"NOT coalesce(({where}), false)"
+    rows = scan(
+        table.spark, table.store, file_list(table.store, splits), layout, where=other, zone=session_zone(table.spark)
+    )
+    for row in rows.limit(1).collect():
+        raise ConstraintError(
+            f"a row does not meet the condition by which rows are replaced: {where}; nothing was written",
+            sides={"condition": where, "row": str(row.asDict())[:500]},
+            next_step="Leave such rows out, or widen the condition.",
+        )
 
 
 @contextmanager
@@ -155,5 +233,6 @@ def check_upgrade(table: IndexOpened, snapshot: IndexSnapshot) -> None:
         table.approve(snapshot.terms, after)
 
 
-def _rows(splits: Sequence[SplitAdd]) -> int:
+def rows_in(splits: Sequence[SplitAdd]) -> int:
+    """How many rows new splits have."""
     return sum(each.num_records or 0 for each in splits)

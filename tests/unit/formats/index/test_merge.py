@@ -4,6 +4,7 @@ import json
 
 import msgspec
 import pytest
+from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.index_tables import append, delete, rows_of, table_of
 from tests.support.splits import COLUMNS, OPTIONS, row
 
@@ -16,6 +17,7 @@ from halocline.formats.index.merge.plan import merge_groups
 from halocline.formats.index.merge.run import commit_merged, merge_splits
 from halocline.formats.index.relevance.best import search_best
 from halocline.formats.index.search import Search, search_table
+from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.fields import OPTIONS_KEY
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.transaction import IndexTransaction
@@ -249,3 +251,33 @@ def test_merges_of_several_at_once_lose_nothing():
     reports = [commit_merged(table.reopened("write"), each, now_ms=1) for each in groups]
     assert [bool(each.merged) for each in reports] == [True, False]
     assert sorted(rows_of(table.newest(), "id")) == list(range(48))
+
+
+def test_a_crash_at_any_point_of_a_merge_loses_and_repeats_no_row():
+    """Splits of both kinds go together: one with deleted rows, which is masked, and one whose index is damaged."""
+
+    def start():
+        table = table_of(*pieces(4))
+        paths = list(table.files)
+        data = bytearray(table.store.get(paths[3]))
+        data[table.files[paths[3]].footer_start_offset - 2000] ^= 1
+        table.store.put(paths[3], bytes(data))
+        return delete(table, {paths[0]: [3], paths[1]: [0]})
+
+    before = rows_of(start())
+    number, crashed = 0, True
+    while crashed:
+        number += 1
+        table = start()
+        faulty = FaultyStore(table.store).crash_after(number, on=WRITES)
+        try:
+            merge_splits(IndexSnapshot.load(faulty), cooldown_ms=0)
+            crashed = False
+        except CrashError:
+            pass
+        assert sorted(map(str, rows_of(table.newest()))) == sorted(map(str, before)), f"after write {number}"
+        merge_splits(table.newest(), cooldown_ms=0)
+        after = table.newest()
+        assert sorted(map(str, rows_of(after))) == sorted(map(str, before))
+        assert len(after.files) == 2
+    assert number > 2, "it writes the split and the log at least"

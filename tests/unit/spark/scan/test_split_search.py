@@ -58,3 +58,19 @@ def test_a_damaged_index_is_left_to_tasks():
     data[-20] ^= 1
     damaged.store.put(path, bytes(data))
     assert found(damaged, "id:1") is None
+
+
+def test_splits_that_lack_a_word_are_left_aside_before_they_are_asked(snapshot, monkeypatch):
+    monkeypatch.setattr(split_search, "_AT_ONCE", 2)
+    splits = list(snapshot.files.values())
+    assert list(asked(snapshot, "message:42").likely(snapshot.store, splits)) == [splits[4]]
+    assert list(asked(snapshot, "message:request").likely(snapshot.store, splits)) == splits
+
+
+def test_a_split_whose_terms_cannot_be_read_is_asked_all_the_same():
+    damaged = table_of([row(1)], [row(2)])
+    first, second = damaged.files.values()
+    data = bytearray(damaged.store.get(first.path))
+    data[-20] ^= 1
+    damaged.store.put(first.path, bytes(data))
+    assert list(asked(damaged, "message:2").likely(damaged.store, [first, second])) == [first, second]

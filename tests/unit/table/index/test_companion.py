@@ -1,21 +1,28 @@
 """Companion indexes: they show one version of their source, cost what changed, and do not answer for another."""
 
+from itertools import count
+
 import msgspec
 import pyarrow as pa
 import pytest
 from tests.support.arrow_rows import written
+from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_tables import HudiTableMaker
 from tests.support.index_tables import rows_of
 from tests.support.log_builder import LogBuilder, schema_of
 
 from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
+from halocline.formats.base import formats_at
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction, Remove
 from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.index.companion import Companion, commit_companion, companion_changes, sync_companion
+from halocline.formats.index.merge.group import MergeTarget, merge_group
+from halocline.formats.index.merge.run import commit_merged, merge_splits
 from halocline.formats.index.search import Search, search_table
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.storage import open_store
+from halocline.storage.memory import MemoryStore
 from halocline.table.index.companion import build_index, fresh_companion, source_at, sync_index
 
 FIELDS = {"text": {"type": "text"}}
@@ -158,3 +165,116 @@ def test_what_cannot_be_a_companion_is_refused(source, store, tmp_path):
     with pytest.raises(InputError, match="as it is"):
         sync_index(store)
     assert IndexSnapshot.load(store).version == made.version
+
+
+def test_merged_splits_of_a_companion_follow_every_file_behind_them(source, store):
+    source.files += [written(source.store, texts(range(20, 24))), written(source.store, texts(range(24, 28)))]
+    source.commit(*source.files[2:])
+    deleted(source, 0, [2])
+    made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    report = merge_splits(made)
+    assert list(report.merged.values()) == ["stitched"]
+    merged = made.newest()
+    (path,) = merged.files
+    everything = [0, 1, *range(3, 28)]
+    assert values_of(merged, "id") == found(merged, "text:row") == everything
+    assert sync_index(store).version == merged.version, "merging is no news"
+    deleted(source, 1, [0, 9])
+    source.commit(Remove(source.files[3].path, 1, True))
+    after = sync_index(store)
+    assert set(after.files) == {path}
+    assert values_of(after, "id") == found(after, "text:row") == [0, 1, *range(3, 10), *range(11, 19), *range(20, 24)]
+    deleted(source, 1, [9])
+    assert found(sync_index(store), "text:row") == [0, 1, *range(3, 19), *range(20, 24)]
+
+
+def test_a_merged_split_goes_once_most_of_its_files_are_gone(source, store):
+    made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    source.files.append(written(source.store, texts(range(20, 24))))
+    source.commit(source.files[2])
+    sync_index(store)
+    merge_splits(made.newest())
+    (path,) = made.newest().files
+    for file in source.files[:2]:
+        source.commit(Remove(file.path, 1, True))
+    after = sync_index(store)
+    assert path not in after.files
+    assert values_of(after, "id") == [20, 21, 22, 23]
+
+
+def test_a_companion_is_merged_while_somebody_brings_it_up_to_date(source, store):
+    made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    done = merge_group(store, list(made.files.values()), MergeTarget.of(made), now_ms=1)
+    deleted(source, 0, [4])
+    sync_index(store)
+    commit_merged(made.newest().reopened("write"), done, now_ms=1)
+    after = IndexSnapshot.load(store)
+    assert len(after.files) == 1
+    assert values_of(after, "id") == [each for each in range(20) if each != 4]
+    assert sync_index(store).version == after.version
+    deleted(source, 0, [5])
+    assert values_of(sync_index(store), "id") == [each for each in range(20) if each != 5]
+
+
+def test_an_index_of_a_companion_is_built_anew_with_the_numbers_of_its_rows(source, store):
+    deleted(source, 0, [*range(5)])
+    made = build_index(source.store, store, ["id", "text"], fields=FIELDS)
+    first = next(each for each in made.files.values() if each.deletion_mask is not None)
+    done = merge_group(store, [first], MergeTarget.of(made), now_ms=1, again=True)
+    assert done.how == "indexed whole"
+    commit_merged(made.reopened("write"), done, now_ms=1, operation="REINDEX")
+    deleted(source, 0, [*range(5), 7])
+    assert values_of(sync_index(store), "id") == [5, 6, 8, 9, *range(10, 20)]
+
+
+def copied(store):
+    """The same objects in a store of its own."""
+    other = MemoryStore()
+    for meta in store.list():
+        other.put(meta.path, store.get(meta.path))
+    return other
+
+
+def crashes(store, action):
+    """The stores that an action leaves which crashes after each of its writes, and the one it leaves when it ends."""
+    for number in count(1):
+        left = copied(store)
+        try:
+            action(FaultyStore(left).crash_after(number, on=WRITES))
+        except CrashError:
+            yield left
+        else:
+            yield left
+            return
+
+
+def test_a_crash_at_any_point_leaves_a_companion_that_shows_one_version_of_its_source(source):
+    def build(store):
+        build_index(source.store, store, ["id", "text"], fields=FIELDS)
+
+    def merge(store):
+        merge_splits(IndexSnapshot.load(store))
+
+    def sync(store):
+        sync_index(store)
+
+    def after(store, action, *shown):
+        """What the action leaves; wherever it crashed, one of some states is shown, and the next sync mends it."""
+        states = list(crashes(store, action))
+        assert len(states) > 2, "it writes several times"
+        for number, left in enumerate(states):
+            if action is not build or formats_at(left):
+                assert values_of(IndexSnapshot.load(left), "id") in shown, f"{action.__name__}, after write {number}"
+                assert values_of(sync_index(left), "id") == shown[-1]
+        return states[-1]
+
+    store = after(MemoryStore(), build, [], list(range(20)))
+    source.files.append(written(source.store, texts(range(20, 25))))
+    source.commit(source.files[2])
+    deleted(source, 0, [2, 3])
+    rows = [0, 1, *range(4, 25)]
+    store = after(store, sync, list(range(20)), rows)
+    store = after(store, merge, rows)
+    source.commit(Remove(source.files[2].path, 1, True))
+    deleted(source, 0, [3])
+    after(store, sync, rows, [*range(3), *range(4, 20)])

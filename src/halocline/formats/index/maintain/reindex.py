@@ -41,7 +41,7 @@ def why_reindex(store: Store, split: SplitAdd, target: MergeTarget) -> str | Non
             if fields != list(target.fields[: len(fields)]):
                 return "its columns were indexed with other options than the table has"
             check_searchable(opened.layout, split.path)
-            _ = opened.searcher
+            _ = opened.searcher, opened.terms
     except HaloclineError as error:
         return error.message
     return None

@@ -29,6 +29,7 @@ from halocline.formats.index.split.library import library
 from halocline.formats.index.split.masks import deleted_rows, write_masks
 from halocline.formats.index.split.presence import TermDigests
 from halocline.formats.index.split.reader import OpenedSplit
+from halocline.formats.index.split.source_files import files_of_all, source_files
 from halocline.formats.index.split.stitch import common_fields, index_files, stitched
 from halocline.formats.index.split.values import indexed_values
 from halocline.formats.index.split.writer import (
@@ -75,7 +76,7 @@ class MergedGroup:
     Attributes:
         sources: The splits that went into the new one, as they were.
         split: The new one; None if fewer than two could be used.
-        how: `stitched`, `merged` or `indexed again`.
+        how: `stitched`, `merged`, `indexed again`, or, of a companion, `indexed whole`, with the rows that are deleted.
         damaged: Why each of the others could not be used.
     """
 
@@ -167,16 +168,19 @@ def _merged(
     total = sum(each.num_records or 0 for each in splits)
     with ExitStack() as scope:
         opened = [] if again else [_opened(scope, store, each, folder) for each in splits]
-        fields = None if again or sum(deleted) >= MANY_DELETED * total > 0 else _common(opened, splits, target)
+        whole = any(source_files(each) is not None for each in splits)
+        worn = not whole and sum(deleted) >= MANY_DELETED * total > 0
+        fields = None if again or worn else _common(opened, splits, target)
         if fields is None:
-            built, how = _indexed_again(store, splits, target, folder, heap_bytes), "indexed again"
+            built = _indexed_again(store, splits, target, folder, heap_bytes, whole=whole)
+            how = "indexed whole" if whole else "indexed again"
         else:
             built, how = _stitched(opened, splits, target, fields, folder, heap_bytes)
     with open(os.path.join(folder, _NAME), "rb") as file:
         into.put_if_absent(path, file.read())
     added = built.added(path, splits[0].partition_values, now_ms)
     ops = 1 + max(each.num_merge_ops or 0 for each in splits)
-    added = replace(added, data_change=False, num_merge_ops=ops)
+    added = files_of_all(replace(added, data_change=False, num_merge_ops=ops), splits)
     return (added if how == "indexed again" else masked_like(store, added, splits)), how
 
 
@@ -223,7 +227,7 @@ def _common(opened: Sequence[OpenedSplit], splits: Sequence[SplitAdd], target: M
 
 
 def _indexed_again(
-    store: Store, splits: Sequence[SplitAdd], target: MergeTarget, folder: str, heap_bytes: int
+    store: Store, splits: Sequence[SplitAdd], target: MergeTarget, folder: str, heap_bytes: int, *, whole: bool
 ) -> BuiltSplit:
     schema = arrow_schema(target.columns)
     with (
@@ -231,7 +235,8 @@ def _indexed_again(
         SplitWriter(sink, schema, target.fields, scratch=folder, heap_bytes=heap_bytes) as writer,
     ):
         for split in splits:
-            rows = live_rows(store, split, target.columns)
+            # The rows of a companion's files keep their numbers, so those that are deleted stay among them.
+            rows = live_rows(store, replace(split, deletion_mask=None) if whole else split, target.columns)
             while (batch := _of(split, partial(next, rows, None))) is not None:
                 writer.write(batch)
         return writer.close()

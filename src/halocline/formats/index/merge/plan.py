@@ -57,7 +57,7 @@ def merge_groups(
     waiting: dict[tuple[tuple[str, str | None], ...], list[SplitAdd]] = {}
     groups: list[MergeGroup] = []
     for split in splits:
-        if not split.is_own or split.size >= LARGE * target_size or split.companion_source_files is not None:
+        if not split.is_own or split.size >= LARGE * target_size:
             continue
         partition = tuple(sorted(split.partition_values.items()))
         group = waiting.setdefault(partition, [])

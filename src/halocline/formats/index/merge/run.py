@@ -15,6 +15,7 @@ from halocline.formats.index.merge.group import MergedGroup, MergeTarget, masked
 from halocline.formats.index.merge.plan import TARGET_SIZE, merge_groups
 from halocline.formats.index.skips import rested, skip_of
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.split.source_files import files_of_all
 from halocline.formats.index.split.writer import HEAP_BYTES
 from halocline.formats.index.transaction import IndexTransaction
 
@@ -142,9 +143,9 @@ def together(reports: Iterable[MergeReport]) -> MergeReport:
 def _up_to_date(snapshot: IndexSnapshot, done: MergedGroup, split: SplitAdd) -> SplitAdd:
     """The new split, with what was deleted in its sources since they were read."""
     now = [snapshot.files[each.path] for each in done.sources]
-    if [each.deletion_mask for each in now] == [each.deletion_mask for each in done.sources]:
+    if [(each.deletion_mask, each.tags) for each in now] == [(each.deletion_mask, each.tags) for each in done.sources]:
         return split
-    plain = replace(split, deletion_mask=None)
+    plain = files_of_all(replace(split, deletion_mask=None), now)
     if done.keeps_deleted:
         return masked_like(snapshot.store, plain, now)
     return masked_since(snapshot.store, plain, done.sources, now)
