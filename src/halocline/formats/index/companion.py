@@ -37,7 +37,7 @@ from halocline.formats.index.log.actions import IndexTxn, SplitAdd, SplitRemove
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.fields import OPTIONS_KEY, IndexField, fields_of
 from halocline.formats.index.split.masks import deleted_rows, write_masks
-from halocline.formats.index.split.source_files import SourceFile, source_files, with_source_files
+from halocline.formats.index.split.source_files import CompanionFile, source_files, with_source_files
 from halocline.formats.index.split.writer import SplitWriter
 from halocline.formats.index.transaction import IndexTransaction
 from halocline.schema.arrow import arrow_schema
@@ -174,7 +174,7 @@ def companion_changes(snapshot: IndexSnapshot, files: Iterable[IndexedFile]) -> 
     return CompanionChanges(tuple(left.values()), tuple(masked), tuple(gone), kept)
 
 
-def _unchanged(before: SourceFile, files: Mapping[str, IndexedFile]) -> IndexedFile | None:
+def _unchanged(before: CompanionFile, files: Mapping[str, IndexedFile]) -> IndexedFile | None:
     """The file as it is now; None if it is gone, or is another one."""
     found = None if before.path is None else files.get(before.path)
     return found if found is not None and found.state == before.state else None
@@ -264,7 +264,7 @@ class CompanionTarget:
             with open(name, "rb") as whole:
                 self.store.put_if_absent(path, whole.read())
         added = built.added(path, {}, time.time_ns() // 1_000_000)
-        split = with_source_files(added, [SourceFile(file.path, built.layout.rows, file.state)], self.version)
+        split = with_source_files(added, [CompanionFile(file.path, built.layout.rows, file.state)], self.version)
         return self.masked(split, [file], lambda _: deleted)
 
     def masked(
@@ -284,10 +284,10 @@ class CompanionTarget:
         for before, file in zip(source_files(split) or (), files, strict=True):
             if file is None:
                 gone += range(offset, offset + before.rows)
-                known.append(SourceFile(None, before.rows))
+                known.append(CompanionFile(None, before.rows))
             else:
                 gone += sorted(number + offset for number in deleted(file.path))
-                known.append(SourceFile(file.path, before.rows, file.state, file.masked))
+                known.append(CompanionFile(file.path, before.rows, file.state, file.masked))
             offset += before.rows
         plain = replace(with_source_files(split, known, self.version), deletion_mask=None)
         return write_masks(self.store, [(plain, gone)])[0] if gone else plain

@@ -18,7 +18,7 @@ from halocline.formats.index.split.library import damaged
 _TAG: Final = "halocline.companion.files"
 
 
-class SourceFile(msgspec.Struct, frozen=True, array_like=True):
+class CompanionFile(msgspec.Struct, frozen=True, array_like=True):
     """A file of the source, or what else its rows lie in together.
 
     Attributes:
@@ -34,7 +34,7 @@ class SourceFile(msgspec.Struct, frozen=True, array_like=True):
     masked: str | None = None
 
 
-def source_files(split: SplitAdd) -> list[SourceFile] | None:
+def source_files(split: SplitAdd) -> list[CompanionFile] | None:
     """The files behind a split, in the order of its rows; None if it belongs to no companion of ours.
 
     Raises:
@@ -44,7 +44,7 @@ def source_files(split: SplitAdd) -> list[SourceFile] | None:
     if text is None:
         return None
     try:
-        found = msgspec.json.decode(text, type=list[SourceFile])
+        found = msgspec.json.decode(text, type=list[CompanionFile])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged(split.path, f"the log has files of its source that cannot be read: {error}") from error
     if sum(each.rows for each in found) != split.num_records:
@@ -52,7 +52,7 @@ def source_files(split: SplitAdd) -> list[SourceFile] | None:
     return found
 
 
-def with_source_files(split: SplitAdd, files: Sequence[SourceFile], version: int | None) -> SplitAdd:
+def with_source_files(split: SplitAdd, files: Sequence[CompanionFile], version: int | None) -> SplitAdd:
     """A split that says which files are behind it, and which version of the source it shows."""
     return msgspec.structs.replace(
         split,
