@@ -142,7 +142,8 @@ def _anywhere(leaf: Word | Pattern | Fuzzy | RangeOf | OneOf, columns: SearchedC
             # passed over: rows would be missing.
             refusal = refusal or error
             if field.hashed or (field.kind is FieldKind.TEXT and not _has_no_words(leaf, field)):
-                raise
+                hint = "Say in which column to look, as in message:timeout, for none was named and all are asked."
+                raise InputError(error.message, condition=error.condition, sides=error.sides, next_step=hint) from error
     if not found:
         raise refusal or _refusal("no column can be searched for it", "none", str(leaf))
     return found[0] if len(found) == 1 else Either(tuple(found))

@@ -280,6 +280,12 @@ def test_what_a_column_cannot_answer_is_refused(text, match):
         search(text)
 
 
+def test_a_word_that_one_column_of_all_cannot_be_asked_says_to_name_one():
+    with pytest.raises(InputError, match="hashed") as refused:
+        search("requst~1")
+    assert "in which column" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("options", "text", "match"),
     [
