@@ -219,10 +219,17 @@ def few_rows(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> pa
         MalformedError: The rows of a split are damaged.
     """
     counts = _few(store, asked, splits)
-    if counts is None or sum(counts.values()) > _FEW_ROWS:
+    if counts is None:
         return None
-    found = [each for each in splits if counts.get(each.path)]
-    if sum(min(each.num_records or 0, GROUP_ROWS * counts[each.path]) for each in found) > GROUP_ROWS * _FEW_GROUPS:
+    found, rows, groups = [], 0, 0
+    for each in splits:
+        if counts.get(each.path) and (asked.most is None or rows < asked.most):
+            found.append(each)
+            here = counts[each.path] if asked.most is None else min(counts[each.path], asked.most)
+            all_groups = (each.num_records or 0) // GROUP_ROWS + 1
+            # Those that come first lie in the first groups, as far as rows are spread evenly.
+            rows, groups = rows + here, groups + min(here, all_groups * here // counts[each.path] + 1)
+    if rows > _FEW_ROWS or groups > _FEW_GROUPS:
         return None
     batches = at_once(lambda each: list(asked.rows(store, each)), found)
     return pa.Table.from_batches([batch for part in batches for batch in part], arrow_schema(asked.schema.fields))

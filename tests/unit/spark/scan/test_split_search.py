@@ -1,5 +1,7 @@
 """Searches that find few rows are answered by the driver; whatever is more than that is left to tasks."""
 
+from dataclasses import replace
+
 import pytest
 from tests.support.index_tables import delete, table_of
 from tests.support.splits import row
@@ -74,3 +76,14 @@ def test_a_split_whose_terms_cannot_be_read_is_asked_all_the_same():
     data[-20] ^= 1
     damaged.store.put(first.path, bytes(data))
     assert list(asked(damaged, "message:2").likely(damaged.store, [first, second])) == [first, second]
+
+
+def test_a_limit_makes_many_rows_few(snapshot, monkeypatch):
+    monkeypatch.setattr(split_search, "_FEW_ROWS", 20)
+    every = replace(asked(snapshot, "message:request"), most=12)
+    splits = list(snapshot.files.values())
+    table = few_rows(snapshot.store, every, splits)
+    assert table.column("id").to_pylist() == list(range(20)), (
+        "enough for the limit, and the splits after that are not asked"
+    )
+    assert few_rows(snapshot.store, replace(every, most=None), splits) is None
