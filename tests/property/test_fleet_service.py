@@ -52,9 +52,10 @@ from halocline.fleet.model.ground_truth import CoordinatorStep, GroundTruth, Mem
 from halocline.fleet.model.invariants import check
 from halocline.fleet.server.auth import Access, Claims, rights
 from halocline.fleet.server.coordinator import Coordinator
+from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.greeting import Caller
 from halocline.fleet.server.grpc_server import FleetServer
-from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.server.service import FleetService
 from halocline.fleet.server.sessions import Session
 from halocline.fleet.store import schema
 from halocline.fleet.store.sqlite import SqliteStore
@@ -146,7 +147,7 @@ class Fleets(RuleBasedStateMachine):
 
         async def begin():
             await service._try_to_take_over()
-            service._tasks = [asyncio.ensure_future(service._work_off())]
+            service._tasks = [asyncio.ensure_future(service.decider.work_off())]
 
         self.services[name] = (service, Server(service, "127.0.0.1:0"))
         self.run(begin())

@@ -22,8 +22,9 @@ from halocline.fleet.core.state import DoneCommand, Fleet, Provenance, RecordCha
 from halocline.fleet.server import questions
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.coordinator import Coordinator
+from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.greeting import Greeter
-from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.server.service import FleetService
 from halocline.fleet.store.codec import decode
 from halocline.fleet.wire import calls
 from halocline.fleet.wire.calls import CHUNK, Call
@@ -81,7 +82,7 @@ class OperatorCalls:
         self._service.state()
         now = self._service.clock.now()
         if call is calls.MEMBERS or (call is calls.WHO_BREAKS and asked.remove):
-            await self._service.remember_now()
+            await self._service.decider.remember_now()
         return await self._service.read(lambda _: call.answer.encode(question(asked, now)))
 
     # Questions, in a thread of their own.

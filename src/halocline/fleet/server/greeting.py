@@ -14,7 +14,8 @@ from halocline.fleet.core.effects import Admit, Refusal, Refuse
 from halocline.fleet.core.events import Join
 from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.auth import Claims, Grant, Right, denied
-from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.server.decider import RejectedError
+from halocline.fleet.server.service import FleetService
 from halocline.fleet.store import Sighting
 from halocline.fleet.wire.handshake import Objection, Peer, Role, judge, refusal
 from halocline.fleet.wire.messages import feature_names
@@ -153,7 +154,7 @@ class Greeter:
 
     def _saw(self, sighting: Sighting, problem: Refusal | None = None) -> None:
         outcome = problem.condition if problem else sighting.outcome
-        self._service.remember(replace(sighting, outcome=outcome))
+        self._service.decider.remember(replace(sighting, outcome=outcome))
         self._service.metrics.handshakes.labels(outcome).inc()
         if problem is not None:
             self._service.metrics.incompatible(sighting.release or sighting.client)

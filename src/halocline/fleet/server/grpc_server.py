@@ -26,8 +26,9 @@ from halocline.fleet.core.events import Leave
 from halocline.fleet.core.state import MemberKey
 from halocline.fleet.server.auth import Claims, Right
 from halocline.fleet.server.commands import LARGEST_IMPORT, RIGHTS, OperatorCalls
+from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.greeting import Caller, Greeter
-from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.server.service import FleetService
 from halocline.fleet.server.sessions import Session
 from halocline.fleet.wire import calls
 from halocline.fleet.wire.calls import SERVICES, Call, Chunk
@@ -303,7 +304,7 @@ class FleetServer:
         event = heartbeat(session.key, up)
         if session.too_fast(self.service.clock.now()):
             raise RejectedError(Rejection(Refusal("TOO_MANY", "heartbeats come too fast")))
-        self.service.beat(event, partial(self._answer, session))
+        self.service.decider.beat(event, partial(self._answer, session))
 
     def _answer(self, session: Session, effects: tuple[Effect, ...] | None) -> None:
         if effects is None:

@@ -24,8 +24,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from halocline.errors import DeniedError, HaloclineError, InputError
 from halocline.fleet.server.auth import Right
+from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.metrics import CONTENT_TYPE
-from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.server.service import FleetService
 from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)

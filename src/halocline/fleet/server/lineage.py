@@ -38,8 +38,9 @@ from halocline.errors import HaloclineError, InputError
 from halocline.fleet.core.effects import Refuse
 from halocline.fleet.core.state import Fleet, Provenance, TableUse
 from halocline.fleet.server.auth import Right
+from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.http import body_of, require, service_of
-from halocline.fleet.server.service import FleetService, RejectedError
+from halocline.fleet.server.service import FleetService
 from halocline.fleet.usage.traces import UsageTrace, identity_of
 from halocline.fleet.wire import messages
 from halocline.fleet.wire.status import Rejection

@@ -1,9 +1,7 @@
 """The fleet's service: takes up what members and operators send, and answers once it is written.
 
-One inbox orders everything. Whatever has gathered while the last transaction was running is decided together and
-written in the next one, so a thousand members that come back at once cost a few transactions; but no more at once than
-leaves time for others. Heartbeats are gathered for a moment and decided together too; as they write nothing, they wait
-for no transaction unless one is running. No caller is told anything before it is written.
+What they send is decided by a `Decider`, one batch after the other. What is here is everything else: who is active,
+what follows from time alone, who may come in, and what is asked of the store.
 
 A service is *active* while its coordinator holds the lease on the store. A standby knows who is active, tells callers,
 and takes over when that one's lease has run out. `FleetService` knows nothing of gRPC's server or of HTTP: tests drive
@@ -15,27 +13,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
 from halocline.errors import DeniedError, HaloclineError, NotFoundError, UnavailableError
 from halocline.fleet.answers import AuditQuery
 from halocline.fleet.core.clock import steady_ms
-from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
-from halocline.fleet.core.events import Cause, Heartbeat, Tick
-from halocline.fleet.core.state import Fleet, MemberKey, State
+from halocline.fleet.core.effects import Audit, Effect, Refusal
+from halocline.fleet.core.events import Cause, Tick
+from halocline.fleet.core.state import Fleet, State
 from halocline.fleet.server.audit import StrangerLog
 from halocline.fleet.server.auth import Access, Claims, Right, Tokens
-from halocline.fleet.server.coordinator import Batch, Coordinator, Outcome
+from halocline.fleet.server.coordinator import Coordinator
 from halocline.fleet.server.dates import CallerDates
-from halocline.fleet.server.inbox import Inbox, Item
+from halocline.fleet.server.decider import Decider, RejectedError
 from halocline.fleet.server.metrics import Metrics
 from halocline.fleet.server.sessions import Sessions
-from halocline.fleet.store import FleetStore, Sighting, Write
+from halocline.fleet.store import FleetStore
 from halocline.fleet.wire.handshake import Wire
 from halocline.fleet.wire.status import Rejection
 
@@ -50,18 +48,6 @@ _KEYS_S: Final = 60.0
 _SILENT_MS: Final = 15_000
 
 _T = TypeVar("_T")
-
-
-class RejectedError(Exception):
-    """Something was refused; carries what to tell the caller. Never leaves this package."""
-
-    def __init__(self, rejection: Rejection) -> None:
-        super().__init__(rejection.refusal.message)
-        self.rejection = rejection
-
-
-OnDecided = Callable[[tuple[Effect, ...] | None], None]
-"""Called with the effects of an event; with None if it could not be decided here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +91,14 @@ class FleetService:
         self._keys_read = 0.0
         self._reached = 0
         self._trouble = "it has not reached its store yet"
-        self._inbox = Inbox()
-        self._turn = asyncio.Lock()
-        self._beats: list[tuple[Heartbeat, OnDecided]] = []
-        self._sightings: list[Sighting] = []
+        self.decider = Decider(
+            coordinator,
+            self.sessions,
+            in_store=self._in_store,
+            on_write=self.metrics.writes.observe,
+            lost=self._lose,
+            elsewhere=self.elsewhere,
+        )
         self._store_thread = ThreadPoolExecutor(1, thread_name_prefix="halocline-store")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="halocline-read")
         self._tasks: list[asyncio.Task[None]] = []
@@ -120,7 +110,7 @@ class FleetService:
         if await self._try_to_take_over():
             self._announce_active(True)
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(each()) for each in (self._work_off, self._watch, self._tick)]
+        self._tasks = [loop.create_task(each()) for each in (self.decider.work_off, self._watch, self._tick)]
 
     async def stop(self) -> None:
         """Stops, and lets another take over at once."""
@@ -132,7 +122,7 @@ class FleetService:
         epoch = self.coordinator.epoch
         if epoch:
             with suppress(HaloclineError):
-                await self.remember_now()
+                await self.decider.remember_now()
                 await self._in_store(lambda: self.store.resign(epoch))
             self._let_go()
         self._store_thread.shutdown()
@@ -200,33 +190,7 @@ class FleetService:
         """Has an event decided and written, and returns what followed from it."""
         if not self.active:
             raise self.elsewhere()
-        return await self._enqueue(cause)
-
-    def beat(self, heartbeat: Heartbeat, on_decided: OnDecided) -> None:
-        """Takes up a heartbeat with others that arrive in the same moment; `on_decided` gets what followed."""
-        if not self._beats:
-            asyncio.get_running_loop().call_later(_GATHER_S, self._answer_beats)
-        self._beats.append((heartbeat, on_decided))
-
-    def _answer_beats(self) -> None:
-        beats, self._beats = self._beats, []
-        decided = self._at_once([beat for beat, _ in beats])
-        for (_, on_decided), found in zip(beats, decided, strict=False):
-            on_decided(None if isinstance(found, HaloclineError) else found)
-        for beat, on_decided in beats[len(decided) :]:
-            # Something durable has changed, a transaction is running, or there are too many: in the queue.
-            self._inbox.put(beat, (), lambda found, _, call=on_decided: call(found))  # type: ignore[misc]
-
-    def _at_once(self, causes: Sequence[Cause]) -> tuple[Outcome, ...]:
-        """Decides events that change nothing durable, as many as there is time for, if nothing is in their way."""
-        state = self.coordinator.state
-        if state is None or self._turn.locked() or self._inbox:
-            return ()
-        batch = self.coordinator.decide(causes)
-        if batch.write or (batch.confirm and not self.store.holds_lease(state.epoch)):
-            return ()
-        self.coordinator.keep(batch)
-        return batch.effects
+        return await self.decider.decided(cause)
 
     async def write_down(self, who: str, action: str, refusal: Refusal) -> None:
         """Notes a refusal that the core was not asked about. Strangers can cause only so many."""
@@ -234,12 +198,7 @@ class FleetService:
         audit = self.strangers.note(who, action, refusal)
         if audit is not None and self.active:
             with suppress(RejectedError):
-                await self._enqueue(None, audit)
-
-    def remember(self, sighting: Sighting) -> None:
-        """Remembers a handshake; it is written with the next transaction, or within a second."""
-        if len(self._sightings) < _MOST_SIGHTINGS:
-            self._sightings.append(sighting)
+                await self.decider.decided(None, audit)
 
     async def read(self, question: Callable[[FleetStore], _T]) -> _T:
         """Asks the store something, off the main thread."""
@@ -265,97 +224,13 @@ class FleetService:
 
     async def exclusively(self, work: Callable[[Coordinator], _T]) -> _T:
         """Does something with the coordinator while everything else waits; sessions end if its epoch does."""
-        async with self._turn:
+        async with self.decider.turn:
             epoch = self.coordinator.epoch
             try:
                 return await self._in_store(lambda: work(self.coordinator))
             finally:
                 if self.coordinator.epoch != epoch:
                     self.sessions.end_all()
-
-    # The inbox.
-
-    async def _enqueue(self, cause: Cause | None, *audits: Audit) -> tuple[Effect, ...]:
-        if len(self._inbox) >= _MOST_WAITING:
-            refusal = Refusal("TOO_MANY", "too much is waiting already", next_step="Try again in a few seconds.")
-            raise RejectedError(Rejection(refusal))
-        future: asyncio.Future[tuple[Effect, ...]] = asyncio.get_running_loop().create_future()
-
-        def done(effects: tuple[Effect, ...] | None, problem: Exception | None) -> None:
-            if future.done():
-                return
-            if problem is not None:
-                future.set_exception(problem)
-            else:
-                future.set_result(effects or ())
-
-        self._inbox.put(cause, audits, done)
-        return await future
-
-    async def _work_off(self) -> None:
-        while True:
-            items = await self._inbox.take()
-            try:
-                async with self._turn:
-                    await self._process(items)
-                # Without a transaction nothing else has had its turn.
-                await asyncio.sleep(0)
-            except RejectedError as error:
-                _fail(items, error)
-            except HaloclineError as error:
-                self._lose(str(error))
-                _fail(items, self.elsewhere())
-            except Exception as error:
-                _log.exception("an event failed, which is a bug; stepping down to be safe")
-                self._lose(str(error))
-                _fail(items, self.elsewhere())
-
-    async def _process(self, items: list[Item]) -> None:
-        """Decides and writes; what there is no time for goes back."""
-        if not self.active:
-            raise self.elsewhere()
-        batch = self.coordinator.decide([item.cause for item in items if item.cause is not None])
-        events = [number for number, item in enumerate(items) if item.cause is not None]
-        if len(batch.effects) < len(events):
-            end = events[len(batch.effects)]
-            self._inbox.put_back(items[end:])
-            del items[end:]
-        batch = self._with_notes(batch, [audit for item in items for audit in item.audits])
-        began = time.perf_counter()
-        if batch.write or (batch.confirm and not self.store.holds_lease(batch.before.epoch)):
-            await self._in_store(lambda: self.coordinator.carry_out(batch))
-            self.metrics.writes.observe(time.perf_counter() - began)
-        self.coordinator.keep(batch)
-        self._deliver(items, batch)
-
-    def _with_notes(self, batch: Batch, audits: Iterable[Audit]) -> Batch:
-        """Adds entries, and the handshakes that wait to be remembered if something is written anyway."""
-        write = batch.write
-        noted = (*write.audits, *audits)
-        if not (write.changes or noted):
-            return batch
-        sightings, self._sightings = self._sightings, []
-        return replace(batch, write=replace(write, audits=noted, sightings=tuple(sightings)))
-
-    def _deliver(self, items: Sequence[Item], batch: Batch) -> None:
-        effects = iter(batch.effects)
-        for item in items:
-            mine = next(effects) if item.cause is not None else ()
-            if isinstance(mine, HaloclineError):
-                item.done(None, mine)
-                continue
-            for effect in mine:
-                self._tell(item.cause, effect)
-            item.done(mine, None)
-
-    def _tell(self, cause: Cause | None, effect: Effect) -> None:
-        """Tells members what does not answer a message of their own."""
-        if isinstance(effect, Announce):
-            self.sessions.push(effect)
-        elif isinstance(effect, Refuse) and effect.incarnation is not None:
-            sender = getattr(cause, "report", cause)
-            if getattr(sender, "incarnation", None) != effect.incarnation:
-                self.sessions.finish(MemberKey(effect.to, effect.incarnation), effect.refusal)
 
     # Time, and who is active.
 
@@ -367,10 +242,10 @@ class FleetService:
                 continue
             tick = Tick(sweep=time.monotonic() - swept > _SWEEP_S)
             with suppress(RejectedError):
-                if not self._at_once((tick,)):
-                    await self._enqueue(tick)
+                if not self.decider.at_once((tick,)):
+                    await self.decider.decided(tick)
             try:
-                await self.remember_now()
+                await self.decider.remember_now()
                 if tick.sweep and (state := self.coordinator.state) is not None:
                     swept, fleet = time.monotonic(), state.fleet
                     await self._in_store(partial(self._prune, state.epoch, fleet))
@@ -380,12 +255,6 @@ class FleetService:
 
     def _prune(self, epoch: int, fleet: Fleet) -> None:
         self.store.prune(epoch, fleet.floor, {key.identity for key in fleet.members})
-
-    async def remember_now(self) -> None:
-        """Writes the handshakes that wait to be remembered."""
-        sightings, self._sightings, epoch = tuple(self._sightings), [], self.coordinator.epoch
-        if sightings and epoch:
-            await self._in_store(lambda: self.store.write(epoch, Write(sightings=sightings)))
 
     async def _watch(self) -> None:
         """Prolongs the lease while active, and tries to become active while not."""
@@ -412,7 +281,7 @@ class FleetService:
             self._lose(error.message)
 
     async def _try_to_take_over(self) -> bool:
-        async with self._turn:
+        async with self.decider.turn:
             try:
                 former = await self._in_store(self.store.holder)
                 # Before we lead: a key that was dropped meanwhile must not be good for anything here.
@@ -456,8 +325,3 @@ class FleetService:
 
     async def _in_store(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, work)
-
-
-def _fail(items: Iterable[Item], error: Exception) -> None:
-    for item in items:
-        item.done(None, error)

@@ -20,8 +20,9 @@ from halocline.fleet.core.step import step
 from halocline.fleet.server.auth import EVERYTHING, Access, Claims
 from halocline.fleet.server.commands import OperatorCalls, _chunks
 from halocline.fleet.server.coordinator import Coordinator
+from halocline.fleet.server.decider import RejectedError
 from halocline.fleet.server.greeting import Greeter
-from halocline.fleet.server.service import FleetService, RejectedError, ServiceSettings
+from halocline.fleet.server.service import FleetService, ServiceSettings
 from halocline.fleet.server.sessions import Session, Sessions
 from halocline.fleet.store import Sighting, StaleEpochError, open_fleet_store
 from halocline.fleet.wire import calls
@@ -116,7 +117,7 @@ def test_nobody_is_told_before_it_is_written(store, clock):
         await writing.wait()
         told_early = joining.done() or MemberKey("etl", 1) in service.state().fleet.members
         beats = []
-        service.beat(Heartbeat("etl", 1, 1, 0, {}), beats.append)
+        service.decider.beat(Heartbeat("etl", 1, 1, 0, {}), beats.append)
         await asyncio.sleep(0.1)
         beaten_early = bool(beats)
         counting.before = lambda: None
@@ -174,7 +175,7 @@ def test_heartbeats_write_nothing(store, clock):
         told = []
         for seq in range(1, 50):
             clock.advance(10)
-            service.beat(Heartbeat("etl", 1, seq, clock.now(), view), told.append)
+            service.decider.beat(Heartbeat("etl", 1, seq, clock.now(), view), told.append)
         while len(told) < 49:
             await asyncio.sleep(0.01)
         return told, list(counting.writes)
@@ -202,7 +203,9 @@ def test_a_heartbeat_does_not_wait_for_all_that_came_before_it(store, clock, mon
         while len(decided) < 3:
             await asyncio.sleep(0)
         before, answered = len(decided), asyncio.Event()
-        service.beat(Heartbeat("etl", 1, 1, clock.now(), {}), lambda effects: answered.set() if effects else None)
+        service.decider.beat(
+            Heartbeat("etl", 1, 1, clock.now(), {}), lambda effects: answered.set() if effects else None
+        )
         await answered.wait()
         waited = len(decided) - before
         await asyncio.gather(*asked)
@@ -249,7 +252,7 @@ def test_a_coordinator_that_was_replaced_changes_nothing_and_answers_nobody(stor
         successor = coordinator(store, clock, "two")
         assert successor.take_over() is None
         told = []
-        service.beat(Heartbeat("etl", 1, 1, 0, {}), told.append)
+        service.decider.beat(Heartbeat("etl", 1, 1, 0, {}), told.append)
         while not told:
             await asyncio.sleep(0.01)
         with pytest.raises(RejectedError) as caught:
@@ -458,7 +461,7 @@ def test_terms_are_those_of_the_fleet_once_it_has_any(store, clock):
 def test_refusals_of_strangers_and_handshakes_are_written_down(store, clock):
     async def scenario(service):
         await service.write_down("1.2.3.4", "handshake", Refusal("TOKEN_INVALID", "forged"))
-        service.remember(Sighting("etl", "halocline@0.1.0", "x@1", "reader", "joined", (), 5))
+        service.decider.remember(Sighting("etl", "halocline@0.1.0", "x@1", "reader", "joined", (), 5))
         while not store.seen():
             await asyncio.sleep(0.01)
 

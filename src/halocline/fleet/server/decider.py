@@ -1,0 +1,203 @@
+"""Deciding: takes what waits out of the inbox, has the coordinator decide it, writes it, and tells.
+
+Whatever has gathered while the last transaction was running is decided together and written in the next one. Heartbeats
+are gathered for a moment; as they write nothing, they wait for no transaction unless one is running. No caller is told
+anything before it is written. If the store does not say what became of a write, the coordinator is *lost*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from halocline.errors import HaloclineError
+from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
+from halocline.fleet.core.events import Cause, Heartbeat
+from halocline.fleet.core.state import MemberKey
+from halocline.fleet.server.coordinator import Batch, Coordinator, Outcome
+from halocline.fleet.server.inbox import Inbox, Item
+from halocline.fleet.server.sessions import Sessions
+from halocline.fleet.store import Sighting, Write
+from halocline.fleet.wire.status import Rejection
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING: Final = 10_000
+_MOST_SIGHTINGS: Final = 5_000
+_GATHER_S: Final = 0.02
+
+
+class RejectedError(Exception):
+    """Something was refused; carries what to tell the caller. Never leaves this package."""
+
+    def __init__(self, rejection: Rejection) -> None:
+        super().__init__(rejection.refusal.message)
+        self.rejection = rejection
+
+
+OnDecided = Callable[[tuple[Effect, ...] | None], None]
+"""Called with the effects of an event; with None if it could not be decided here."""
+
+
+class Decider:
+    """Decides for a coordinator, one batch after the other.
+
+    Args:
+        in_store: Does something in the thread of the store.
+        on_write: Called with the seconds that a transaction took.
+        lost: Called with the reason when it is not certain any more what was written.
+        elsewhere: What callers are told while the coordinator is not active.
+
+    Attributes:
+        turn: Held while something is decided and written.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        sessions: Sessions,
+        *,
+        in_store: Callable[[Callable[[], Any]], Awaitable[Any]],
+        on_write: Callable[[float], None],
+        lost: Callable[[str], None],
+        elsewhere: Callable[[], RejectedError],
+    ) -> None:
+        self.turn = asyncio.Lock()
+        self._coordinator = coordinator
+        self._sessions = sessions
+        self._in_store = in_store
+        self._on_write = on_write
+        self._lost = lost
+        self._elsewhere = elsewhere
+        self._inbox = Inbox()
+        self._beats: list[tuple[Heartbeat, OnDecided]] = []
+        self._sightings: list[Sighting] = []
+
+    async def decided(self, cause: Cause | None, *audits: Audit) -> tuple[Effect, ...]:
+        """Has an event decided and written, or entries only written, and returns what followed."""
+        if len(self._inbox) >= _MOST_WAITING:
+            refusal = Refusal("TOO_MANY", "too much is waiting already", next_step="Try again in a few seconds.")
+            raise RejectedError(Rejection(refusal))
+        future: asyncio.Future[tuple[Effect, ...]] = asyncio.get_running_loop().create_future()
+
+        def done(effects: tuple[Effect, ...] | None, problem: Exception | None) -> None:
+            if future.done():
+                return
+            if problem is not None:
+                future.set_exception(problem)
+            else:
+                future.set_result(effects or ())
+
+        self._inbox.put(cause, audits, done)
+        return await future
+
+    def beat(self, heartbeat: Heartbeat, on_decided: OnDecided) -> None:
+        """Takes up a heartbeat with others that arrive in the same moment; `on_decided` gets what followed."""
+        if not self._beats:
+            asyncio.get_running_loop().call_later(_GATHER_S, self._answer_beats)
+        self._beats.append((heartbeat, on_decided))
+
+    def _answer_beats(self) -> None:
+        beats, self._beats = self._beats, []
+        decided = self.at_once([beat for beat, _ in beats])
+        for (_, on_decided), found in zip(beats, decided, strict=False):
+            on_decided(None if isinstance(found, HaloclineError) else found)
+        for beat, on_decided in beats[len(decided) :]:
+            # Something durable has changed, a transaction is running, or there are too many: in the queue.
+            self._inbox.put(beat, (), lambda found, _, call=on_decided: call(found))  # type: ignore[misc]
+
+    def at_once(self, causes: Sequence[Cause]) -> tuple[Outcome, ...]:
+        """Decides events that change nothing durable, as many as there is time for, if nothing is in their way."""
+        state = self._coordinator.state
+        if state is None or self.turn.locked() or self._inbox:
+            return ()
+        batch = self._coordinator.decide(causes)
+        if batch.write or (batch.confirm and not self._coordinator.store.holds_lease(state.epoch)):
+            return ()
+        self._coordinator.keep(batch)
+        return batch.effects
+
+    def remember(self, sighting: Sighting) -> None:
+        """Remembers a handshake; it is written with the next transaction, or within a second."""
+        if len(self._sightings) < _MOST_SIGHTINGS:
+            self._sightings.append(sighting)
+
+    async def remember_now(self) -> None:
+        """Writes the handshakes that wait to be remembered."""
+        sightings, self._sightings, epoch = tuple(self._sightings), [], self._coordinator.epoch
+        if sightings and epoch:
+            await self._in_store(lambda: self._coordinator.store.write(epoch, Write(sightings=sightings)))
+
+    async def work_off(self) -> None:
+        """Decides and writes what comes, for ever."""
+        while True:
+            items = await self._inbox.take()
+            try:
+                async with self.turn:
+                    await self._process(items)
+                # Without a transaction nothing else has had its turn.
+                await asyncio.sleep(0)
+            except RejectedError as error:
+                _fail(items, error)
+            except HaloclineError as error:
+                self._lost(str(error))
+                _fail(items, self._elsewhere())
+            except Exception as error:
+                _log.exception("an event failed, which is a bug; stepping down to be safe")
+                self._lost(str(error))
+                _fail(items, self._elsewhere())
+
+    async def _process(self, items: list[Item]) -> None:
+        """Decides and writes; what there is no time for goes back."""
+        if not self._coordinator.active:
+            raise self._elsewhere()
+        batch = self._coordinator.decide([item.cause for item in items if item.cause is not None])
+        events = [number for number, item in enumerate(items) if item.cause is not None]
+        if len(batch.effects) < len(events):
+            end = events[len(batch.effects)]
+            self._inbox.put_back(items[end:])
+            del items[end:]
+        batch = self._with_notes(batch, [audit for item in items for audit in item.audits])
+        began = time.perf_counter()
+        if batch.write or (batch.confirm and not self._coordinator.store.holds_lease(batch.before.epoch)):
+            await self._in_store(lambda: self._coordinator.carry_out(batch))
+            self._on_write(time.perf_counter() - began)
+        self._coordinator.keep(batch)
+        self._deliver(items, batch)
+
+    def _with_notes(self, batch: Batch, audits: Iterable[Audit]) -> Batch:
+        """Adds entries, and the handshakes that wait to be remembered if something is written anyway."""
+        write = batch.write
+        noted = (*write.audits, *audits)
+        if not (write.changes or noted):
+            return batch
+        sightings, self._sightings = self._sightings, []
+        return replace(batch, write=replace(write, audits=noted, sightings=tuple(sightings)))
+
+    def _deliver(self, items: Sequence[Item], batch: Batch) -> None:
+        effects = iter(batch.effects)
+        for item in items:
+            mine = next(effects) if item.cause is not None else ()
+            if isinstance(mine, HaloclineError):
+                item.done(None, mine)
+                continue
+            for effect in mine:
+                self._tell(item.cause, effect)
+            item.done(mine, None)
+
+    def _tell(self, cause: Cause | None, effect: Effect) -> None:
+        """Tells members what does not answer a message of their own."""
+        if isinstance(effect, Announce):
+            self._sessions.push(effect)
+        elif isinstance(effect, Refuse) and effect.incarnation is not None:
+            sender = getattr(cause, "report", cause)
+            if getattr(sender, "incarnation", None) != effect.incarnation:
+                self._sessions.finish(MemberKey(effect.to, effect.incarnation), effect.refusal)
+
+
+def _fail(items: Iterable[Item], error: Exception) -> None:
+    for item in items:
+        item.done(None, error)
