@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -423,11 +423,11 @@ async def _asked(server, members, question):
 async def run_large(folder, where):
     import random
 
-    from sqlalchemy import insert
+    from sqlalchemy import text
 
     from halocline.fleet.core.state import FleetTerms, Member, RecordChange, TableLevel
     from halocline.fleet.server.hosting import Config, Hosting, devote
-    from halocline.fleet.store import Write, open_fleet_store, schema
+    from halocline.fleet.store import Write, open_fleet_store
 
     path, now, dice = where or str(Path(folder) / "large.db"), int(time.time() * 1000), random.Random(1)
     tables = [f"s3://lake/warehouse/table-{number}" for number in range(LARGE)]
@@ -441,13 +441,16 @@ async def run_large(folder, where):
         changes.append(RecordChange("incarnations", told.identity, now))
     store = open_fleet_store(path)
     store.take_over("filler", "", lambda fleet, _: (fleet, 1, Write(changes)))
+    numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})"
     with store.engine.begin() as connection:
-        lives = ({"identity": f"former-{number}", "incarnation": number} for number in range(MANY))
-        usual = {"epoch": 1, "actor": "ann", "action": "join", "detail": "deltalake@1.0.2 as reader", "refused": ""}
-        log = ({"at_ms": number, "subject": f"job-{number}", **usual} for number in range(MANY))
-        for table, rows in ((schema.incarnations, lives), (schema.audit, log)):
-            while some := list(islice(rows, 20_000)):
-                connection.execute(insert(table), some)
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
+        for rows in (
+            "incarnations (identity, incarnation) SELECT 'former-' || CAST(i AS TEXT), i FROM n",
+            "audit (at_ms, epoch, actor, action, subject, detail, refused) "
+            "SELECT i, 1, 'ann', 'join', 'job-' || CAST(i AS TEXT), 'deltalake@1.0.2 as reader', '' FROM n",
+        ):
+            connection.execute(text(f"{numbers} INSERT INTO {rows}"))
     store.resign(1)
     store.close()
     hosting = Hosting(Config(store=path, listen="127.0.0.1:0", http=""))

@@ -57,7 +57,7 @@ from halocline.fleet.server.greeting import Caller
 from halocline.fleet.server.grpc_server import FleetServer
 from halocline.fleet.server.service import FleetService
 from halocline.fleet.server.sessions import Session
-from halocline.fleet.store import schema
+from halocline.fleet.store import records, schema
 from halocline.fleet.store.sqlite import SqliteStore
 from halocline.fleet.wire import calls, messages
 from halocline.fleet.wire.handshake import Role, Wire
@@ -445,7 +445,7 @@ class Fleets(RuleBasedStateMachine):
         """The fleet as the store has it, read without touching anything."""
         with self.store._reading() as connection:
             epoch = connection.execute(select(schema.coordinator.c.epoch)).scalar_one()
-            return self.store._fleet(connection, epoch)
+            return records.fleet(connection, epoch)
 
 
 RECORDED = []
