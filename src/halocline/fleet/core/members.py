@@ -32,6 +32,7 @@ from halocline.fleet.core.state import (
     Report,
     State,
     known_release,
+    written,
 )
 
 MOST_SWEPT: Final = 5_000
@@ -233,12 +234,7 @@ def _is_explained(members: Iterable[Member], command: Observe) -> bool:
     for member in members:
         if member.provenance is Provenance.INFERRED or not product or member.report.product != product.product:
             continue
-        for use in member.report.tables:
-            # There may be a million of these, and few that matter.
-            if use.table in unexplained and use.operation.startswith("write"):
-                unexplained.discard(use.table)
-        if not unexplained:
-            break
+        unexplained -= unexplained & written(member.report.tables)
     return not unexplained
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from halocline.compat.release import Release
 from halocline.errors import InputError
@@ -75,6 +76,17 @@ class TableUse:
 def shared_use(use: TableUse) -> TableUse:
     """An equal value that members share: thousands of them use the same tables."""
     return use
+
+
+_WRITTEN: Final[WeakKeyDictionary[frozenset[TableUse], frozenset[str]]] = WeakKeyDictionary()
+
+
+def written(uses: frozenset[TableUse]) -> frozenset[str]:
+    """The tables that are written, remembered for as long as the uses are: to look at a million of them takes long."""
+    found = _WRITTEN.get(uses)
+    if found is None:
+        found = _WRITTEN[uses] = frozenset(use.table for use in uses if use.operation.startswith("write"))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

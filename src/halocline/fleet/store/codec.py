@@ -26,6 +26,7 @@ from halocline.fleet.core.state import (
     RecordChange,
     TableLevel,
     shared_use,
+    written,
 )
 
 KINDS: Final[dict[str, tuple[Any, Any]]] = {
@@ -83,6 +84,8 @@ def assembled(epoch: int, rows: Iterable[tuple[str, str]]) -> Fleet:
             continue
         if kind == "members" and value.report.tables:
             report = replace(value.report, tables=frozenset(map(shared_use, value.report.tables)))
+            # Here there is time for it, and later a heartbeat would wait.
+            written(report.tables)
             value = replace(value, report=report)
         fields.setdefault(kind, {})[change.key] = value
     return replace(Fleet(epoch=epoch), **fields)
