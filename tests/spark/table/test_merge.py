@@ -156,7 +156,7 @@ def test_a_source_goes_by_its_own_name_or_by_s(tmp_path, spark, name):
 
 
 @pytest.mark.connect
-def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_path, spark):
+def test_two_matches_of_one_row_are_refused_with_a_sample_unless_all_are_deleted(tmp_path, spark):
     table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
     source = frame(spark, [(1, 0, 7, "first"), (1, 0, 8, "second"), (3, 0, 8, "third")])
     merge = table.merge(source, "t.id = s.id")
@@ -167,14 +167,37 @@ def test_two_claims_on_one_row_are_refused_with_a_sample_unless_both_delete(tmp_
     assert "second" in refused.value.sides["rows of the source"]
     assert '"id":1' in refused.value.sides["row of the table"]
     assert table.version == 0, "nothing was committed"
-    # A clause that takes only one of the two leaves no doubt, and the row comes out once.
-    done = merge.when_matched_update("s.v = 8", {"s": "s.s"}).execute()
-    assert (done.metrics["numTargetRowsUpdated"], rows_of(table, "id", "p", "v", "s")) == (
-        1,
-        [(1, 0, 1, "second"), (2, 0, 2, "b")],
-    )
-    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 1
-    assert rows_of(table, "id", "p", "v", "s") == [(2, 0, 2, "b")]
+    done = merge.when_matched_delete().when_not_matched_insert_all().execute()
+    assert (done.metrics["numTargetRowsDeleted"], done.metrics["numTargetRowsInserted"]) == (1, 1)
+    assert rows_of(table, "id", "p", "v", "s") == [(2, 0, 2, "b"), (3, 0, 8, "third")]
+
+
+TAKING = {
+    "an update of one": lambda merge: merge.when_matched_update("s.v = 8", {"s": "s.s"}),
+    "a delete of one": lambda merge: merge.when_matched_delete("s.v = 8"),
+    "an update of none": lambda merge: merge.when_matched_update(
+        "s.v = 99", {"s": "s.s"}
+    ).when_not_matched_insert_all(),
+    "rows without a match": lambda merge: merge.when_not_matched_by_source_delete("t.id = 99"),
+}
+
+
+@pytest.mark.parametrize("clause", TAKING.values(), ids=TAKING.keys())
+def test_two_matches_of_one_row_are_refused_whichever_of_them_a_clause_takes(tmp_path, spark, clause):
+    table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
+    source = frame(spark, [(1, 0, 7, "first"), (1, 0, 8, "second")])
+    with pytest.raises(InputError, match="2 rows of the source"):
+        clause(table.merge(source, "t.id = s.id")).execute()
+    assert table.version == 0, "nothing was committed"
+
+
+def test_two_matches_in_a_file_that_no_clause_can_take_a_row_of_are_not_looked_for(tmp_path, spark):
+    table = Table.create(tmp_path / "t", frame(spark, [(1, 0, 1, "a"), (2, 0, 2, "b")]), spark)
+    merge = table.merge(frame(spark, [(1, 0, 7, "new"), (1, 0, 8, "new")]), "t.id = s.id")
+    merge = merge.when_matched_update("t.v > 5 AND s.v = 8", {"s": "s.s"}).when_matched_delete("t.p = 9")
+    assert merge.execute().metrics["numTargetFilesScanned"] == 0
+    with pytest.raises(InputError, match="2 rows of the source"):
+        merge.when_not_matched_insert_all().execute()
 
 
 @pytest.mark.connect

@@ -3,9 +3,9 @@
 What is asked for is put together by a `halocline.table.delta.merge_builder.MergeBuilder`.
 
 The source is computed once and kept, so that it cannot change under way. A first join, over as few files and columns as
-the condition allows, finds the pairs; only files in which a clause takes a row are touched after that. If two rows of
-the source claim the same row of the table, nothing is decided by chance: that is an error with both rows in it, unless
-all they want is to delete it.
+the condition allows, finds the pairs; only files in which a clause takes a row are touched after that. Two rows of the
+source that match the same row of the table are an error with both rows in it, whichever of them a clause takes, as
+in Delta. Only if every match deletes, and nothing else is done to matches, do they agree.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from halocline.table.delta.clauses import (
     chosen,
     predicate_of,
 )
-from halocline.table.delta.merge_plan import parts_of, pruning, qualifiers
+from halocline.table.delta.merge_plan import Parts, parts_of, pruning, qualifiers
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.row_changes import HIT_SOURCE, SOURCE_ID, Changed, Hits, Rewrite, hits_in, inserted
 from halocline.table.delta.row_commit import RowChange, RowsChanged
@@ -169,7 +169,8 @@ class Merge(RowChange):
         rows = computed_once(numbered)
         names = [quoted(name) for name in self.source_schema.names]
         self.rows = rows.select("*", F.struct(*map(F.col, names)).alias(_SOURCE))
-        parts = parts_of(asked.condition, self.snapshot.schema, self.source_schema, asked.target_alias)
+        parts = self._parts(asked.condition)
+        parts = replace(parts, tests=(*parts.tests, *self._tests_of_clauses()))
         where, self.count = pruning(parts, rows, self.snapshot.schema, self.source_schema)
         candidates = self.transaction.files(None if asked.not_matched_by_source else where)
         pairs = self._pairs(candidates)
@@ -188,6 +189,17 @@ class Merge(RowChange):
             }
             metrics = self._metrics(changed, adds, hits, len(changed.changes) + len(changes), len(candidates))
             return self.commit(files, [*changed.actions, *adds, *changes], "MERGE", parameters, metrics)
+
+    def _parts(self, condition: Expression | None) -> Parts:
+        return parts_of(condition, self.snapshot.schema, self.source_schema, self.asked.target_alias)
+
+    def _tests_of_clauses(self) -> list[str]:
+        """What rows of the table meet that a clause may take, if matches are all that clauses take."""
+        asked = self.asked
+        tests = [self._parts(clause.condition).tests for clause in asked.matched]
+        if asked.not_matched or asked.not_matched_by_source or not all(tests):
+            return []
+        return [" OR ".join(f"({' AND '.join(each)})" for each in tests)]
 
     @property
     def _lacking(self) -> Lacking:
@@ -217,9 +229,7 @@ class Merge(RowChange):
         nothing = Hits(candidates.slice(0, 0), None, {})
         if not self.changing or not len(candidates):
             return nothing
-        found = None
-        if pairs is not None and asked.matched:
-            found = pairs.where(F.col(CLAUSE).isNotNull()).withColumnRenamed(HIT_SOURCE, SOURCE_ID)
+        found = None if pairs is None else pairs.withColumnRenamed(HIT_SOURCE, SOURCE_ID)
         if asked.not_matched_by_source:
             alone = self._alone(candidates, pairs)
             found = alone if found is None else found.unionByName(alone)

@@ -115,7 +115,7 @@ class MergeBuilder(MergeRequest):
         """Does the merge and commits it.
 
         Raises:
-            InputError: Clauses or expressions cannot be used, or two rows of the source claim one row of the table
+            InputError: Clauses or expressions cannot be used, or two rows of the source match one row of the table
                 (`MERGE_AMBIGUOUS`).
             SchemaError: Columns do not fit.
             ConstraintError: A row breaks a rule of the table; nothing was written.

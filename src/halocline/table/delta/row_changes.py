@@ -174,9 +174,10 @@ def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) 
 
 
 def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame) -> tuple[Hits, int]:
-    """The hits, and how many rows of the source at most go with one of them.
+    """The hits, and how many rows of the source at most match one row of the table, whether or not it is a hit.
 
-    Pairs are a file's number, a position, a source row and a clause; kept already, and possibly several per row.
+    Pairs are a file's number, a position, a source row and the clause that takes them, which may be null; kept already,
+    and possibly several per row.
     """
     rows = pairs.groupBy(FILE, ROW).agg(
         F.count(F.lit(1)).alias("n"), F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE)
@@ -184,10 +185,11 @@ def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame) -> tuple[Hit
     groups = rows.groupBy(FILE, CLAUSE).agg(F.count(F.lit(1)), F.max("n")).collect()
     counts: dict[int, int | None] = {}
     for _, clause, count, _ in groups:
-        counts[clause] = (counts.get(clause) or 0) + count
-    numbers = sorted({row[0] for row in groups})
+        if clause is not None:
+            counts[clause] = (counts.get(clause) or 0) + count
+    numbers = sorted({row[0] for row in groups if row[1] is not None})
     names = {FILE: _HIT_FILE, ROW: _HIT_ROW, SOURCE_ID: HIT_SOURCE, CLAUSE: CLAUSE}
-    frame = rows.select(*(F.col(name).alias(alias) for name, alias in names.items()))
+    frame = rows.where(F.col(CLAUSE).isNotNull()).select(*(F.col(name).alias(alias) for name, alias in names.items()))
     if len(numbers) < len(files):
         others = {_HIT_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
         small = F.broadcast(spark.createDataFrame(pa.table(others)))
