@@ -12,7 +12,8 @@ from tests.support.columns import of_type
 
 from halocline.errors import MalformedError, UnsupportedError
 from halocline.schema.arrow import arrow_type
-from halocline.spark.types.columns import Names, outputs, read_fields, sql_type, without_void
+from halocline.spark.types.columns import sql_type
+from halocline.spark.types.file_columns import Names, outputs, read_fields, without_void
 
 MODES = ["auto", "paths", "arrow"]
 

@@ -31,7 +31,8 @@ from halocline.schema.char_types import declared_type, is_padded, length_of
 from halocline.schema.types import DataType, Field, Primitive, Struct
 from halocline.spark.scan.deleted_rows import positions_of
 from halocline.spark.scan.footers import field_paths, open_file
-from halocline.spark.types.columns import Names, holds, read_fields, spark_schema
+from halocline.spark.types.columns import holds, spark_schema
+from halocline.spark.types.file_columns import Names, read_fields
 from halocline.spark.types.partition_values import typed_scalar
 from halocline.storage.base import Store
 from halocline.storage.memory import MemoryStore

@@ -21,7 +21,7 @@ from halocline.spark.scan.folders import FolderLayout, layouts
 from halocline.spark.scan.footers import field_paths, footers
 from halocline.spark.scan.sources import INNER_ROW, SourceFile
 from halocline.spark.session.file_system import spark_address
-from halocline.spark.types.columns import Names, read_fields
+from halocline.spark.types.file_columns import Names, read_fields
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.storage.base import Store

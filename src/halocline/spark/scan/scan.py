@@ -34,17 +34,8 @@ from halocline.spark.session.pinning import pinned
 from halocline.spark.session.session import check_session
 from halocline.spark.session.settings import ScanMode, in_force
 from halocline.spark.types.char_types import padded
-from halocline.spark.types.columns import (
-    Names,
-    Output,
-    kept_metadata,
-    missing,
-    outputs,
-    quoted,
-    read_fields,
-    spark_schema,
-    without_void,
-)
+from halocline.spark.types.columns import kept_metadata, missing, quoted, spark_schema
+from halocline.spark.types.file_columns import Names, Output, outputs, read_fields, without_void
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.storage.base import Store
@@ -171,7 +162,8 @@ class _Scan:
         df = source.frame
         if constant:
             df = deleted_rows.living_by_constant(df, source.mark, source.row, bitmaps)
-        made = (*outputs(self._data, branch.names), *self._partition_outputs(branch, source.group))
+        data = outputs(self._data, branch.names, forgets_all=not sources.by_manifest)
+        made = (*data, *self._partition_outputs(branch, source.group))
         by_name = {output.name: output for output in made}
         hidden = [f"{source.mark} AS {NUMBER}"] if marked else []
         hidden += [f"{source.row} AS {ROW}"] if positioned else []

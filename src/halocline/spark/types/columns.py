@@ -1,36 +1,25 @@
-"""From the columns in files to the columns of a table.
-
-A *physical* column is one as the files name it, a *logical* one as people do. The *read schema* is what Spark is told
-to look for in the files; the *expressions* turn what it finds into the table's columns:
-
-- renamed columns, at any depth, get their logical names. Spark still reads only the nested fields that a query uses;
-- a column that a file lacks is null; columns of type void are in no file at all;
-- floating-point columns are shielded from Spark's filter push-down. Many writers leave NaN out of the bounds in a
-  footer, and Spark, for which NaN is greater than any number, would skip rows that a filter selects.
-
-Read schemas carry no defaults and no field ids, so neither the session's settings nor metadata of the log can change
-what a missing column means. Comments and the lengths of char and varchar are kept.
-"""
+"""Columns in Spark SQL: names, types and constants as it reads them, and values made anew or judged at any depth."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import UnsupportedError
-from halocline.formats.delta.configuration.column_mapping import field_id, physical_name
 from halocline.schema import defaults
 from halocline.schema.json_edge import in_delta_order, struct_from_json, thawed, to_json
-from halocline.schema.types import Array, DataType, Field, Map, Path, Primitive, Struct, is_void, parts
-from halocline.schema.visitor import Visitor, map_fields, nullable, types, without_metadata
+from halocline.schema.types import Array, DataType, Field, Map, Primitive, Struct, decimal_of, is_void
+from halocline.schema.visitor import Visitor, nullable, types, without_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _DROPPED: Final = ("delta.", "parquet.field.", *defaults.ANNOTATIONS)
-_FLOATS: Final = ("float", "double")
+FLOATS: Final = ("float", "double")
+KEY: Final = "_key"
+"""How the name of a variable ends that stands for the key of a map."""
+
 _SQL_TYPES: Final[Mapping[str, str]] = {
     "byte": "tinyint",
     "short": "smallint",
@@ -39,89 +28,15 @@ _SQL_TYPES: Final[Mapping[str, str]] = {
     "null": "void",
 }
 
-
-class Names:
-    """How the files of one scan name the columns of a table; for mode `id`, by the field ids that they have.
-
-    Example:
-        >>> Names("none").of(Field("a", Primitive("long")))
-        'a'
-    """
-
-    def __init__(self, mode: str = "none", by_id: Mapping[int, str] | None = None) -> None:
-        self.mode: Final = mode
-        self.by_id: Final = by_id
-
-    def of(self, field: Field) -> str | None:
-        """The name of a field in the files; None if they do not have it."""
-        if self.by_id is not None:
-            return self.by_id.get(field_id(field) or 0)
-        return physical_name(field, self.mode)
-
-    def in_files(self, field: Field) -> str | None:
-        """The same, if there is anything in the field that files hold."""
-        return None if self._holds_nothing(field.type) else self.of(field)
-
-    def _holds_nothing(self, type: DataType) -> bool:
-        if isinstance(type, Struct):
-            return all(self.in_files(field) is None for field in type.fields)
-        return is_void(type) or any(self._holds_nothing(part) for _, part in parts(type))
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One column of a scan.
-
-    Attributes:
-        name: Its logical name.
-        sql: Spark SQL over the columns of the read schema.
-        metadata: What to attach to the column; None if Spark keeps it by itself.
-    """
-
-    name: str
-    sql: str
-    metadata: Mapping[str, Any] | None = None
-
-    def select(self) -> str:
-        """The item for `DataFrame.selectExpr`."""
-        return f"{self.sql} AS {quoted(self.name)}"
-
-
-def read_fields(fields: Sequence[Field], names: Names) -> list[Field]:
-    """The fields of the read schema; void columns, and those no file has, are left out.
-
-    Example:
-        >>> field = Field("a", Primitive("long"), nullable=False, metadata={"comment": "x", "delta.y": 1})
-        >>> read_fields([field], Names()) == [Field("a", Primitive("long"), False, {"comment": "x"})]
-        True
-    """
-
-    def read(_: Path, field: Field) -> Field | None:
-        name = names.of(field)
-        hidden = name is None or _is_hollow(field.type)
-        return None if hidden else Field(name or "", field.type, field.nullable, kept_metadata(field))
-
-    return list(map_fields(Struct(fields), read).fields)
-
-
-def outputs(fields: Sequence[Field], names: Names) -> list[Output]:
-    """The table's columns as expressions over the read schema.
-
-    Example:
-        >>> [output.select() for output in outputs([Field("a b", Primitive("double"))], Names())]
-        ['nanvl(`a b`, `a b`) AS `a b`']
-    """
-    return [_output(field, names) for field in fields]
-
-
-def _output(field: Field, names: Names) -> Output:
-    metadata = kept_metadata(field)
-    physical = names.in_files(field)
-    if physical is None:
-        return Output(field.name, missing(field.type), metadata or None)
-    source = quoted(physical)
-    sql = _FromFile(names).visit(field.type, (source, field.nullable))
-    return Output(field.name, sql, metadata if metadata and sql != source else None)
+_FILLERS: Final[Mapping[str, str]] = {
+    **{type: f"CAST(0 AS {_SQL_TYPES.get(type, type)})" for type in ("byte", "short", "integer", "long", *FLOATS)},
+    "string": "''",
+    "binary": "X''",
+    "boolean": "false",
+    "date": "DATE'1970-01-01'",
+    "timestamp": "TIMESTAMP'1970-01-01 00:00:00Z'",
+    "timestamp_ntz": "TIMESTAMP_NTZ'1970-01-01 00:00:00'",
+}
 
 
 def missing(type: DataType) -> str:
@@ -132,6 +47,27 @@ def missing(type: DataType) -> str:
         'CAST(NULL AS bigint)'
     """
     return f"CAST(NULL AS {sql_type(type)})"
+
+
+def filler(type: DataType) -> str | None:
+    """SQL for some value of the type that is not null, and in which nothing is that must not be; None if none is known.
+
+    Example:
+        >>> filler(Primitive("decimal(5,2)")), filler(Array(Primitive("string")))
+        ('0.00BD', 'array(CAST(NULL AS string))')
+    """
+    if digits := decimal_of(type):
+        return f"{0:.{digits[1]}f}BD"
+    if isinstance(type, Array):
+        return _filled("array", (type.element, type.contains_null))
+    if isinstance(type, Map):
+        return _filled("map", (type.key, False), (type.value, type.value_contains_null))
+    return _FILLERS.get(type.name)
+
+
+def _filled(function: str, *parts: tuple[DataType, bool]) -> str | None:
+    found = [missing(type) if may_be_null else filler(type) for type, may_be_null in parts]
+    return None if None in found else f"{function}({', '.join(filter(None, found))})"
 
 
 def quoted(name: str) -> str:
@@ -209,11 +145,6 @@ def written_fields(schema: Struct) -> list[Field]:
     return [field for field in schema.fields if not is_void(field.type)]
 
 
-def without_void(fields: Sequence[Field]) -> list[Field]:
-    """The same fields, with their logical names and all of their metadata, without what no file holds."""
-    return list(map_fields(Struct(fields), lambda _, field: None if _is_hollow(field.type) else field).fields)
-
-
 class _SqlType(Visitor[None, str]):
     def primitive(self, type: Primitive, context: None) -> str:
         return _SQL_TYPES.get(type.name, type.text)
@@ -231,13 +162,6 @@ class _SqlType(Visitor[None, str]):
 _SQL_TYPE: Final = _SqlType()
 
 
-def _is_hollow(type: DataType) -> bool:
-    """Whether there is nothing in a type that a file holds; hollow fields of structs are gone already."""
-    if isinstance(type, Struct):
-        return not type.fields
-    return is_void(type) or any(_is_hollow(part) for _, part in parts(type))
-
-
 class Rebuilt(Visitor[tuple[str, bool], str]):
     """SQL for a value made anew, given SQL for it and whether it may be null; what stays the same is left alone."""
 
@@ -251,27 +175,29 @@ class Rebuilt(Visitor[tuple[str, bool], str]):
         """SQL for a field of a struct, given SQL for the struct."""
         return self.visit(field.type, (f"{sql}.{quoted(field.name)}", field.nullable))
 
-    def struct(self, type: Struct, context: tuple[str, bool]) -> str:
+    def struct(self, type: Struct, context: tuple[str, bool], *, anew: bool = False) -> str:
+        """The struct; one of which nothing changes is made anew on demand only."""
         sql, may_be_null = context
         parts = {quoted(field.name): self.part(field, sql) for field in type.fields}
-        if all(part == f"{sql}.{name}" for name, part in parts.items()):
+        if not anew and all(part == f"{sql}.{name}" for name, part in parts.items()):
             return sql
         return struct_sql(parts, f"{sql} IS NOT NULL" if may_be_null else "")
 
     def array(self, type: Array, context: tuple[str, bool]) -> str:
         element = self._variable()
-        inner = self._below(type.element, element, type.contains_null)
+        inner = self.below(type.element, element, type.contains_null)
         return array_sql(context[0], element, inner)
 
     def map(self, type: Map, context: tuple[str, bool]) -> str:
-        key, value = f"{self._variable()}_key", self._variable()
-        new_value = self._below(type.value, value, type.value_contains_null)
-        return map_sql(context[0], (key, self._below(type.key, key, False)), (value, new_value))
+        key, value = f"{self._variable()}{KEY}", self._variable()
+        new_value = self.below(type.value, value, type.value_contains_null)
+        return map_sql(context[0], (key, self.below(type.key, key, False)), (value, new_value))
 
     def _variable(self) -> str:
         return f"halocline_{self.depth}"
 
-    def _below(self, type: DataType, variable: str, may_be_null: bool) -> str:
+    def below(self, type: DataType, variable: str, may_be_null: bool) -> str:
+        """SQL for an element, a key or a value of a map, given the variable that stands for it."""
         self.depth += 1
         inner = self.visit(type, (variable, may_be_null))
         self.depth -= 1
@@ -337,25 +263,3 @@ def _all_of(conditions: Iterable[str]) -> str:
 def _where_present(sql: str, conditions: Iterable[str]) -> str:
     found = _all_of(conditions)
     return f"({sql} IS NULL OR ({found}))" if found else ""
-
-
-class _FromFile(Rebuilt):
-    """A value of the table, out of the value in a file.
-
-    Floating-point numbers are shielded where Spark would push a filter on them down into files. A field of a struct
-    that may be null is one that may, to Spark, when the struct is built anew.
-    """
-
-    def __init__(self, names: Names) -> None:
-        super().__init__()
-        self._names = names
-
-    def primitive(self, type: Primitive, context: tuple[str, bool]) -> str:
-        sql = context[0]
-        return f"nanvl({sql}, {sql})" if not self.depth and type.name in _FLOATS else sql
-
-    def part(self, field: Field, sql: str) -> str:
-        name = self._names.in_files(field)
-        if name is None:
-            return missing(field.type)
-        return self.visit(field.type, (f"{sql}.{quoted(name)}", field.nullable))

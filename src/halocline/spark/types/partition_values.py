@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 from halocline.errors import MalformedError
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.formats.delta.stats.timestamps_text import zone_named
-from halocline.schema.types import DataType, Field, Primitive, decimal_of
-from halocline.spark.types.columns import missing, sql_type, text_literal
+from halocline.schema.types import DataType, Field, decimal_of
+from halocline.spark.types.columns import filler, missing, sql_type, text_literal
 
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 """What a folder's name says for null."""
@@ -41,16 +41,6 @@ _MOMENT: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|NaN|[+-]?Infinity", re.ASCII)
 _DIGITS: Final = Context(prec=80)
-_FILLERS: Final[Mapping[str, str]] = {
-    **{type: f"CAST(0 AS {sql_type(Primitive(type))})" for type in (*_RANGES, "float", "double")},
-    "string": "''",
-    "binary": "X''",
-    "boolean": "false",
-    "date": "DATE'1970-01-01'",
-    "timestamp": "TIMESTAMP'1970-01-01 00:00:00Z'",
-    "timestamp_ntz": "TIMESTAMP_NTZ'1970-01-01 00:00:00'",
-}
-"""A value of each type that is not null; of decimals there is none that fits every scale."""
 
 
 def kept_sql(sql: str, field: Field, partition_columns: Sequence[str]) -> str:
@@ -138,9 +128,9 @@ class PartitionValues:
     def not_null(self, sql: str, number: int, groups: Sequence[int]) -> str:
         """SQL for a value that Spark knows is never null, if the column must not be null and is not in these groups."""
         column = self.columns[number]
-        filler = None if column.nullable else _FILLERS.get(column.type.name)
-        known = filler and all(self.values[group][number] is not None for group in groups)
-        return f"coalesce({sql}, {filler})" if known else sql
+        value = None if column.nullable else filler(column.type)
+        known = value and all(self.values[group][number] is not None for group in groups)
+        return f"coalesce({sql}, {value})" if known else sql
 
     def scalar(self, group: int, number: int, type: pa.DataType) -> Any:
         """The value of one column as an Arrow scalar."""

@@ -16,7 +16,8 @@ from halocline.formats.delta.configuration.column_mapping import physical_field,
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.schema.visitor import map_fields, nullable
 from halocline.spark.types.assignment import Assignment, Casting
-from halocline.spark.types.columns import quoted, spark_schema, without_void
+from halocline.spark.types.columns import quoted, spark_schema
+from halocline.spark.types.file_columns import without_void
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import NULL_FOLDER
 
