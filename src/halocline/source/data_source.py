@@ -20,7 +20,7 @@ import site
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import (
@@ -30,32 +30,31 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     InputPartition,
-    WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
-from halocline.errors import ConstraintError, SchemaError, UnsupportedError
+from halocline.errors import SchemaError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
-from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
-from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema import Struct
-from halocline.schema.visitor import nullable
-from halocline.source import hudi, index
-from halocline.source.hudi_writer import HudiWriter
-from halocline.source.options import LATEST, Door, SourceOptions
+from halocline.source.delta import DeltaSource
+from halocline.source.format_source import FormatSource
+from halocline.source.hudi import HudiSource
+from halocline.source.index import IndexSource
+from halocline.source.options import Door, SourceOptions
 from halocline.source.search_function import register_search
-from halocline.source.writer import RowSink
-from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
 from halocline.spark.session.session import is_connect, remembered
 from halocline.spark.session.settings import Settings
 from halocline.spark.session.worker_python import check_worker_python
 from halocline.spark.types.columns import spark_schema, struct_of
-from halocline.spark.write.arrow_write import WrittenFile
-from halocline.table.delta.read import first_version_from
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
+
+SOURCES: Final[Mapping[TableFormat, FormatSource]] = {
+    TableFormat.DELTA: DeltaSource(),
+    TableFormat.HUDI: HudiSource(),
+    TableFormat.INDEX: IndexSource(),
+}
 
 NAME = "halocline"
 
@@ -126,12 +125,13 @@ class HaloclineSource(DataSource):
         self._version: int | None = None
 
     @cached_property
-    def _format(self) -> TableFormat:
-        """The format of the table; that of new ones if there is none yet."""
+    def _source(self) -> FormatSource:
+        """What the format of the table offers; that of new ones if there is none yet."""
         found = formats_at(self._asked.store())
         format = found[0] if len(found) == 1 else TableFormat.DELTA
-        self._asked.of_format(format)
-        return format
+        source = SOURCES[format]
+        self._asked.known_to(format, source.options)
+        return source
 
     @classmethod
     def name(cls) -> str:
@@ -141,97 +141,29 @@ class HaloclineSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the version that is read, which is fixed from here on."""
         asked = self._asked.through(Door.READ, Door.STREAM_READ)
-        if self._format is TableFormat.HUDI:
-            snapshot = hudi.end_of(asked)
-            self._version = None if asked.follow else snapshot.version
-            return cast(StructType, spark_schema(hudi.shown_columns(asked, snapshot).fields))
-        if self._format is TableFormat.INDEX:
-            version = index.end_of(asked)
-            self._version = version.version
-            return cast(StructType, spark_schema(nullable(version.schema).fields))
-        end = _end(asked)
-        self._version = None if asked.follow else end.version
-        shown = shown_schema(_column_source(self._asked, end), changes=self._asked.change_feed)
-        return cast(StructType, spark_schema(shown.fields))
+        columns, version = self._source.columns(asked)
+        self._version = None if asked.follow else version
+        return cast(StructType, spark_schema(columns.fields))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the rows of one version, or the changes of several."""
         asked = self._asked.through(Door.READ)
         if asked.follow:
-            return FollowingReader(self._format, asked, schema)
-        if self._format is TableFormat.HUDI:
-            return hudi.HudiReader(asked, schema, self._version)
-        if self._format is TableFormat.INDEX:
-            return index.IndexReader(asked, schema, self._version)
-        return TableReader(asked.of_rows_or_changes(), schema, self._version)
+            return FollowingReader(self._source, asked, schema)
+        return self._source.reader(asked, schema, self._version)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends rows, or puts them in place of all others."""
-        asked = self._asked.through(Door.WRITE)
-        if self._format is TableFormat.HUDI:
-            return HudiWriter.open(asked, struct_of(schema), overwrite=overwrite)
-        if self._format is TableFormat.INDEX:
-            from halocline.source.index_writer import IndexWriter
-
-            return IndexWriter.open(asked, struct_of(schema), overwrite=overwrite)
-        return TableWriter(RowSink.open(asked, struct_of(schema), overwrite=overwrite))
+        return self._source.writer(self._asked.through(Door.WRITE), struct_of(schema), overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads what is added to the table, version by version."""
-        from halocline.source.stream import TableStreamReader
-
-        asked = self._asked.through(Door.STREAM_READ)
-        if self._format is TableFormat.HUDI:
-            return hudi.HudiStreamReader(asked, schema)
-        if self._format is TableFormat.INDEX:
-            return index.IndexStreamReader(asked, schema)
-        return TableStreamReader(asked, schema, self._version)
+        return self._source.stream_reader(self._asked.through(Door.STREAM_READ), schema, self._version)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, each once."""
-        from halocline.source.hudi_stream import HudiStreamWriter
-        from halocline.source.stream import TableStreamWriter
-
         asked = self._asked.through(Door.STREAM_WRITE)
-        if self._format is TableFormat.HUDI:
-            return cast(DataSourceStreamWriter, HudiStreamWriter.open(asked, struct_of(schema), overwrite=overwrite))
-        if self._format is TableFormat.INDEX:
-            from halocline.source.index_writer import IndexStreamWriter
-
-            return cast(DataSourceStreamWriter, IndexStreamWriter.open(asked, struct_of(schema), overwrite=overwrite))
-        return TableStreamWriter.open(asked, struct_of(schema), overwrite=overwrite)
-
-
-class FilePartition(InputPartition):
-    """The files of one task."""
-
-    def __init__(self, files: Sequence[ChangeFile]) -> None:
-        super().__init__(None)
-        self.files = list(files)
-
-
-class TableReader(DataSourceReader):
-    """Reads a version of a table, or the changes of several."""
-
-    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
-        self._asked = asked
-        self._end = _end(asked, version)
-        columns = _column_source(asked, self._end)
-        self._rows = FileRows.of(columns, struct_of(schema), zone=asked.zone, changes=asked.change_feed)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Workers read files; what they need of the snapshot is in the rows already.
-        return {"_rows": self._rows}
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """The files, in parts of similar size."""
-        end = self._end
-        files = changes(end, _first(self._asked, end)) if self._asked.change_feed else live_files(end)
-        return [FilePartition(part) for part in tasks(files)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
-        return self._rows.read(partition.files if isinstance(partition, FilePartition) else [])
+        return self._source.stream_writer(asked, struct_of(schema), overwrite=overwrite)
 
 
 class FollowingReader(DataSourceReader):
@@ -241,95 +173,23 @@ class FollowingReader(DataSourceReader):
     several might each find another version to be the newest.
     """
 
-    def __init__(self, format: TableFormat, asked: SourceOptions, schema: StructType) -> None:
-        self._format, self._asked, self._schema = format, asked, schema
+    def __init__(self, source: FormatSource, asked: SourceOptions, schema: StructType) -> None:
+        self._source, self._asked, self._schema = source, asked, schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task, once it is known that the table may be read."""
         self._now(self._asked)
         return [InputPartition(None)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of the moment. A worker opens no channel to a fleet; the planning has told it of the use."""
         reader = self._now(replace(self._asked, settings=replace(self._asked.settings, fleet="")))
         return (batch for part in reader.partitions() for batch in reader.read(part))
 
-    def _now(self, asked: SourceOptions) -> TableReader | hudi.HudiReader:
-        columns = struct_of(self._schema)
-        if self._format is TableFormat.HUDI:
-            _check_columns(asked.path, hudi.shown_columns(asked, hudi.end_of(asked)), columns)
-            return hudi.HudiReader(asked, self._schema, None)
-        end = _end(asked)
-        _check_columns(asked.path, shown_schema(end), columns)
-        return TableReader(asked, self._schema, end.version)
-
-
-class FilesMessage(WriterCommitMessage):
-    """What one task wrote, or which rule its rows break.
-
-    A task that fails is tried again and fills Spark's log with stack traces, so a refusal is told rather than raised.
-    """
-
-    def __init__(self, files: Sequence[WrittenFile], refusal: ConstraintError | None = None) -> None:
-        self.files = list(files)
-        self.refusal = refusal
-
-    @staticmethod
-    def of(sink: RowSink, batches: Iterator[pa.RecordBatch]) -> FilesMessage:
-        """Writes the rows of one task into files that nobody knows yet."""
-        try:
-            return FilesMessage(sink.write(batches))
-        except ConstraintError as error:
-            return FilesMessage([], error)
-
-
-class TableWriter(DataSourceArrowWriter):
-    """Writes the rows of one batch as one version, or nothing."""
-
-    def __init__(self, sink: RowSink) -> None:
-        self._sink = sink
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Writes the rows of one task into files that nobody knows yet."""
-        return FilesMessage.of(self._sink, iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Makes the files part of the table."""
-        files = files_of(messages)
-        self._sink.discard_others(files)
-        self._sink.commit_batch(files)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes the files, unless they made it into the table."""
-        self._sink.discard_folder()
-
-
-def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile]:
-    """All files of the tasks that succeeded.
-
-    Raises:
-        ConstraintError: Rows of one of them break a rule.
-    """
-    for message in messages:
-        if isinstance(message, FilesMessage) and message.refusal is not None:
-            raise message.refusal
-    return written(messages)
-
-
-def written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile]:
-    """The same, whether or not others break a rule."""
-    return [file for message in messages if isinstance(message, FilesMessage) for file in message.files]
-
-
-def _end(asked: SourceOptions, version: int | None = None) -> Snapshot:
-    """The version to read; the last one of a range of changes."""
-    if asked.change_feed:
-        if version is None:
-            return asked.snapshot(OPERATION, version=asked.ending_version, timestamp=asked.ending_timestamp)
-        return asked.snapshot(OPERATION, version=version)
-    if version is None:
-        return asked.snapshot("read", version=asked.version, timestamp=asked.timestamp)
-    return asked.snapshot("read", version=version)
+    def _now(self, asked: SourceOptions) -> DataSourceReader:
+        columns, version = self._source.columns(asked)
+        _check_columns(asked.path, columns, struct_of(self._schema))
+        return self._source.reader(asked, self._schema, version)
 
 
 def _check_columns(table: str, now: Struct, schema: Struct) -> None:
@@ -345,17 +205,3 @@ def _check_columns(table: str, now: Struct, schema: Struct) -> None:
                 },
                 next_step="Register the view again.",
             )
-
-
-def _column_source(asked: SourceOptions, end: Snapshot) -> Snapshot:
-    """The version whose columns are shown."""
-    return column_source(end, asked.snapshot(OPERATION)) if asked.change_feed else end
-
-
-def _first(asked: SourceOptions, end: Snapshot) -> int:
-    """The first version of a range of changes."""
-    if asked.starting_timestamp is not None:
-        return first_version_from(end, asked.opened(end.store).milliseconds(asked.starting_timestamp))
-    if asked.starting_version == LATEST:
-        return end.version
-    return int(asked.starting_version or 0)

@@ -12,9 +12,15 @@ takes it back. The limit: files between two positions that were cleaned meanwhil
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+)
 
 from halocline.errors import InputError, SchemaError
 from halocline.formats.hudi.change_data import change_range, change_schema
@@ -22,7 +28,8 @@ from halocline.formats.hudi.incremental import as_settled, read_range, settled_t
 from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
-from halocline.source.options import LATEST, SourceOptions
+from halocline.source.format_source import FormatSource
+from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_HUDI, SourceOptions
 from halocline.source.parts import PartPartition, rows_of
 from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
 from halocline.spark.scan.file_rows import plain
@@ -73,6 +80,37 @@ def checked_columns(asked: SourceOptions, snapshot: HudiSnapshot, schema: Struct
                 next_step="Leave the schema out, or give columns that the table has.",
             )
     return schema
+
+
+class HudiSource(FormatSource):
+    """Readers and writers of Hudi tables."""
+
+    options = OF_HUDI | OF_EVERY_FORMAT | {"readChangeFeed", "follow"}
+
+    def columns(self, asked: SourceOptions) -> tuple[Struct, int]:
+        """The columns that are shown, and the version that they are of."""
+        snapshot = end_of(asked)
+        return shown_columns(asked, snapshot), snapshot.version
+
+    def reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceReader:
+        """Reads the rows of an instant or of a range, or how they changed."""
+        return HudiReader(asked, schema, version)
+
+    def writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceArrowWriter:
+        """Appends rows, or puts them in place of all others."""
+        from halocline.source.hudi_writer import HudiWriter
+
+        return HudiWriter.open(asked, schema, overwrite=overwrite)
+
+    def stream_reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceStreamReader:
+        """Reads what writes bring; the version at which columns were shown does not matter."""
+        return HudiStreamReader(asked, schema)
+
+    def stream_writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceStreamWriter:
+        """Appends micro-batches, each once."""
+        from halocline.source.hudi_stream import HudiStreamWriter
+
+        return cast(DataSourceStreamWriter, HudiStreamWriter.open(asked, schema, overwrite=overwrite))
 
 
 class HudiReader(DataSourceReader):

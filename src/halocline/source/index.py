@@ -9,10 +9,16 @@ Splits that are only laid out otherwise, by a merge for instance, are no news.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+)
 
 from halocline.errors import InputError, NotFoundError, SchemaError
 from halocline.formats.index.history import version_at
@@ -22,7 +28,9 @@ from halocline.formats.index.search import Search, splits_to_search
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.log.names import INDEX
 from halocline.schema.types import Struct
-from halocline.source.options import LATEST, SourceOptions
+from halocline.schema.visitor import nullable
+from halocline.source.format_source import FormatSource
+from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_SEARCHES, SourceOptions
 from halocline.source.parts import PartPartition, rows_of
 from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
 from halocline.spark.scan.slice_frames import PartReader
@@ -48,6 +56,39 @@ def end_of(asked: SourceOptions, version: int | None = None) -> IndexSnapshot:
     if version is not None:
         return opened(asked).snapshot(version=version)
     return opened(asked).snapshot(version=asked.version, timestamp=asked.timestamp)
+
+
+class IndexSource(FormatSource):
+    """Readers and writers of index tables."""
+
+    options = OF_SEARCHES | OF_EVERY_FORMAT | {"startingVersion", "startingTimestamp", "ignoreDeletes"}
+    options |= {"skipChangeCommits", "maxRecordsPerFile", "txnVersion", "replaceWhere", "partitionOverwriteMode"}
+    options |= {"mergeSchema", "overwriteSchema", "partitionBy"}
+
+    def columns(self, asked: SourceOptions) -> tuple[Struct, int]:
+        """The columns that are shown, and the version that they are of."""
+        snapshot = end_of(asked)
+        return nullable(snapshot.schema), snapshot.version
+
+    def reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceReader:
+        """Reads the rows of a version, or those that a search finds."""
+        return IndexReader(asked, schema, version)
+
+    def writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceArrowWriter:
+        """Appends rows, or puts them in place of all others."""
+        from halocline.source.index_writer import IndexWriter
+
+        return IndexWriter.open(asked, schema, overwrite=overwrite)
+
+    def stream_reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceStreamReader:
+        """Reads what is added; the version at which columns were shown does not matter."""
+        return IndexStreamReader(asked, schema)
+
+    def stream_writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceStreamWriter:
+        """Appends micro-batches, each once."""
+        from halocline.source.index_writer import IndexStreamWriter
+
+        return cast(DataSourceStreamWriter, IndexStreamWriter.open(asked, schema, overwrite=overwrite))
 
 
 class IndexReader(DataSourceReader):

@@ -54,15 +54,9 @@ _WRITE: Final = (Door.WRITE,)
 _WRITES: Final = (Door.WRITE, Door.STREAM_WRITE)
 _OF_ONE_VERSION: Final = frozenset({"versionAsOf", "timestampAsOf"})
 _OF_CHANGES: Final = frozenset({"startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp"})
-_OF_HUDI: Final = frozenset({"query", "beginInstant", "endInstant"})
-_OF_EVERY_FORMAT: Final = frozenset({"versionAsOf", "timestampAsOf", "timeZone", "checkpointLocation", "txnAppId"})
-_OF_INDEX: Final = frozenset(
-    {"startingVersion", "startingTimestamp", "ignoreDeletes", "skipChangeCommits", "maxRecordsPerFile", "txnVersion"}
-)
-_OF_INDEX_WRITES: Final = frozenset(
-    {"replaceWhere", "partitionOverwriteMode", "mergeSchema", "overwriteSchema", "partitionBy"}
-)
-_OF_SEARCHES: Final = frozenset({"search"})
+OF_HUDI: Final = frozenset({"query", "beginInstant", "endInstant"})
+OF_EVERY_FORMAT: Final = frozenset({"versionAsOf", "timestampAsOf", "timeZone", "checkpointLocation", "txnAppId"})
+OF_SEARCHES: Final = frozenset({"search"})
 _OF_THE_CATALOG: Final = frozenset({"serialization.format", "location", "provider", "owner", "external"})
 """What only Spark's catalog gives, when it makes a table of its own with `CREATE TABLE … USING halocline`."""
 
@@ -259,7 +253,7 @@ class SourceOptions:
         )
         _check_one_of(found.version, found.timestamp, "versionAsOf", "timestampAsOf")
         if "follow" in found.given:
-            for name in sorted(found.given & {*_OF_ONE_VERSION, *_OF_CHANGES, "readChangeFeed", *_OF_HUDI}):
+            for name in sorted(found.given & {*_OF_ONE_VERSION, *_OF_CHANGES, "readChangeFeed", *OF_HUDI}):
                 _check_one_of(True, True, "follow", name)
         if found.given & {"beginInstant", "endInstant"}:
             _check_one_of(found.version or found.timestamp, found.begin or found.end, "versionAsOf", "beginInstant")
@@ -281,17 +275,12 @@ class SourceOptions:
                 )
         return self
 
-    def of_format(self, format: TableFormat) -> SourceOptions:
+    def known_to(self, format: TableFormat, known: frozenset[str]) -> SourceOptions:
         """The same, once it is known that every option means something for tables of the format.
 
         Raises:
             InputError: One does not.
         """
-        known = {
-            TableFormat.DELTA: frozenset(names_for(Door)) - _OF_HUDI - _OF_SEARCHES,
-            TableFormat.HUDI: _OF_HUDI | _OF_EVERY_FORMAT | {"readChangeFeed", "follow"},
-            TableFormat.INDEX: _OF_INDEX | _OF_INDEX_WRITES | _OF_SEARCHES | _OF_EVERY_FORMAT,
-        }[format]
         for name in sorted(self.given - known):
             raise InputError(
                 f"{name} means nothing for a {format} table",

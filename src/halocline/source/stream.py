@@ -1,4 +1,4 @@
-"""Streams of a table: what is added to it, micro-batch by micro-batch, and micro-batches added to it, each once.
+"""Streams of a Delta table: what is added to it, micro-batch by micro-batch, and micro-batches added to it, each once.
 
 Reading, the position of a stream lies in the query's checkpoint (see `halocline.source.stream_log`); the files between
 two positions are always the same, so a query that is stopped and started again neither loses nor repeats a row.
@@ -24,7 +24,7 @@ from halocline.errors import HaloclineError, InputError, UnsupportedError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.snapshot.change_feed import OPERATION as CHANGES
 from halocline.schema.types import Struct
-from halocline.source.data_source import FilePartition, FilesMessage, files_of, written
+from halocline.source.delta import FilePartition, FilesMessage, files_of, written
 from halocline.source.options import LATEST, SourceOptions
 from halocline.source.read_limits import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 from halocline.source.stream_log import OPERATION, Position, StreamLog
@@ -46,8 +46,8 @@ ArrowStreamWriter: Any = getattr(spark_source, "DataSourceStreamArrowWriter", Da
 """What takes batches, where Spark hands them over."""
 
 
-class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what is added to a table."""
+class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what is added to a Delta table."""
 
     def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
         columns = asked.snapshot(CHANGES if asked.change_feed else OPERATION, version=version)
@@ -126,8 +126,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._asked.most_files or _MOST_FILES
 
 
-class TableStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
-    """Adds micro-batches to a table, or puts each in place of all rows, once."""
+class DeltaStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
+    """Adds micro-batches to a Delta table, or puts each in place of all rows, once."""
 
     def __init__(self, sink: RowSink, schema: Struct, asked: SourceOptions) -> None:
         self._sink = sink
@@ -135,10 +135,10 @@ class TableStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
         self._asked = asked
 
     @staticmethod
-    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> TableStreamWriter:
+    def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DeltaStreamWriter:
         """Finds the table and checks that the rows fit."""
         check_identity(asked)
-        return TableStreamWriter(RowSink.open(asked, schema, overwrite=overwrite), schema, asked)
+        return DeltaStreamWriter(RowSink.open(asked, schema, overwrite=overwrite), schema, asked)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Writes the rows of one task into files that nobody knows yet."""
