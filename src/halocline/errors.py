@@ -32,7 +32,8 @@ Each error carries a stable *condition* code for programs, both *sides* of the m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -220,6 +221,20 @@ class MissingExtraError(UnsupportedError, condition="MISSING_EXTRA"):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} is not installed", next_step=f"pip install 'halocline[{extra}]'")
         self.extra = extra
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Around imports of an optional part: says which extra to install where it is not there.
+
+    Example:
+        >>> with needs_extra("the demo", "all"):
+        ...     import json
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(what, extra) from error
 
 
 class MissingVerbError(UnsupportedError, AttributeError):

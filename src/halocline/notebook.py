@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from halocline.errors import InputError, MissingExtraError
+from halocline.errors import InputError, needs_extra
 from halocline.lake.lake import Lake
 from halocline.statements.runner import sql
 
@@ -50,10 +50,8 @@ def _session(shell: Any) -> SparkSession:
     """The notebook's own `spark`, or the one that is active."""
     if (own := shell.user_ns.get("spark")) is not None:
         return own  # type: ignore[no-any-return]
-    try:
+    with needs_extra("Spark", "spark"):
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingExtraError("Spark", "spark") from error
     active = SparkSession.getActiveSession()
     if active is None:
         raise InputError("there is no Spark session", next_step="spark = SparkSession.builder.getOrCreate()")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from halocline.cli.output import ERROR, FINE
-from halocline.errors import MissingExtraError
+from halocline.errors import needs_extra
 
 
 def show(
@@ -22,8 +22,6 @@ def show(
 
     Needs nothing but Java and this package. The exit code is 1 if anything failed or was wrong.
     """
-    try:
+    with needs_extra("the demo", "all"):
         from halocline.demo.run import demo
-    except ImportError as error:
-        raise MissingExtraError("the demo", "all") from error
     return FINE if demo(report, real_clients=real_clients) else ERROR

@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 
 from halocline.cli.output import OutputFormat, emit
-from halocline.errors import MissingExtraError
+from halocline.errors import needs_extra
 
 if TYPE_CHECKING:
     from halocline.fleet.answers import CommandResult
@@ -29,11 +29,9 @@ def view() -> ModuleType:
 
 def client(context: typer.Context) -> AdminClient:
     """A connection to the fleet that the command line names."""
-    try:
+    with needs_extra("the fleet's client", "fleet"):
         from halocline.fleet.member.admin import AdminClient
         from halocline.fleet.wire.endpoint import Endpoint
-    except ImportError as error:
-        raise MissingExtraError("the fleet's client", "fleet") from error
     at, identity, key = context.obj
     return AdminClient(Endpoint.from_environment(at), identity, key=key)
 

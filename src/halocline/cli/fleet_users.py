@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from halocline.errors import MissingExtraError
+from halocline.errors import needs_extra
 
 if TYPE_CHECKING:
     from halocline.fleet.core.state import TableLevel
@@ -35,14 +35,12 @@ class FleetUsers:
         self.levels: tuple[TableLevel, ...] = ()
         if not fleet and not traces:
             return
-        try:
+        with needs_extra("the fleet's client", "fleet"):
             from halocline.fleet.answers import TableUsers
             from halocline.fleet.member.admin import AdminClient
             from halocline.fleet.usage.users import known_users
             from halocline.fleet.wire.endpoint import Endpoint
             from halocline.storage.location import Location
-        except ImportError as error:
-            raise MissingExtraError("the fleet's client", "fleet") from error
         told, place = TableUsers(), Location.parse(store.root).url
         if fleet:
             with AdminClient(Endpoint.from_environment(fleet)) as admin:

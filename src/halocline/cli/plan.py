@@ -12,7 +12,7 @@ from rich.console import Console
 
 from halocline.cli.output import ERROR, FINE, OutputFormat, emit
 from halocline.compat.release import Release
-from halocline.errors import MissingExtraError
+from halocline.errors import needs_extra
 
 if TYPE_CHECKING:
     from halocline.plan.proposal import RolloutProposal
@@ -84,14 +84,12 @@ def show(
 
     Nothing is changed. The exit code is 0 if there is nothing to do, 2 if there is, and 1 if there is no safe plan.
     """
-    try:
+    with needs_extra("the fleet's client", "fleet"):
         from halocline.lake.lake import Lake
         from halocline.plan.core.plan import Plan
         from halocline.plan.policy import RolloutPolicy
         from halocline.plan.proposal import propose_rollout
         from halocline.plan.target import Target
-    except ImportError as error:
-        raise MissingExtraError("the fleet's client", "fleet") from error
 
     target = Target(
         tuple(enable or ()),

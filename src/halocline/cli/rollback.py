@@ -18,7 +18,7 @@ from halocline.cli.rollout import (
     WaitOption,
     walk,
 )
-from halocline.errors import NotFoundError
+from halocline.errors import NotFoundError, needs_extra
 
 
 def show(
@@ -36,15 +36,16 @@ def show(
 
     The way back is a plan of its own, kept in FILE.back; stopped, it goes on from there when it is called again.
     """
-    from halocline.fleet.member.admin import operator_name
-    from halocline.plan.apply.backwards import note_taken_back, saved_way_back
-    from halocline.plan.apply.fleetwatch import FleetWatch
-    from halocline.plan.apply.journal import home_of
-    from halocline.plan.apply.lease import RolloutLease
-    from halocline.plan.apply.status import status_of
-    from halocline.plan.explanation import explain
-    from halocline.plan.file import SavedPlan
-    from halocline.plan.rendering import to_text
+    with needs_extra("the fleet's client", "fleet"):
+        from halocline.fleet.member.admin import operator_name
+        from halocline.plan.apply.backwards import note_taken_back, saved_way_back
+        from halocline.plan.apply.fleetwatch import FleetWatch
+        from halocline.plan.apply.journal import home_of
+        from halocline.plan.apply.lease import RolloutLease
+        from halocline.plan.apply.status import status_of
+        from halocline.plan.explanation import explain
+        from halocline.plan.file import SavedPlan
+        from halocline.plan.rendering import to_text
 
     saved = SavedPlan.read(file)
     kept = f"{file}.back"

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from halocline.cli.output import FINE
 from halocline.cli.plan import CHANGES
-from halocline.errors import InputError, MissingExtraError, nearest
+from halocline.errors import InputError, nearest, needs_extra, shortened
 
 if TYPE_CHECKING:
     from halocline.plan.apply.walk import Pause
@@ -47,15 +47,13 @@ def walk(
     poll: float,
 ) -> int:
     """Applies a plan and shows how it goes."""
-    try:
+    with needs_extra("the fleet's client", "fleet"):
         from halocline.fleet.member.admin import operator_name
         from halocline.plan.apply.engine import apply_plan
         from halocline.plan.apply.fleetwatch import FleetWatch
         from halocline.plan.apply.verify import Verify
         from halocline.plan.apply.walk import ApplyOptions
         from halocline.plan.policy import RolloutPolicy
-    except ImportError as error:
-        raise MissingExtraError("the fleet's client", "fleet") from error
 
     if verify not in list(Verify):
         sides = {"given": verify, "nearest": nearest(verify, Verify) or "none", "known": ", ".join(Verify)}
@@ -134,7 +132,7 @@ class ProgressBars:
 
 def told(pause: Pause) -> str:
     """A pause in words: what for, for whom, and since when."""
-    names = ", ".join(pause.subjects[:5]) + (f" and {len(pause.subjects) - 5} more" if len(pause.subjects) > 5 else "")
+    names = shortened(pause.subjects, 5)
     since = datetime.fromtimestamp(pause.since_ms / 1000, UTC)
     return f"{pause.why}{f': {names}' if names else ''} (since {since:%H:%M:%S} UTC)"
 

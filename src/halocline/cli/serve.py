@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halocline.errors import InputError, MissingExtraError
+from halocline.errors import InputError, needs_extra
 
 if TYPE_CHECKING:
     from halocline.fleet.server.hosting import Config, Hosting
@@ -49,11 +49,9 @@ def serve(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
     """Run a fleet's coordinator until it is stopped. State is kept in a file unless a database is named."""
-    try:
+    with needs_extra("the fleet's service", "fleet"):
         import grpc  # noqa: F401
         import sqlalchemy  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("the fleet's service", "fleet") from error
     from halocline.fleet.core.ladder_state import Policy
     from halocline.fleet.core.state import FleetTerms
     from halocline.fleet.server.grpc_server import Tls

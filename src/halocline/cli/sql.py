@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from halocline.cli.output import FINE, OutputFormat, OutputOption, columns, emit, emit_error
-from halocline.errors import HaloclineError, InputError, MissingExtraError
+from halocline.errors import HaloclineError, InputError, needs_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,10 +49,8 @@ def show(
 
 def session() -> SparkSession:
     """The session of this process; a quiet one on this machine, if there is none yet and none is configured."""
-    try:
+    with needs_extra("Spark", "spark"):
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingExtraError("Spark", "spark") from error
     builder: Any = SparkSession.builder
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
     for key, value in quiet.items():

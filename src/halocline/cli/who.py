@@ -11,7 +11,7 @@ from rich.table import Table
 from halocline.cli.fleet_users import FleetOption, FleetUsers
 from halocline.cli.inspect import age_text
 from halocline.cli.output import OutputFormat, OutputOption, columns, emit
-from halocline.errors import InputError, MissingExtraError
+from halocline.errors import InputError, needs_extra
 
 if TYPE_CHECKING:
     from halocline.fleet.usage.users import User
@@ -29,10 +29,8 @@ def show(
 
     Without a fleet only the history can tell, and readers leave nothing there.
     """
-    try:
+    with needs_extra("the fleet's client", "fleet"):
         from halocline.fleet.usage.observers import observed
-    except ImportError as error:
-        raise MissingExtraError("the fleet's client", "fleet") from error
     from halocline.storage import open_store
 
     if report and not fleet:

@@ -20,7 +20,7 @@ from halocline.compat.answer import Answer
 from halocline.compat.breaks import WRITING, Client, Outlook, forecast, next_step
 from halocline.compat.release import Release
 from halocline.compat.verdict import Verdict
-from halocline.errors import MissingExtraError
+from halocline.errors import needs_extra
 from halocline.lake.facts import TableFacts, TermsText
 from halocline.storage.location import Location
 
@@ -183,11 +183,9 @@ def members_by_table(fleet: str) -> Members:
     Raises:
         UnavailableError: The coordinator cannot be reached.
     """
-    try:
+    with needs_extra("the fleet's client", "fleet"):
         from halocline.fleet.member.admin import AdminClient
         from halocline.fleet.wire.endpoint import Endpoint
-    except ImportError as error:
-        raise MissingExtraError("the fleet's client", "fleet") from error
     found: dict[str, list[MemberStatus]] = {}
     with AdminClient(Endpoint.from_environment(fleet)) as admin:
         for member in admin.members().members:

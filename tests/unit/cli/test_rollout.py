@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 
 import pytest
@@ -24,6 +25,13 @@ def lake(tmp_path):
 
 def called(lake, *arguments: str) -> int:
     return run([arguments[0], str(lake.root / "r.plan"), *arguments[1:]])
+
+
+@pytest.mark.parametrize("command", ["apply", "rollback"])
+def test_without_the_fleets_client_the_extra_is_named(lake, command, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "halocline.fleet.member.admin", None)
+    assert called(lake, command, "--verify", "none", "--no-wait") == 1
+    assert "pip install 'halocline[fleet]'" in capsys.readouterr().err
 
 
 def test_a_rollout_is_applied_watched_and_taken_back(lake, capsys):
