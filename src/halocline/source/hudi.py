@@ -11,7 +11,7 @@ takes it back. The limit: files between two positions that were cleaned meanwhil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark.sql.datasource import (
@@ -30,16 +30,13 @@ from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
 from halocline.source.format_source import FormatSource
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_HUDI, SourceOptions
-from halocline.source.parts import PartPartition, rows_of
-from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
+from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
 from halocline.spark.scan.file_rows import plain
 from halocline.spark.scan.slice_frames import PartReader, in_tasks
-from halocline.spark.types.columns import struct_of
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.read import CHANGES, instant_of, written_in
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 STREAM: Final = "read.stream"
@@ -113,13 +110,8 @@ class HudiSource(FormatSource):
         return cast(DataSourceStreamWriter, HudiStreamWriter.open(asked, schema, overwrite=overwrite))
 
 
-class HudiReader(DataSourceReader):
+class HudiReader(PartsReader):
     """Reads the rows of an instant or of a range, or how they changed."""
-
-    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
-        self._asked = asked
-        self._schema = struct_of(schema)
-        self._version = version
 
     def partitions(self) -> Sequence[InputPartition]:
         """What the tasks read, of similar size."""
@@ -135,18 +127,9 @@ class HudiReader(DataSourceReader):
         reader = snapshot.reader(columns, merging=merging)
         return _divided(PartReader(snapshot.store, reader.read, self._schema), snapshot.slices)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
-        return rows_of(partition)
 
-
-class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class HudiStreamReader(PartsStreamReader):
     """Reads what writes bring, in the order in which they take effect."""
-
-    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
-        self._asked = asked
-        self._schema = struct_of(schema)
-        self._last: str | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins."""
@@ -157,24 +140,15 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _position(snapshot, _NOTHING_YET if given is None else instant_of(opened(self._asked), snapshot, given))
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """How far the next micro-batch goes: as far as the table has come."""
+        """How far the next micro-batch goes: as far as the table has come, and never back."""
         snapshot = self._snapshot()
         here = _NOTHING_YET if start is None else _time(snapshot, start)
-        last = self._last if self._last is not None else settled_time(snapshot.timeline)
-        return _position(snapshot, max(here, last or _NOTHING_YET))
+        last = _newest(snapshot) if self._last is None else self._last
+        return last if here <= last["time"] else {**last, "time": here}
 
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Fixes how far the query goes before it ends."""
-        self._last = settled_time(self._snapshot().timeline)
-
-    def getDefaultReadLimit(self) -> Any:
-        """What a micro-batch takes at most: all that there is."""
-        return ReadAllAvailable()
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        """How far the table has come, for progress reports."""
-        snapshot = self._snapshot()
-        return _position(snapshot, settled_time(snapshot.timeline) or _NOTHING_YET)
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """How far the table has come."""
+        return _newest(self._snapshot())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What the tasks of a micro-batch read."""
@@ -191,13 +165,6 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _divided(PartReader(snapshot.store, reader.read, self._schema), then.slices)
         found = read_range(snapshot, first, last)
         return _divided(PartReader(snapshot.store, found.reader(columns).read, self._schema), found.slices)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
-        return rows_of(partition)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is remembered of what is done."""
 
     def _snapshot(self) -> HudiSnapshot:
         return opened(self._asked).snapshot(CHANGES if self._asked.change_feed else STREAM)
@@ -222,6 +189,10 @@ def _end(asked: SourceOptions, snapshot: HudiSnapshot) -> str | None:
 
 def _position(snapshot: HudiSnapshot, time: str) -> dict[str, Any]:
     return {"time": time, "table": snapshot.config.name, "layout": snapshot.config.layout}
+
+
+def _newest(snapshot: HudiSnapshot) -> dict[str, Any]:
+    return _position(snapshot, settled_time(snapshot.timeline) or _NOTHING_YET)
 
 
 def _time(snapshot: HudiSnapshot, offset: Mapping[str, Any]) -> str:

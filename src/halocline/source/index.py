@@ -31,16 +31,13 @@ from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.source.format_source import FormatSource
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_SEARCHES, SourceOptions
-from halocline.source.parts import PartPartition, rows_of
-from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
+from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.scan.split_frames import SplitReader
 from halocline.spark.scan.split_search import CachePlace, SplitSearch, split_tasks
-from halocline.spark.types.columns import struct_of
 from halocline.table.index.opened import IndexOpened
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 STREAM: Final = "read.stream"
@@ -91,13 +88,8 @@ class IndexSource(FormatSource):
         return cast(DataSourceStreamWriter, IndexStreamWriter.open(asked, schema, overwrite=overwrite))
 
 
-class IndexReader(DataSourceReader):
+class IndexReader(PartsReader):
     """Reads the rows of a version, or those that a search finds."""
-
-    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
-        self._asked = asked
-        self._schema = struct_of(schema)
-        self._version = version
 
     def partitions(self) -> Sequence[InputPartition]:
         """What the tasks read, of similar cost."""
@@ -111,18 +103,9 @@ class IndexReader(DataSourceReader):
         reader = PartReader(snapshot.store, work.rows, self._schema)
         return [PartPartition(reader, each) for each in split_tasks(splits_to_search(found, snapshot.files.values()))]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
-        return rows_of(partition)
 
-
-class IndexStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class IndexStreamReader(PartsStreamReader):
     """Reads what is added, version by version."""
-
-    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
-        self._asked = asked
-        self._schema = struct_of(schema)
-        self._last: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins: before the first version, which stands for all that is there."""
@@ -139,21 +122,8 @@ class IndexStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _position(snapshot, int(asked.starting_version) - 1)
         return _position(snapshot, -1) | {"whole": True}
 
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """How far the next micro-batch goes: as far as the table has come."""
-        snapshot = self._snapshot()
-        return _position(snapshot, snapshot.version if self._last is None else self._last)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Fixes how far the query goes before it ends."""
-        self._last = self._snapshot().version
-
-    def getDefaultReadLimit(self) -> Any:
-        """What a micro-batch takes at most: all that there is."""
-        return ReadAllAvailable()
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        """How far the table has come, for progress reports."""
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """How far the table has come."""
         snapshot = self._snapshot()
         return _position(snapshot, snapshot.version)
 
@@ -164,13 +134,6 @@ class IndexStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start.get("whole"):
             return split_partitions(last, self._schema, list(last.files.values()))
         return split_partitions(last, self._schema, list(self._added(last, first)))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
-        return rows_of(partition)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is remembered of what is done."""
 
     def _snapshot(self) -> IndexSnapshot:
         return opened(self._asked).snapshot(STREAM)

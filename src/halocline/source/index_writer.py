@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from halocline.errors import ConflictError, ConstraintError, HaloclineError, InputError
+from halocline.errors import ConflictError, ConstraintError, HaloclineError
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.stats.row_filter import RowFilter
 from halocline.formats.index.delete import deletions
@@ -158,14 +158,7 @@ class IndexWriter(DataSourceArrowWriter):
     @staticmethod
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> IndexWriter:
         """Finds the table and checks that the rows fit."""
-        if (asked.txn_version is None) != (asked.txn_app_id is None):
-            raise InputError(
-                "an application and its version go together",
-                sides={"txnAppId": str(asked.txn_app_id), "txnVersion": str(asked.txn_version)},
-                next_step="Give both, or neither.",
-            )
-        txn = None if asked.txn_app_id is None or asked.txn_version is None else (asked.txn_app_id, asked.txn_version)
-        return IndexWriter(SplitBatch.begun(asked, schema, replaces=overwrite), txn)
+        return IndexWriter(SplitBatch.begun(asked, schema, replaces=overwrite), asked.txn)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of one task."""

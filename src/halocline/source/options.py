@@ -305,6 +305,23 @@ class SourceOptions:
             )
         return self
 
+    @property
+    def txn(self) -> tuple[str, int] | None:
+        """The application that writes, and its own version of the write.
+
+        Raises:
+            InputError: One is given without the other.
+        """
+        if self.txn_app_id is not None and self.txn_version is not None:
+            return self.txn_app_id, self.txn_version
+        if self.txn_app_id == self.txn_version:
+            return None
+        raise InputError(
+            "an application and its version go together",
+            sides={"txnAppId": str(self.txn_app_id), "txnVersion": str(self.txn_version)},
+            next_step="Give both, or neither.",
+        )
+
     def store(self) -> Store:
         """Where the table lies."""
         return open_store(self.path, self.store_options)

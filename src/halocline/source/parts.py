@@ -1,16 +1,20 @@
-"""What a task of the data source reads where tables are read in parts, as Hudi and index tables are."""
+"""Readers of the data source for tables that are read in parts, as Hudi and index tables are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from halocline.source.options import SourceOptions
+from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
 from halocline.spark.scan.slice_frames import PartReader
+from halocline.spark.types.columns import struct_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 
 class PartPartition(InputPartition):
@@ -27,3 +31,48 @@ def rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if isinstance(partition, PartPartition):
         for part in partition.parts:
             yield from partition.reader.batches(part)
+
+
+class PartsReader(DataSourceReader):
+    """Reads what its partitions name, at a version."""
+
+    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
+        self._asked = asked
+        self._schema = struct_of(schema)
+        self._version = version
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return rows_of(partition)
+
+
+class PartsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what its partitions name, between two positions; a micro-batch takes all that there is."""
+
+    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
+        self._asked = asked
+        self._schema = struct_of(schema)
+        self._last: dict[str, Any] | None = None
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """How far the table has come."""
+        raise NotImplementedError
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """How far the next micro-batch goes: as far as the table has come."""
+        return self.reportLatestOffset() if self._last is None else self._last
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes how far the query goes before it ends."""
+        self._last = self.reportLatestOffset()
+
+    def getDefaultReadLimit(self) -> Any:
+        """What a micro-batch takes at most: all that there is."""
+        return ReadAllAvailable()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return rows_of(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is remembered of what is done."""

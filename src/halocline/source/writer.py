@@ -237,16 +237,11 @@ class RowSink:
 
 def _request(asked: SourceOptions, overwrite: bool) -> WriteRequest:
     """What the write is asked to do."""
-    if (asked.txn_version is None) != (asked.txn_app_id is None) and asked.checkpoint is None:
-        raise InputError(
-            "an application and its version go together",
-            sides={"txnAppId": str(asked.txn_app_id), "txnVersion": str(asked.txn_version)},
-            next_step="Give both, or neither.",
-        )
     check_replacing(asked, overwrite=overwrite)
-    txn = None if asked.txn_app_id is None or asked.txn_version is None else (asked.txn_app_id, asked.txn_version)
     return WriteRequest(
-        CommitDescription("WRITE", txn=txn, user_metadata=asked.user_metadata),
+        CommitDescription(
+            "WRITE", txn=asked.txn if asked.checkpoint is None else None, user_metadata=asked.user_metadata
+        ),
         Layout(asked.max_records, asked.data_change),
         "overwrite" if asked.overwrite_schema else "merge" if asked.merge_schema else None,
         asked.partition_by if asked.overwrite_schema and asked.partition_by else None,
