@@ -36,10 +36,10 @@ from pyspark.sql.types import StructType
 from halocline.errors import SchemaError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.schema import Struct
-from halocline.source.delta import DeltaSource
+from halocline.source.delta import DeltaFormatSource
 from halocline.source.format_source import FormatSource
-from halocline.source.hudi import HudiSource
-from halocline.source.index import IndexSource
+from halocline.source.hudi import HudiFormatSource
+from halocline.source.index import IndexFormatSource
 from halocline.source.options import Door, SourceOptions
 from halocline.source.search_function import register_search
 from halocline.spark.session.session import is_connect, remembered
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SOURCES: Final[Mapping[TableFormat, FormatSource]] = {
-    TableFormat.DELTA: DeltaSource(),
-    TableFormat.HUDI: HudiSource(),
-    TableFormat.INDEX: IndexSource(),
+    TableFormat.DELTA: DeltaFormatSource(),
+    TableFormat.HUDI: HudiFormatSource(),
+    TableFormat.INDEX: IndexFormatSource(),
 }
 
 NAME = "halocline"

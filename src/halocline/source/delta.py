@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class DeltaSource(FormatSource):
+class DeltaFormatSource(FormatSource):
     """Readers and writers of Delta tables."""
 
     options = frozenset(names_for(Door)) - OF_HUDI - OF_SEARCHES

@@ -79,7 +79,7 @@ def checked_columns(asked: SourceOptions, snapshot: HudiSnapshot, schema: Struct
     return schema
 
 
-class HudiSource(FormatSource):
+class HudiFormatSource(FormatSource):
     """Readers and writers of Hudi tables."""
 
     options = OF_HUDI | OF_EVERY_FORMAT | {"readChangeFeed", "follow"}

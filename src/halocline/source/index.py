@@ -55,7 +55,7 @@ def end_of(asked: SourceOptions, version: int | None = None) -> IndexSnapshot:
     return opened(asked).snapshot(version=asked.version, timestamp=asked.timestamp)
 
 
-class IndexSource(FormatSource):
+class IndexFormatSource(FormatSource):
     """Readers and writers of index tables."""
 
     options = OF_SEARCHES | OF_EVERY_FORMAT | {"startingVersion", "startingTimestamp", "ignoreDeletes"}
