@@ -314,7 +314,7 @@ class SourceOptions:
         """
         if self.txn_app_id is not None and self.txn_version is not None:
             return self.txn_app_id, self.txn_version
-        if self.txn_app_id == self.txn_version:
+        if self.txn_app_id is None and self.txn_version is None:
             return None
         raise InputError(
             "an application and its version go together",
