@@ -6,6 +6,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+from halocline.formats.hudi.buckets import BUCKETS, INDEX_TYPE
+from halocline.formats.hudi.configuration import (
+    CDC,
+    CDC_MODE,
+    HIVE_STYLE,
+    META_FIELDS,
+    URL_ENCODED,
+    HudiTableConfig,
+    KeyGeneratorType,
+)
 from halocline.formats.hudi.properties import properties
 from halocline.storage import open_store
 from tests.compat.environments import Worker
@@ -20,6 +30,15 @@ FOLDER = "HALOCLINE_HUDI_JVM"
 
 _ARTIFACT = "hudi-spark3.5-bundle_2.12"
 _TIMEOUT_S = 900
+_GENERATORS = {
+    KeyGeneratorType.SIMPLE: "SimpleKeyGenerator",
+    KeyGeneratorType.COMPLEX: "ComplexKeyGenerator",
+    KeyGeneratorType.TIMESTAMP: "TimestampBasedKeyGenerator",
+    KeyGeneratorType.CUSTOM: "CustomKeyGenerator",
+    KeyGeneratorType.NON_PARTITION: "NonpartitionedKeyGenerator",
+}
+_TOLD = (HIVE_STYLE, URL_ENCODED, META_FIELDS, CDC, CDC_MODE, INDEX_TYPE, BUCKETS)
+"""Properties of a table that its writers are told as well."""
 
 
 class Engine:
@@ -70,24 +89,24 @@ def writing_options(table: Path, release: str, *, metadata: bool = False) -> dic
     """Options to write with that agree with what the table is."""
     pairs = properties(open_store(table))
     old = release.startswith("0.")
+    config = HudiTableConfig.parse(pairs, str(table))
+    by_fields = KeyGeneratorType.SIMPLE if config.partition_fields else KeyGeneratorType.NON_PARTITION
+    generator = _GENERATORS[config.key_generator or by_fields]
     options = {
         "hoodie.table.name": pairs["hoodie.table.name"],
         "hoodie.datasource.write.operation": "upsert",
         "hoodie.datasource.write.table.type": pairs["hoodie.table.type"],
         "hoodie.datasource.write.recordkey.field": pairs["hoodie.table.recordkey.fields"],
         "hoodie.datasource.write.partitionpath.field": pairs["hoodie.table.partition.fields"],
-        "hoodie.datasource.write.precombine.field": "ts",
-        "hoodie.datasource.write.hive_style_partitioning": pairs.get(
-            "hoodie.datasource.write.hive_style_partitioning", "false"
-        ),
-        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen."
-        + ("SimpleKeyGenerator" if pairs["hoodie.table.partition.fields"] else "NonpartitionedKeyGenerator"),
+        "hoodie.datasource.write.precombine.field": ",".join(config.ordering_fields) or "ts",
+        "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{generator}",
         "hoodie.metadata.enable": str(metadata and not old).lower(),
         "hoodie.embed.timeline.server": "false",
         "hoodie.write.markers.type": "DIRECT",
         "hoodie.compact.inline": "false",
         "hoodie.upsert.shuffle.parallelism": "1",
     }
+    options |= {key: value for key, value in pairs.items() if key in _TOLD or key.startswith("hoodie.keygen.")}
     if old:
         if "hoodie.compaction.payload.class" in pairs:
             options["hoodie.datasource.write.payload.class"] = pairs["hoodie.compaction.payload.class"]
