@@ -393,7 +393,7 @@ def check_fresh(snapshot: IndexSnapshot, version: int, *, stale: str = "refuse")
             sides={"given": stale, "possible": "refuse, allow"},
             next_step=f"Did you mean {nearest(stale, ('refuse', 'allow')) or 'refuse'}?",
         )
-    found = _companion(snapshot)
+    found = companion_of(snapshot)
     if stale == "refuse" and found.version != version:
         raise ConflictError(
             f"{snapshot.store.root} does not show the version that {found.source} has",
@@ -424,7 +424,7 @@ def check_source(snapshot: IndexSnapshot, source: IndexedSource) -> None:
     Raises:
         InputError: It does not, or they changed.
     """
-    found = _companion(snapshot)
+    found = companion_of(snapshot)
     known = {each.name: each.type for each in source.schema.fields}
     other = [each.name for each in snapshot.schema.fields if known.get(each.name) != each.type]
     if found.source != source.url or other:
@@ -438,7 +438,12 @@ def check_source(snapshot: IndexSnapshot, source: IndexedSource) -> None:
         )
 
 
-def _companion(snapshot: IndexSnapshot) -> Companion:
+def companion_of(snapshot: IndexSnapshot) -> Companion:
+    """What a companion says of itself.
+
+    Raises:
+        InputError: The table is none.
+    """
     found = Companion.of(snapshot)
     if found is None:
         raise InputError(

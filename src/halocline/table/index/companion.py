@@ -24,6 +24,7 @@ from halocline.formats.index.companion import (
     IndexedFile,
     IndexedSource,
     check_fresh,
+    companion_of,
     create_companion,
     sync_companion,
 )
@@ -64,8 +65,8 @@ def sync_index(store: Store) -> IndexSnapshot:
         InputError: The table is no companion, or its source has changed its columns.
     """
     snapshot = IndexSnapshot.load(store)
-    found = Companion.of(snapshot)
-    return sync_companion(snapshot, lambda: source_at(open_store(found.source if found else store.root)))
+    source = companion_of(snapshot).source
+    return sync_companion(snapshot, lambda: source_at(open_store(source)))
 
 
 def fresh_companion(store: Store, *, stale: str = "refuse") -> IndexSnapshot:

@@ -120,6 +120,14 @@ def test_partitions_are_not_dropped_by_other_columns(zones, query):
         drop_partitions(zones, query)
 
 
+@pytest.mark.parametrize("query", ["a", "zone = 'a'", "zone != a", "zone:a OR b", "NOT a", "zone < b"])
+def test_partitions_are_not_dropped_by_words_that_name_no_column(zones, query):
+    """A condition of SQL is words to the query language, and `zone != a` would name partition a."""
+    with pytest.raises(InputError, match="names no column"):
+        drop_partitions(zones, query)
+    assert zones.is_newest()
+
+
 # ------------------------------------------------------------------ the log
 
 

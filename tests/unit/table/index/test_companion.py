@@ -8,7 +8,7 @@ import pytest
 from tests.support.arrow_rows import written
 from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_tables import HudiTableMaker
-from tests.support.index_tables import rows_of
+from tests.support.index_tables import rows_of, table_of
 from tests.support.log_builder import LogBuilder, schema_of
 
 from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
@@ -225,6 +225,12 @@ def test_an_index_of_a_companion_is_built_anew_with_the_numbers_of_its_rows(sour
     commit_merged(made.reopened("write"), done, now_ms=1, operation="REINDEX")
     deleted(source, 0, [*range(5), 7])
     assert values_of(sync_index(store), "id") == [5, 6, 8, 9, *range(10, 20)]
+
+
+def test_a_table_with_rows_of_its_own_is_not_brought_up_to_date(store):
+    table_of(store=store)
+    with pytest.raises(InputError, match="is no companion"):
+        sync_index(store)
 
 
 def copied(store):

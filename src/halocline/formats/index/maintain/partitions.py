@@ -9,6 +9,8 @@ from halocline.formats.index.delete import removal
 from halocline.formats.index.log.actions import SplitRemove
 from halocline.formats.index.pruning import may_match
 from halocline.formats.index.query.bound import PARTITION, Both, BoundQuery, Either, EveryRow, Without
+from halocline.formats.index.query.parse import parse
+from halocline.formats.index.query.tree import AllOf, Everything, NoneOf, SomeOf, Tree
 from halocline.formats.index.search import Search
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.transaction import IndexTransaction
@@ -45,7 +47,8 @@ def partition_removals(snapshot: IndexSnapshot, query: str, now_ms: int) -> list
         InputError: The query speaks of other columns, or of none.
     """
     partitions = snapshot.metadata.partition_columns
-    search = Search.of(snapshot, query, partitions)
+    _check_named(parse(query), query)
+    search = Search.of(snapshot, query)
     if not _is_decided(search.query):
         raise InputError(
             "partitions are named by their own columns",
@@ -55,6 +58,25 @@ def partition_removals(snapshot: IndexSnapshot, query: str, now_ms: int) -> list
         )
     # With partition columns alone a split has all rows of the query or none.
     return [removal(each, now_ms) for each in snapshot.files.values() if may_match(search.query, each)]
+
+
+def _check_named(tree: Tree, query: str) -> None:
+    """Words that name no column are looked for in all of them, which is no way to say what is to go."""
+    match tree:
+        case AllOf(parts) | SomeOf(parts):
+            for part in parts:
+                _check_named(part, query)
+        case NoneOf(part):
+            _check_named(part, query)
+        case Everything():
+            return
+        case leaf if leaf.column is None:
+            raise InputError(
+                "the query for partitions names no column somewhere",
+                condition="QUERY_INVALID",
+                sides={"query": query, "possible": "day:2024-01-01, day:<2024-01-01, NOT zone:eu"},
+                next_step="Put a column before every value, with a colon; this is no SQL.",
+            )
 
 
 def _is_decided(query: BoundQuery) -> bool:
