@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from halocline.formats.delta.configuration.alter import Position
+from halocline.formats.delta.configuration.alter import ColumnPosition
 from halocline.statements.columns import SqlColumn, take_column, take_type
 from halocline.statements.references import path_of
 from halocline.statements.target import StatementTarget, Translate
@@ -87,7 +87,7 @@ def _add_columns(target: StatementTarget, table: DeltaLakeTable) -> None:
     if not reader.accept("COLUMNS"):
         reader.expect("COLUMN")
     bracketed = reader.word() == "("
-    columns: list[tuple[tuple[str, ...], SqlColumn, Position | None]] = (
+    columns: list[tuple[tuple[str, ...], SqlColumn, ColumnPosition | None]] = (
         reader.parenthesised(lambda: _added(target)) if bracketed else reader.listed(lambda: _added(target))
     )
     reader.end()
@@ -98,7 +98,7 @@ def _add_columns(target: StatementTarget, table: DeltaLakeTable) -> None:
     table.add_columns(fields, parents.pop(), positions=positions)
 
 
-def _added(target: StatementTarget) -> tuple[tuple[str, ...], SqlColumn, Position | None]:
+def _added(target: StatementTarget) -> tuple[tuple[str, ...], SqlColumn, ColumnPosition | None]:
     """A column, the struct that it is added to, and where it stands there."""
     reader, above = target.reader, list[str]()
     while reader.word(1) == ".":
@@ -108,11 +108,11 @@ def _added(target: StatementTarget) -> tuple[tuple[str, ...], SqlColumn, Positio
     return tuple(above), found, _position(reader)
 
 
-def _position(reader: Reader) -> Position | None:
+def _position(reader: Reader) -> ColumnPosition | None:
     """Takes `FIRST` or `AFTER column`, if there is one of them."""
     if reader.accept("FIRST"):
-        return Position()
-    return Position(reader.identifier()) if reader.accept("AFTER") else None
+        return ColumnPosition()
+    return ColumnPosition(reader.identifier()) if reader.accept("AFTER") else None
 
 
 def _alter_column(target: StatementTarget, table: DeltaLakeTable) -> None:

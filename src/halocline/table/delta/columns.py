@@ -9,7 +9,7 @@ from halocline.errors import InputError, SchemaError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration import alter as change
 from halocline.formats.delta.configuration import clustering
-from halocline.formats.delta.configuration.alter import Position
+from halocline.formats.delta.configuration.alter import ColumnPosition
 from halocline.formats.delta.configuration.identity import identity_columns, identity_of, with_marks
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
@@ -31,7 +31,7 @@ def add_columns(
     columns: Sequence[Field | Mapping[str, Any]],
     parent: ColumnPath = (),
     *,
-    positions: Sequence[Position | None] = (),
+    positions: Sequence[ColumnPosition | None] = (),
 ) -> Altered:
     """Adds nullable columns at the end of the table or of a struct, or each at a position.
 
@@ -68,7 +68,7 @@ def move_column(table: Opened, column: ColumnPath, *, after: str | None = None) 
     Example:
         >>> Table.for_path("lake/orders").move_column("country", after="id")  # doctest: +SKIP
     """
-    path, position = path_of(column), Position(after)
+    path, position = path_of(column), ColumnPosition(after)
     told = {"column": {"name": ".".join(path)}, "position": str(position)}
     return alter(table, lambda state: change.move_column(state, path, position), "CHANGE COLUMN", told)
 

@@ -10,7 +10,7 @@ from tests.support.tables import actions, info
 
 import halocline as hc
 from halocline.errors import InputError, SchemaError
-from halocline.formats.delta.configuration.alter import Position
+from halocline.formats.delta.configuration.alter import ColumnPosition
 
 NESTED = pa.schema(
     {"a": pa.int64(), "s": pa.struct({"x": pa.int32(), "y": pa.int32(), "z": pa.int32()}), "b": pa.string()}
@@ -53,11 +53,11 @@ def test_column_moves_only_among_its_siblings(table, after):
 
 def test_columns_are_added_at_positions(table):
     columns = [hc.column(name, "int") for name in ("c", "d", "e")]
-    table.add_columns(columns, positions=[Position(), Position("c"), None])
+    table.add_columns(columns, positions=[ColumnPosition(), ColumnPosition("c"), None])
     assert names(table) == ["c", "d", "a", "s", "b", "e"]
     told = json.loads(info(table.url.removeprefix("file://"))["operationParameters"]["columns"])
     assert [each.get("position") for each in told] == ["FIRST", "AFTER c", None]
-    table.add_columns([hc.column("w", "int")], "s", positions=[Position("x")])
+    table.add_columns([hc.column("w", "int")], "s", positions=[ColumnPosition("x")])
     assert names(table, "s") == ["x", "w", "y", "z"]
 
 

@@ -110,7 +110,7 @@ def add_columns(state: TableConfiguration, columns: Sequence[Field], parent: Pat
 
 
 @dataclass(frozen=True)
-class Position:
+class ColumnPosition:
     """Where a column stands among its siblings: first, or behind another one."""
 
     after: str | None = None
@@ -119,7 +119,7 @@ class Position:
         return "FIRST" if self.after is None else f"AFTER {self.after}"
 
 
-def move_column(state: TableConfiguration, path: Sequence[str], position: Position) -> TableConfiguration:
+def move_column(state: TableConfiguration, path: Sequence[str], position: ColumnPosition) -> TableConfiguration:
     """The state with a column at another place among its siblings; files know columns by name, and stay as they are."""
     here, moved = state.metadata.schema.find(path)
 
