@@ -130,7 +130,7 @@ def test_after_the_last_member_there_is_no_first():
 
 @pytest.mark.parametrize("text", ["[1," + " " * 100_000, "[" + " " * 100_000, "[1" * 50_000, "[1, " + "2" * 100_000])
 def test_hostile_text_is_refused_in_bounded_time(text):
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(MalformedError):
         Span.parse(text)
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 0.5

@@ -182,10 +182,10 @@ HOSTILE = [
 def test_hostile_text_is_read_in_bounded_time(piece, times, before, after):
     for length in (150 // len(piece), times):
         text = before + piece * length + after
-        begun = time.perf_counter()
+        begun = time.process_time()
         Version.parse(text)
         find_versions(text)
-        taken = time.perf_counter() - begun
+        taken = time.process_time() - begun
         assert taken < 0.5, f"{before!r} + {piece!r} * {length} + {after!r} takes {taken:.2f} s"
 
 
