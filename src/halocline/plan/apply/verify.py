@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from halocline.errors import ConflictError
 from halocline.formats.delta.actions.operations import BACKFILLS
 from halocline.formats.delta.features.history_barrier import EMPTY_COMMIT
+from halocline.progress import working
 from halocline.table import HudiTable, Table
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def checkup(table: Table, how: Verify, *, version: int | None = None) -> Checkup
     """Counts and hashes the rows of a table. A Spark job."""
     at = table.version if version is None else version
     keys = tuple(table.detail().get("recordKeys") or ()) if isinstance(table, HudiTable) else ()
-    return _measured(table.to_df(version=at), at, keys, how)
+    with working(f"verify {table.url}, version {at}"):
+        return _measured(table.to_df(version=at), at, keys, how)
 
 
 def check_same(table: Table, before: Checkup, how: Verify) -> str:

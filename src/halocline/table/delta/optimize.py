@@ -22,6 +22,7 @@ from halocline.formats.delta.actions.statistics import records_in
 from halocline.formats.delta.configuration import clustering
 from halocline.formats.delta.configuration.column_mapping import parquet_id, physical_name
 from halocline.formats.delta.features import row_ids
+from halocline.progress import working
 from halocline.schema.types import Primitive
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import frame_of, session_zone
@@ -261,7 +262,11 @@ class _Rearranging(RowChange):
         self.transaction.read_files(old["path"].to_pylist())
         optimized = {**predicate_of(self.condition), "zOrderBy": list(z_order), "clusterBy": [], "auto": False}
         operation, parameters = said or ("OPTIMIZE", optimized)
-        with RowFiles(self.table.store, self.snapshot.configuration) as files:
+        with (
+            RowFiles(self.table.store, self.snapshot.configuration) as files,
+            working(f"optimize {self.table.url}") as tell,
+        ):
+            tell(f"writing {len(numbers):,} of {len(self.files):,} files again")
             adds = write(files) if numbers else []
             check_rows(self.table.store, old, figures(adds)["numOutputRows"])
             actions = [*removed(old, data_change=False), *adds]

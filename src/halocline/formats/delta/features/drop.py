@@ -45,6 +45,7 @@ from halocline.formats.delta.features.history_barrier import (
 from halocline.formats.delta.features.usage import history_traces
 from halocline.formats.delta.snapshot.protocol_history import DROP_FEATURE, read_protocol_history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
+from halocline.progress import working
 
 METADATA_ONLY = "write.metadata"
 """What the gate is asked for where a drop writes no data files."""
@@ -113,15 +114,18 @@ def drop_feature(
     protocol_without(record, before, truncate_history=truncate_history)
     now = snapshot.configuration.terms
     checked = approve(now, now.without(record.name, protect_history=not truncate_history))
-    run_steps(work)
-    if has_barrier(record):
-        if truncate_history:
-            _clear_history(work)
-        else:
-            raise_barrier(work)
-    version, after = _commit(work, truncate_history)
-    if has_barrier(record) and not truncate_history:
-        checkpoint(work, version)
+    with working(f"drop {record.name} from {snapshot.store.root}") as tell:
+        tell("clearing the newest version of it")
+        run_steps(work)
+        if has_barrier(record):
+            tell("truncating history" if truncate_history else "protecting history")
+            if truncate_history:
+                _clear_history(work)
+            else:
+                raise_barrier(work)
+        version, after = _commit(work, truncate_history)
+        if has_barrier(record) and not truncate_history:
+            checkpoint(work, version)
     return Dropped(record.name, version, before, after, checked=checked)
 
 

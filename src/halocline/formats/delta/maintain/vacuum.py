@@ -37,6 +37,7 @@ from halocline.formats.delta.log.live_files import vectors_in
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log import gate
 from halocline.formats.log.names import DELTA, LOG_FOLDERS
+from halocline.progress import working
 from halocline.storage.base import ObjectMeta
 from halocline.storage.location import Location
 
@@ -106,17 +107,20 @@ def vacuum(
             next_step="Keep them longer, or allow a short retention if nobody reads or writes the table.",
         )
     cutoff = clock() - kept_for
-    old, links = _listed(snapshot, cutoff)
-    needed = _needed(snapshot, cutoff, links)
-    unneeded = tuple(meta for meta in old if meta.path not in needed)
-    found = Vacuumed(unneeded, cutoff, deleted=not dry_run)
-    if dry_run:
-        return found
-    parameters: dict[str, Any] = {"retentionCheckEnabled": not allow_short_retention}
-    parameters["defaultRetentionMillis"] = configured
-    if retention_ms is not None:
-        parameters["specifiedRetentionMillis"] = retention_ms
-    return _delete(snapshot.reopened(gate.WRITE), found, links, parameters, clock)
+    with working(f"vacuum {table}") as tell:
+        tell("looking at its files")
+        old, links = _listed(snapshot, cutoff)
+        needed = _needed(snapshot, cutoff, links)
+        unneeded = tuple(meta for meta in old if meta.path not in needed)
+        found = Vacuumed(unneeded, cutoff, deleted=not dry_run)
+        if dry_run:
+            return found
+        parameters: dict[str, Any] = {"retentionCheckEnabled": not allow_short_retention}
+        parameters["defaultRetentionMillis"] = configured
+        if retention_ms is not None:
+            parameters["specifiedRetentionMillis"] = retention_ms
+        tell(f"deleting {len(unneeded):,} files, {found.bytes:,} bytes")
+        return _delete(snapshot.reopened(gate.WRITE), found, links, parameters, clock)
 
 
 def _delete(
