@@ -62,15 +62,16 @@ def add_columns(
     return alter(table, grown, "ADD COLUMNS", {"columns": added}, asked=asked)
 
 
+@as_operation
 def move_column(table: Opened, column: ColumnPath, *, after: str | None = None) -> Altered:
     """Puts a column first, or behind another one of the same table or struct. Files stay as they are.
 
     Example:
         >>> Table.for_path("lake/orders").move_column("country", after="id")  # doctest: +SKIP
     """
-    path, position = path_of(column), ColumnPosition(after)
-    told = {"column": {"name": ".".join(path)}, "position": str(position)}
-    return alter(table, lambda state: change.move_column(state, path, position), "CHANGE COLUMN", told)
+    path, position, snapshot = path_of(column), ColumnPosition(after), table.snapshot("write")
+    told = {"column": _told(snapshot.schema, path), "position": str(position)}
+    return alter(table, lambda state: change.move_column(state, path, position), "CHANGE COLUMN", told, snapshot)
 
 
 @as_operation
@@ -88,7 +89,7 @@ def set_default(table: Opened, column: ColumnPath, expression: str | None) -> Al
     after = change.set_default(snapshot.configuration, path, expression)
     if expression is not None:
         check_expressions(table.spark, Struct([after.schema.find(path)[1]]), {}, table.url)
-    told = {"column": to_json(Struct([after.schema.find(path)[1]]))["fields"][0]}
+    told = {"column": _told(after.schema, path)}
     return alter(table, lambda _: after, "CHANGE COLUMN", told, snapshot)
 
 
@@ -115,7 +116,7 @@ def sync_identity(table: Opened, column: ColumnPath) -> Altered:
     rows = frame_of(table.spark, snapshot, columns=[field.name])
     value = rows.selectExpr(f"{best}({quoted(field.name)}) AS furthest").collect()[0]["furthest"]
     marks = {} if value is None else found.mark_for(int(value))
-    told = {"column": {"name": field.name}, "syncIdentity": True}
+    told = {"column": _told(snapshot.schema, path)}
 
     def moved(state: TableConfiguration) -> TableConfiguration:
         return state.with_metadata(with_marks(state.metadata, marks))
@@ -155,6 +156,13 @@ def cluster_by(table: Opened, *columns: str) -> Altered:
     told = {"oldClusteringColumns": ",".join(old), "newClusteringColumns": ",".join(names)}
     said = CommitDescription("CLUSTER BY", told)
     return Altered(table.transaction(snapshot).commit([domain], said, configuration=state), True, approval)
+
+
+def _told(schema: Struct, path: Sequence[str]) -> dict[str, Any]:
+    """A column as the history has it."""
+    here, field = schema.find(path)
+    found: dict[str, Any] = to_json(Struct([field]))["fields"][0]
+    return {**found, "name": ".".join(here)}
 
 
 def rename_column(table: Opened, column: ColumnPath, name: str) -> Altered:
