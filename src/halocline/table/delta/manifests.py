@@ -1,9 +1,9 @@
 """Manifests of symbolic links: lists of a table's files for engines that read folders of Parquet and no log.
 
-Each partition has one file, `_symlink_format_manifest/<partition>/manifest`, with an absolute path per line. They show
-the version that was the newest when they were made, and nothing tells their readers when they are old. Such engines
-know neither deletion vectors nor column mapping, so a table that uses either is refused: they would show rows that are
-gone, or no values.
+Each partition has one file, `_symlink_format_manifest/<partition>/manifest`, with a URL per line, not escaped. They
+show the version that was the newest when they were made, and nothing tells their readers when they are old. Such
+engines know neither deletion vectors nor column mapping, so a table that uses either is refused: they would show rows
+that are gone, or no values.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def generate_manifests(table: Opened, mode: str = MODES[0]) -> Sequence[str]:
         texts = zip(values.columns, values.texts[group], strict=True)
         folders = [folder_name(column.key, text) for column, text in texts]
         store, inner = locate(table.store, path)
-        manifests.setdefault("/".join([FOLDER, *folders, "manifest"]), []).append(store.address(inner))
+        address = store.address(inner)
+        line = f"file:{address}" if address.startswith("/") else address
+        manifests.setdefault("/".join([FOLDER, *folders, "manifest"]), []).append(line)
     old = [meta.path for meta in table.store.list(FOLDER)]
     for name, lines in manifests.items():
         table.store.put(name, "".join(f"{line}\n" for line in sorted(lines)).encode())
