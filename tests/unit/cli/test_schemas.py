@@ -1,0 +1,45 @@
+"""Every command that prints JSON has a schema, and every schema is one and belongs to a command."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from tests.support.hudi_tables import HudiTableMaker
+from tests.support.json_schemas import SCHEMAS, commands, schema_of
+
+from halocline.cli import main
+from halocline.formats.hudi.configuration import TableType
+from halocline.storage import open_store
+
+OTHERWISE = {
+    "sql": "rows of any table",
+    **dict.fromkeys(("fleet-restore", "fleet-show-keys", "fleet-drop-key"), "tried in tests/unit/fleet/server"),
+}
+"""Commands whose JSON has no fixed form, or is not printed in these tests."""
+
+
+def test_every_command_that_prints_json_has_a_schema():
+    assert commands().keys() - {path.stem for path in SCHEMAS.glob("*.json")} - OTHERWISE.keys() == set()
+
+
+def test_commands_that_no_other_test_runs_print_what_their_schemas_say(tmp_path):
+    HudiTableMaker.create(open_store(str(tmp_path)), 8, TableType.COPY_ON_WRITE).upsert(range(2), 1, "a")
+    assert main.run(["move", str(tmp_path), "--to", "9", "--dry-run"]) == 0
+    assert main.run(["fleet", "explore", "--max-states", "20"]) == 0
+
+
+@pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
+def test_schema_is_one_and_belongs_to_a_command(path):
+    jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
+    assert path.stem in commands()
+
+
+def test_schema_of_samples_takes_them_and_no_other_types():
+    schema = schema_of([{"a": 1, "b": None}, {"a": 2, "b": "x", "c": [{"d.e": True}]}])
+    for fine in ({"a": 5, "b": "y"}, {"a": 5, "b": None, "c": []}):
+        jsonschema.validate(fine, schema)
+    for other in ({"a": "5", "b": "y"}, {"a": 5}, {"a": 5, "b": "y", "c": 1}, {"a": 5, "b": "y", "c": [{"d": 1}]}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(other, schema)
