@@ -132,6 +132,33 @@ def test_the_refusal_of_a_narrower_type_names_the_way_to_ask_for_it():
         work.check("lake/orders")
 
 
+@pytest.mark.parametrize(
+    ("casting", "source", "target", "helps", "not_that"),
+    [
+        (Casting.WIDENING, "string", "integer", "Cast the columns", "ansi"),
+        (Casting.EXACT, "boolean", "date", "Cast the values", "schema"),
+        (Casting.ANSI, "string", "integer", "no cast", "schema_mode"),
+    ],
+)
+def test_the_advice_names_nothing_that_does_not_help(casting, source, target, helps, not_that):
+    work = Assignment(casting)
+    work.value("`n`", of_type(source), of_type(target), "n")
+    with pytest.raises(SchemaError) as refused:
+        work.check("lake/orders")
+    assert helps in refused.value.next_step
+    assert not_that not in refused.value.next_step
+
+
+def test_columns_that_are_new_are_advised_by_what_the_verb_has():
+    for casting, way in ((Casting.WIDENING, "schema_mode='merge'"), (Casting.EXACT, "add_columns")):
+        work = Assignment(casting)
+        work.problems.append(("x", "no such column", "int"))
+        with pytest.raises(SchemaError) as refused:
+            work.check("lake/orders")
+        assert way in refused.value.next_step
+        assert "Cast" not in refused.value.next_step
+
+
 WHOLE = struct(field("a", "long"), field("n", struct(field("x", "long"), field("y", "long"))))
 
 
