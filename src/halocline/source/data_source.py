@@ -68,9 +68,6 @@ def register(spark: SparkSession, settings: Settings | None = None) -> None:
         spark: The session.
         settings: The settings; those that the session has now if not given.
 
-    Raises:
-        UnsupportedError: Spark's workers run a Python that does not find Halocline.
-
     Example:
         >>> register(spark)  # doctest: +SKIP
         >>> spark.read.format("halocline").load("lake/orders").show()  # doctest: +SKIP

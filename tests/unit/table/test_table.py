@@ -71,7 +71,7 @@ def test_a_verb_that_the_format_lacks_names_the_nearest_one(url):
 def test_looking_for_an_attribute_that_is_missing_is_no_surprise_to_python(url):
     table = Table.for_path(url)
     assert not hasattr(table, "optimise")
-    assert not hasattr(table, "_repr_html_")
+    assert not hasattr(table, "_repr_markdown_")
     assert copy.copy(table).url == url
 
 

@@ -13,34 +13,36 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from halocline.errors import UnsupportedError
-from halocline.spark.session.session import is_connect, setting
+from halocline.spark.session.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PATIENCE: Final = 60.0
+_CLASSIC: Final = "pyspark.sql.session"
+
+
+class WorkerPythonWarning(UserWarning):
+    """Spark's Python workers will not find Halocline, so that what they do for it fails inside Java."""
 
 
 def check_worker_python(spark: SparkSession) -> None:
-    """Makes sure that workers on this machine will find Halocline.
-
-    Raises:
-        UnsupportedError: They will not.
-    """
-    if is_connect(spark) or not setting(spark, "spark.master", "local").startswith("local"):
+    """Warns if workers on this machine will not find Halocline."""
+    if type(spark).__module__ != _CLASSIC or not setting(spark, "spark.master", "local").startswith("local"):
         return
     named = os.environ.get("PYSPARK_PYTHON") or setting(spark, "spark.pyspark.python", "") or "python3"
     found = shutil.which(named)
     if found is not None and (_is_this(found) or _finds_us(found)):
         return
-    raise UnsupportedError(
-        "Spark's Python workers would not find Halocline",
-        sides={"workers": found or f"{named}, which is not on the path", "this process": sys.executable},
-        next_step=f"Set PYSPARK_PYTHON={sys.executable} before the session is made, or activate the environment.",
+    warnings.warn(
+        f"Spark's Python workers run {found or named}, which does not find Halocline. "
+        f"Set PYSPARK_PYTHON={sys.executable} before the session is made, or activate the environment.",
+        WorkerPythonWarning,
+        stacklevel=3,
     )
 
 

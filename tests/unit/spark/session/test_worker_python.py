@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from halocline.errors import UnsupportedError
-from halocline.spark.session.worker_python import check_worker_python
+from halocline.spark.session.worker_python import WorkerPythonWarning, check_worker_python
 
 
 def session(**settings: str):
     """What is asked of a session."""
-    return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: settings.get(key.replace(".", "_"), default)))
+    conf = SimpleNamespace(get=lambda key, default: settings.get(key.replace(".", "_"), default))
+    return type("SparkSession", (), {"__module__": "pyspark.sql.session", "conf": conf})()
 
 
 @pytest.fixture
@@ -32,12 +32,11 @@ def other(tmp_path, monkeypatch):
     return made
 
 
-def test_other_python_is_refused_with_what_to_set(other):
+def test_other_python_is_warned_of_with_what_to_set(other):
     python = other(finds_us=False)
-    with pytest.raises(UnsupportedError) as refused:
+    with pytest.warns(WorkerPythonWarning, match=f"PYSPARK_PYTHON={sys.executable}") as warned:
         check_worker_python(session())
-    assert refused.value.sides["workers"] == python
-    assert f"PYSPARK_PYTHON={sys.executable}" in refused.value.next_step
+    assert python in str(warned[0].message)
 
 
 def test_other_python_that_finds_us_will_do(other):

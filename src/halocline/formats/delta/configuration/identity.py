@@ -55,8 +55,9 @@ class IdentityColumn:
             >>> [IdentityColumn("id", 1, 10, None, True).mark_for(value) for value in (12, 0)]
             [{'id': 21}, {}]
         """
-        steps = -((self.start - value) // self.step)
-        return {self.name: self.start + steps * self.step} if steps >= 0 else {}
+        if (value - self.start) * self.step < 0:
+            return {}
+        return {self.name: self.start - ((self.start - value) // self.step) * self.step}
 
     def furthest(self, *values: int | None) -> int | None:
         """The value furthest from the start, the present mark included."""
