@@ -440,7 +440,8 @@ async def run_large(folder, where):
         changes.append(RecordChange("members", told.key, Member(told, Provenance.REPORTED, now)))
         changes.append(RecordChange("incarnations", told.identity, now))
     store = open_fleet_store(path)
-    store.take_over("filler", "", lambda fleet, _: (fleet, 1, Write(changes)))
+    store.take_over("filler", "", lambda fleet, _: (fleet, 1, Write()))
+    store.replace(1, changes, Write())
     numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})"
     with store.engine.begin() as connection:
         if connection.dialect.name == "postgresql":
@@ -486,9 +487,12 @@ async def watch_the_loop():
 
 
 async def run_fleet(folder):
+    from halocline.fleet.core.state import FleetTerms
     from halocline.fleet.server.hosting import Config, Hosting
 
-    hosting = Hosting(Config(store=str(Path(folder) / "fleet.db"), listen="127.0.0.1:0", http=""))
+    # On a busy machine the last members join when the first have been silent for long.
+    terms = FleetTerms(lease=120_000, margin=24_000)
+    hosting = Hosting(Config(store=str(Path(folder) / "fleet.db"), listen="127.0.0.1:0", http="", terms=terms))
     await hosting.start()
     print(hosting.port, flush=True)
     await until_terminated()

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from typing import Final
+
+LATEST_MS: Final = 253_402_300_799_000
+"""The last second of the year 9999: what comes later cannot be shown as a date."""
 
 
 class Clock(ABC):

@@ -7,6 +7,7 @@ cannot push a level down: that is a downgrade.
 
 from __future__ import annotations
 
+from halocline.fleet.core.clock import LATEST_MS
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Refusal, RefusedError
 from halocline.fleet.core.events import PlaceHold, ReleaseHold
@@ -29,8 +30,9 @@ def place(draft: Draft, command: PlaceHold) -> None:
         message = f"{ladder} stands at level {standing}, which a hold at {level} cannot undo"
         step = f"halocline fleet downgrade validate {ladder}={level}"
         raise RefusedError(Refusal("ARGUMENT_INVALID", message, subject=f"{ladder}={level}", next_step=step))
-    if until is not None and until <= draft.at:
-        raise RefusedError(Refusal("ARGUMENT_INVALID", f"the hold {name} on {ladder} would end before it begins"))
+    if until is not None and not draft.at < until <= LATEST_MS:
+        when = "before it begins" if until <= draft.at else "at no date"
+        raise RefusedError(Refusal("ARGUMENT_INVALID", f"the hold {name} on {ladder} would end {when}"))
     draft.put("holds", (ladder, name), Hold(ladder, name, level, until, command.reason, command.actor))
     end = "until released" if until is None else f"until {until}"
     draft.audit(command.actor, "hold", f"{ladder}={level}", f"{name} {end}: {command.reason}")

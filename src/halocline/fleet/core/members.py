@@ -179,7 +179,7 @@ def observe(draft: Draft, command: Observe) -> None:
         message = f"{command.identity} did not report: only a member itself can"
         raise RefusedError(Refusal("ARGUMENT_INVALID", message))
     seen = command.seen
-    if seen is not None and seen > draft.at + AHEAD:
+    if seen is not None and not 0 <= seen <= draft.at + AHEAD:
         message = f"{command.identity} cannot have been seen {(seen - draft.at) / 1000:,.0f} s from now"
         sides = (("seen", str(seen)), ("now", str(draft.at)))
         raise RefusedError(Refusal("ARGUMENT_INVALID", message, command.identity, sides, next_step=_CLOCK_STEP))

@@ -33,6 +33,9 @@ MOST_USES: Final = 4096
 """Tables that one member uses, counted once for each operation."""
 MOST_TABLES: Final = 100_000
 """Tables whose level is recorded."""
+LONGEST_LEASE: Final = 24 * 3_600_000
+"""What is agreed on for longer than this cannot be told to members, nor be waited for."""
+LONGEST_WINDOW: Final = 3_650 * 24 * 3_600_000
 _IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
 
 
@@ -240,8 +243,10 @@ class FleetTerms:
     provides: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if self.lease < 1 or self.margin < 0 or self.window < 0:
-            raise InputError(f"a lease of {self.lease} with margin {self.margin} and window {self.window} cannot be")
+        longest = (("lease", 1, LONGEST_LEASE), ("margin", 0, LONGEST_LEASE), ("window", 0, LONGEST_WINDOW))
+        for name, least, most in longest:
+            if not least <= (value := getattr(self, name)) <= most:
+                raise InputError(f"a {name} of {value:,} ms cannot be", sides={"allowed": f"{least} to {most:,} ms"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import pytest
 from tests.support.fleet_runs import Run, refusal
 
+from halocline.fleet.core.clock import LATEST_MS
 from halocline.fleet.core.events import PlaceHold, Raise, ReleaseHold
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.level import BlockerKind, effective_policy, plan_raise
@@ -67,6 +68,7 @@ def test_a_hold_that_is_over_no_longer_holds_even_before_the_timer():
         (hold(reason=""), "ARGUMENT_INVALID"),
         (hold(name=""), "ARGUMENT_INVALID"),
         (hold(until=0), "ARGUMENT_INVALID"),
+        (hold(until=LATEST_MS + 1), "ARGUMENT_INVALID"),
         (hold(level=1), "ARGUMENT_INVALID"),
         (hold("taken"), "ALREADY_EXISTS"),
         (PlaceHold("nothing", "x", "why", "me"), "NOT_FOUND"),

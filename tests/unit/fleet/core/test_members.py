@@ -414,6 +414,12 @@ def test_a_member_cannot_have_been_seen_in_the_future():
     assert run.members() == ["bi"], "clocks differ a little"
 
 
+def test_a_member_cannot_have_been_seen_before_there_were_dates():
+    run = Run()
+    assert refusal(run.do(observed("bi", run, seen=-1))).condition == "ARGUMENT_INVALID"
+    assert run.members() == []
+
+
 def test_a_fleet_that_did_not_change_is_not_looked_through_again(monkeypatch):
     run = Run(policy=Policy.AUTO)
     run.join("old", hi=1)

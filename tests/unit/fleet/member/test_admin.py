@@ -164,6 +164,23 @@ def test_terms_are_changed_and_the_services_keep_what_they_provide(fleet):
     assert provides
 
 
+@pytest.mark.parametrize(
+    "changed", [{"lease": 2**33}, {"lease": 0}, {"margin": 2**33}, {"margin": -1}, {"window": 2**60}]
+)
+def test_terms_that_could_not_be_told_to_members_are_refused(fleet, changed):
+    _, admin = fleet
+    before = admin.describe().terms
+    with pytest.raises(InputError, match=f"a {next(iter(changed))} of"):
+        admin.set_terms(FleetTerms(**changed))
+    # A client of another release may not know the bounds.
+    terms = FleetTerms()
+    for name, value in changed.items():
+        object.__setattr__(terms, name, value)
+    with pytest.raises(InputError):
+        admin.set_terms(terms)
+    assert admin.describe().terms == before
+
+
 def test_a_ladder_that_is_not_there_is_a_key_error(fleet):
     with pytest.raises(KeyError, match="nope"):
         fleet[1].describe().ladder("nope")
