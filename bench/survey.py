@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import resource
 import shutil
 import tempfile
 import time
@@ -82,17 +84,22 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         make_lake(Path(folder), asked.tables)
+        before = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
         start = time.perf_counter()
         lake = Lake.discover(Path(folder) / "lake")
         found = time.perf_counter() - start
         survey = lake.survey()
         surveyed = time.perf_counter() - start - found
+        spent = (
+            sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) - before
+        )
         start = time.perf_counter()
         page = len(survey.to_html())
         made = time.perf_counter() - start
     damaged = sum(each.damage is not None for each in survey.tables)
     total = found + surveyed
     print(f"{len(lake):,} tables, {damaged} damaged: found in {found:.1f} s, surveyed in {surveyed:.1f} s", flush=True)
+    print(f"{spent:.1f} s of processor time over {min(4, os.cpu_count() or 1)} processes, for a look at a busy machine")
     print(f"page of {page / 1e6:.1f} MB made in {made:.1f} s")
     target = 60 * asked.tables / 10_000
     print(f"{len(lake) / total:,.0f} tables/s  target {target:.0f} s  {'ok' if total <= target else 'MISSED'}")

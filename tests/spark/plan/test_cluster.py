@@ -14,7 +14,7 @@ from typing import Any
 import pyspark
 import pytest
 
-pytestmark = pytest.mark.timeout(1200)  # half a minute on a quiet machine, many times that on a busy one
+pytestmark = pytest.mark.timeout(2400)  # half a minute on a quiet machine, many times that on a busy one
 
 ROOT = Path(__file__).parents[3]
 HOME = Path(pyspark.__file__).parent
@@ -59,7 +59,7 @@ def seen(tmp_path_factory) -> dict[str, Any]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=1200,
+        timeout=2100,
         cwd=folder,
         check=False,
     )
