@@ -16,9 +16,12 @@ EVIL = "<script>document.title = 'broken'</script>"
 @pytest.fixture
 def page(tmp_path, capsys):
     lake = LakeOnDisk(tmp_path).delta("orders", "items", "<b>bold<b>").hudi("trips").index("logs")
-    lake.run(load="hudi@0.15.0", report="trino@426")
+    told = (("load", "hudi@0.15.0", '["trips"]', "writes"), ("report", "trino@426", '["orders"]', "reads"))
+    members = [*told, (EVIL, "trino@426", '["items", "<*"]', "reads")]
     lake.members.write_text(
-        lake.members.read_text() + f'[[members]]\nname = "{EVIL}"\nrelease = "trino@426"\nreads = ["*s"]\n'
+        "".join(
+            f'[[members]]\nname = "{name}"\nrelease = "{of}"\n{does} = {what}\n' for name, of, what, does in members
+        )
     )
     wanted = ["--enable", "deletionVectors", "--table-version", "9", "--members", str(lake.members)]
     assert run(["plan", str(lake.path), *wanted, "--output", "html"]) == 2
