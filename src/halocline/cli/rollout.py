@@ -32,7 +32,7 @@ ConfirmOption = Annotated[
 WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait for members and gates, or say for whom and stop.")
 ]
-PollOption = Annotated[float, typer.Option("--poll", help="How often members are looked at, in seconds.")]
+PollOption = Annotated[float, typer.Option("--poll", min=0.0, help="How often members are looked at, in seconds.")]
 
 
 def walk(

@@ -21,7 +21,7 @@ def show(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again whenever it changes, until it is over.")
     ] = False,
-    every: Annotated[float, typer.Option("--every", help="How often to look, in seconds.")] = 2.0,
+    every: Annotated[float, typer.Option("--every", min=0.0, help="How often to look, in seconds.")] = 2.0,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show where a rollout stands: its stages, what it waits for and since when, and who applies it."""

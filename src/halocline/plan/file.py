@@ -1,11 +1,12 @@
 """A plan as a file: what was decided, to be looked at, kept, and applied as it is.
 
 The document is JSON. It holds the plan, where the tables lie, and how members are known. A file that was changed by
-hand is noticed by the plan's id, which is made of everything that the plan does and was made for.
+hand is noticed by its checksum, and by the plan's id, which is made of what the plan does and was made for.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,7 @@ import msgspec
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
-from halocline.errors import InputError, MalformedError
+from halocline.errors import InputError, MalformedError, NotFoundError
 from halocline.lake.file import LakeFile
 from halocline.plan.core.plan import MemberUpgrade, Plan, PlannedMove, Stage
 from halocline.storage import open_store
@@ -64,7 +65,7 @@ class SavedPlan:
     def to_dict(self) -> dict[str, Any]:
         """The same facts for programs."""
         plan = self.plan
-        return {
+        facts = {
             "halocline": _FORMAT,
             "id": plan.id,
             "lake": self.lake,
@@ -80,6 +81,7 @@ class SavedPlan:
             "already": [_of_trouble(each) for each in plan.already],
             "mended": [_of_trouble(each) for each in plan.mended],
         }
+        return {**facts, "checksum": _checksum(facts)}
 
     @staticmethod
     def decode(data: bytes, where: str = "the plan") -> SavedPlan:
@@ -111,10 +113,10 @@ class SavedPlan:
             raise MalformedError(
                 f"{where} is not a plan: {error!r:.200}", next_step="Make one: halocline plan LAKE --out FILE"
             ) from error
-        if plan.id != raw["id"]:
+        if plan.id != raw["id"] or _checksum(raw) != raw.get("checksum"):
             raise MalformedError(
                 f"{where} was changed after it had been made",
-                sides={"says": str(raw["id"]), "is": plan.id},
+                sides={"says": f"{raw['id']} {raw.get('checksum')}", "is": f"{plan.id} {_checksum(raw)}"},
                 next_step="Make it again: halocline plan LAKE --out FILE",
             )
         return saved
@@ -133,7 +135,18 @@ class SavedPlan:
             MalformedError: It is no plan.
         """
         folder, name = _split(path)
-        return SavedPlan.decode(open_store(folder).get(name), path)
+        try:
+            data = open_store(folder).get(name)
+        except NotFoundError:
+            make = "Make one: halocline plan LAKE --out FILE"
+            raise NotFoundError(f"there is no plan at {path}", next_step=make) from None
+        return SavedPlan.decode(data, path)
+
+
+def _checksum(facts: Mapping[str, Any]) -> str:
+    """Of everything that a document says: also where tables lie and who uses them, which the id leaves out."""
+    said = {key: value for key, value in facts.items() if key != "checksum"}
+    return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()[:16]
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Final
 
 from halocline.compat.release import Release
-from halocline.errors import HaloclineError
+from halocline.errors import HaloclineError, NotFoundError, nearest
 from halocline.fleet.answers import MemberStatus
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.usage.observers import observed
@@ -76,6 +77,7 @@ def gather(
     """
     said = MembersFile.read(members_file) if members_file else MembersFile()
     entries = list(lake)
+    _check_selected(target, [each.name for each in entries])
     tables, traces, left_out = list[RolloutTable](), list[UsageTrace](), dict[str, str]()
     first: HaloclineError | None = None
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="halocline-plan") as pool:
@@ -110,6 +112,16 @@ def both_ways(target: Target) -> tuple[Target, ...]:
     if not target.drop or target.truncate is not None:
         return (target,)
     return replace(target, truncate=False), replace(target, truncate=True)
+
+
+def _check_selected(target: Target, names: Sequence[str]) -> None:
+    for pattern in target.select:
+        if not any(fnmatchcase(each, pattern) for each in names):
+            raise NotFoundError(
+                f"no table of the lake is called {pattern}",
+                sides={"asked for": pattern, "nearest": nearest(pattern, names) or "none"},
+                next_step="See what there is: halocline survey LAKE",
+            )
 
 
 def _anywhere(place: str) -> str:

@@ -12,7 +12,7 @@ from halocline.compat.features import feature, features
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.terms import Terms
-from halocline.errors import UnsupportedError
+from halocline.errors import HaloclineError, UnsupportedError
 from halocline.formats.base import TableFormat, detect_format
 from halocline.formats.delta.features.support import propose
 from halocline.formats.delta.log.header import TableHeader, read_sound_header
@@ -51,6 +51,14 @@ def terms_now(store: Store) -> tuple[Terms, str]:
     """The terms of a table as they are, and its fingerprint."""
     found = rollout_table("", store, None)
     return found.terms, found.fingerprint
+
+
+def fingerprint_now(store: Store) -> str:
+    """The fingerprint of a table as it is; of one that cannot be read, why."""
+    try:
+        return terms_now(store)[1]
+    except HaloclineError as error:
+        return error.message
 
 
 def _selected(name: str, target: Target) -> bool:

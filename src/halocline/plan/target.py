@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from halocline.compat.features import features, find_switchable
 from halocline.compat.release import Release
 from halocline.errors import InputError
+from halocline.formats.hudi.move.planning import VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,17 @@ class Target:
                 f"{', '.join(sorted(both))} cannot be switched on and taken out at once",
                 sides={"enable": ", ".join(self.enable), "drop": ", ".join(self.drop)},
                 next_step="Leave it out of one of them.",
+            )
+        if self.table_version and self.table_version not in VERSIONS:
+            raise InputError(
+                f"there is no table version {self.table_version} to move Hudi tables to",
+                sides={"asked for": str(self.table_version), "known": ", ".join(map(str, VERSIONS))},
+                next_step="Choose one of them.",
+            )
+        if self.truncate is not None and not self.drop:
+            raise InputError(
+                "what becomes of history is asked when a feature is dropped, and none is",
+                next_step="Leave --history out, or name a feature with --drop.",
             )
         if not (self.enable or self.drop or self.table_version or self.releases):
             raise InputError(

@@ -127,3 +127,19 @@ def test_a_target_is_needed_and_unknown_keys_are_refused_with_the_nearest(lake, 
     (lake / "members.toml").write_text(MEMBERS.replace("reads", "read"))
     assert run(["plan", str(lake / "lake"), "--drop", "deletionVectors", "--members", str(lake / "members.toml")]) == 1
     assert "nearest" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--enable", "deletionVectors", "--select", "sales.order"], "nearest    sales.orders"),
+        (["--table-version", "12"], "there is no table version 12"),
+        (["--table-version", "-1"], "there is no table version -1"),
+        (["--release", "trno@440"], "nearest    trino"),
+        (["--enable", "deletionVectors", "--available", "trnio@440"], "nearest    trino"),
+        (["--enable", "deletionVectors", "--history", "keep"], "when a feature is dropped, and none is"),
+    ],
+)
+def test_what_would_change_nothing_because_it_is_mistyped_is_refused(lake, capsys, arguments, said):
+    assert run(["plan", str(lake / "lake"), *arguments]) == 1
+    assert said in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.support.rollouts import RFC_76, medallion, medallion_tables, releases
 
@@ -31,8 +33,18 @@ def test_a_plan_is_read_as_it_was_kept(saved, tmp_path):
     assert (read.places["gold-0"], read.uses["gold-job-0"]) == ("lake/gold", {"gold-0": ["write"]})
 
 
-def test_a_plan_that_was_changed_by_hand_is_refused(saved):
-    changed = saved.encode().replace(b"hudi@1.0.2", b"hudi@1.0.1")
+@pytest.mark.parametrize(
+    ("what", "instead"),
+    [
+        (b"hudi@1.0.2", b"hudi@1.0.1"),
+        (b"lake/gold", b"lake/silver"),
+        (b'"reversible": true', b'"reversible": false'),
+        (b'["write"]', b"[]"),
+        (b'"fleet": ""', b'"fleet": "grpc://elsewhere:1"'),
+    ],
+)
+def test_a_plan_that_was_changed_by_hand_is_refused(saved, what, instead):
+    changed = re.sub(rb'\[\s+"write"\s+\]', b'["write"]', saved.encode()).replace(what, instead)
     assert changed != saved.encode()
     with pytest.raises(MalformedError, match="changed after it had been made"):
         SavedPlan.decode(changed)

@@ -14,12 +14,13 @@ from typing import Final
 from halocline.compat.breaks import Client, breaks
 from halocline.compat.terms import Terms
 from halocline.errors import InputError
+from halocline.formats.base import formats_at
 from halocline.plan.action import TableAction, Verb
 from halocline.plan.apply.fleetwatch import FleetWatch
 from halocline.plan.apply.journal import FINISHED, MOVED, MOVING, TAKEN_BACK, UPGRADED, Journal
 from halocline.plan.core.plan import MemberUpgrade, Plan, PlannedMove, Stage
 from halocline.plan.file import SavedPlan
-from halocline.plan.tables import terms_now
+from halocline.plan.tables import fingerprint_now
 
 AS_BEFORE: Final = "the settings it had before"
 """What a member that goes back runs with."""
@@ -71,6 +72,8 @@ def way_back(stages: Iterable[Stage], would_break: Breaks) -> WayBack:
 def saved_way_back(saved: SavedPlan, watch: FleetWatch) -> tuple[SavedPlan, WayBack]:
     """The way back of what has been done of a plan so far, as a plan of its own.
 
+    A table that was deleted meanwhile is left out of it.
+
     Raises:
         InputError: Nothing has been done, or nothing of it can be taken back.
     """
@@ -86,6 +89,7 @@ def saved_way_back(saved: SavedPlan, watch: FleetWatch) -> tuple[SavedPlan, WayB
         ]
         return bool(breaks(before, after, clients))
 
+    gone = {each.table for each in saved.plan.moves if not formats_at(saved.store(each.table))}
     done = []
     for number, stage in enumerate(saved.plan.stages, 1):
         upgraded = journal.subjects(UPGRADED, number)
@@ -95,7 +99,7 @@ def saved_way_back(saved: SavedPlan, watch: FleetWatch) -> tuple[SavedPlan, WayB
             for each in stage.upgrades
             if each.member in upgraded or (each.after is not None and seen.release_of(each.member) == each.after)
         )
-        moves = tuple(each for each in stage.moves if each.table in touched)
+        moves = tuple(each for each in stage.moves if each.table in touched - gone)
         done.append(Stage(upgrades, moves, stage.rising if upgrades or moves else ()))
     found = way_back(done, would_break)
     if not found.stages:
@@ -106,7 +110,7 @@ def saved_way_back(saved: SavedPlan, watch: FleetWatch) -> tuple[SavedPlan, WayB
             next_step="See what was done: halocline status FILE",
         )
     releases = {name: str(seen.release_of(name) or was) for name, was in saved.plan.members}
-    now = {name: terms_now(saved.store(name))[1] for name in saved.places}
+    now = {name: fingerprint_now(saved.store(name)) for name in saved.places}
     plan = Plan(found.stages, tables=tuple(now.items()), members=tuple(releases.items()), accepted=saved.plan.accepted)
     return replace(saved, plan=plan), found
 

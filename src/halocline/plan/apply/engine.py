@@ -21,7 +21,15 @@ import msgspec
 
 from halocline.compat.breaks import Client, breaks
 from halocline.compat.terms import ProtocolChange, Terms
-from halocline.errors import ConflictError, HaloclineError, IncompatibleError, NotYetError, UnavailableError
+from halocline.errors import (
+    ConflictError,
+    HaloclineError,
+    IncompatibleError,
+    NotFoundError,
+    NotYetError,
+    UnavailableError,
+    nearest,
+)
 from halocline.fleet.member.connect import connect
 from halocline.fleet.member.gatekeeper import level_of
 from halocline.plan.action import TableAction
@@ -46,7 +54,7 @@ from halocline.plan.apply.verify import Checkup, Verify, check_same, checkup, co
 from halocline.plan.apply.walk import ApplyOptions, Pause, Paused, Reporter
 from halocline.plan.core.plan import MemberUpgrade, PlannedMove, Stage
 from halocline.plan.file import SavedPlan
-from halocline.plan.tables import terms_now
+from halocline.plan.tables import fingerprint_now, terms_now
 from halocline.spark.session.session import tagged
 from halocline.table import Table
 
@@ -136,6 +144,7 @@ class _Walk:
             self.journal.keep(self.saved.encode())
             self.journal.write(BEGUN, detail=f"{len(self.saved.plan.stages)} stages")
         self._to_confirm = set(self.options.confirmed)
+        self._check_confirmed()
         self._confirmed_so_far()
         for number, stage in enumerate(self.saved.plan.stages, 1):
             if self.journal.has(STAGE_DONE, number):
@@ -150,6 +159,16 @@ class _Walk:
             self.journal.write(FINISHED)
         return None
 
+    def _check_confirmed(self) -> None:
+        """Refuses the word for a member that is to get nothing: it is mistyped, and would be waited for for ever."""
+        awaited = {each.member for each in self.saved.plan.upgrades}
+        for name in sorted(self._to_confirm - awaited):
+            raise NotFoundError(
+                f"no stage of plan {self.saved.plan.id} waits for {name!r}",
+                sides={"confirmed": name, "nearest": nearest(name, sorted(awaited)) or "none"},
+                next_step="Confirm a member that gets another release: halocline status FILE",
+            )
+
     def _confirmed_so_far(self) -> None:
         """What an operator vouched for counts from the wave on in which it was taken at its word."""
         for number, stage in enumerate(self.saved.plan.stages, 1):
@@ -163,6 +182,7 @@ class _Walk:
             try:
                 self._check_window()
                 self._check_soaked(number)
+                self._check_members_stay(number)
                 if stage.moves:
                     self._move_tables(number, stage.moves)
                 else:
@@ -196,7 +216,7 @@ class _Walk:
         """Refuses a plan for other tables or members than there are."""
         was = dict(self.saved.plan.tables)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="halocline-apply") as pool:
-            now = dict(zip(was, pool.map(self._fingerprint, was), strict=True))
+            now = dict(zip(was, pool.map(lambda name: fingerprint_now(self.saved.store(name)), was), strict=True))
         tables = {name: now[name] for name in was if now[name] != was[name]}
         members = moved_since(self.saved, self._seen(), dict(self.saved.plan.members))
         if tables or members:
@@ -211,12 +231,6 @@ class _Walk:
                 sides=sides,
                 next_step="Plan again: halocline plan LAKE --out FILE",
             )
-
-    def _fingerprint(self, name: str) -> str:
-        try:
-            return terms_now(self.saved.store(name))[1]
-        except HaloclineError as error:
-            return error.message
 
     def _check_window(self) -> None:
         window = self.options.policy.quiet(datetime.now(UTC))
@@ -289,7 +303,6 @@ class _Walk:
     # ------------------------------------------------------------------ tables
 
     def _move_tables(self, number: int, moves: Sequence[PlannedMove]) -> None:
-        self._check_members_stay(number)
         verified = self.journal.subjects(VERIFIED, number)
         left = [each for each in moves if each.table not in verified]
         self._seen()
@@ -321,6 +334,9 @@ class _Walk:
         expected: dict[str, MemberUpgrade] = {}
         for stage in self.saved.plan.stages[: number - 1]:
             expected |= {each.member: each for each in stage.upgrades}
+        # Those whose next release has come are waited for by name.
+        for each in self.saved.plan.stages[number - 1].upgrades:
+            expected.pop(each.member, None)
         back = [
             f"{name} ({now})"
             for name, each in expected.items()

@@ -12,8 +12,10 @@ def finished(judge: Judge, layout: StageLayout) -> Plan:
     """The plan that a layout makes."""
     rollout = judge.rollout
     ends = {each.name: judge.position(MemberPosition(each.release)) for each in rollout.members}
+    stopped: set[str] = set()
     for stage in layout.stages:
         ends |= {each.member: judge.position(MemberPosition(each.after)) for each in stage.upgrades}
+        stopped = (stopped - {each.member for each in stage.upgrades}) | set(stage.stops)
     moved = {each.table: each.after for stage in layout.stages for each in stage.moves}
     last = [judge.terms(moved.get(each.name, each.terms)) for each in rollout.tables]
     first = [judge.terms(each.terms) for each in rollout.tables]
@@ -22,7 +24,7 @@ def finished(judge: Judge, layout: StageLayout) -> Plan:
         start = judge.position(MemberPosition(member.release))
         for table, question in links:
             now = judge.cannot(question, start, first[table])
-            if now is None:
+            if now is None or member.name in stopped:
                 continue
             after = judge.cannot(question, ends[member.name], last[table])
             name = rollout.tables[table].name

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.support.applied import Heard, LakeOnDisk
 from tests.support.fleets import make_table
 
-from halocline.errors import ConflictError, UnavailableError
+from halocline.errors import ConflictError, NotFoundError, UnavailableError
+from halocline.plan.action import TableAction
 from halocline.plan.apply import engine
+from halocline.plan.apply.backwards import saved_way_back
 from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
+from halocline.plan.apply.journal import MOVED, Journal
 from halocline.plan.apply.lease import RolloutLease
+from halocline.plan.apply.moving import carry_out
 from halocline.plan.apply.status import status_of
 from halocline.plan.apply.verify import Verify
 from halocline.plan.apply.walk import ApplyOptions
+from halocline.plan.core.plan import Stage
 from halocline.plan.policy import RolloutPolicy
 from halocline.plan.windows import QuietWindow
 from halocline.storage import open_store
@@ -193,3 +201,73 @@ def test_a_fleet_that_is_away_for_a_while_is_waited_for(lake):
     done = apply_plan(saved, Away(saved, str(lake.members)), heard, by="ana", options=options, sleep=lambda _: None)
     assert done is None
     assert [each.why for each in heard.pauses] == ["the fleet is not reached"] * 2
+
+
+def test_a_wave_does_not_go_on_while_a_member_of_an_earlier_one_is_back(lake):
+    lake.run(report="trino@426", export="trino@426")
+    saved = lake.planned(**VECTORS)
+    wave, moves = saved.plan.stages
+    waves = [Stage((each,)) for each in sorted(wave.upgrades, key=lambda each: each.member, reverse=True)]
+    saved = replace(saved, plan=replace(saved.plan, stages=(*waves, moves)))
+    lake.applied(saved)
+    lake.run(report="trino@427", export="trino@426")
+    assert lake.applied(saved).subjects == ("export",)
+    lake.run(report="trino@426", export="trino@427")
+    pause = lake.applied(saved)
+    assert (pause.stage, pause.subjects) == (2, ("report (trino@426)",)), "it came back as what it was"
+    lake.run(report="trino@427", export="trino@427")
+    assert lake.applied(saved) is None
+
+
+def test_a_word_for_a_member_that_nobody_waits_for_is_refused_with_the_nearest(lake):
+    with pytest.raises(NotFoundError, match="waits for 'reprot'") as refused:
+        lake.applied(lake.planned(**VECTORS), confirmed=frozenset({"reprot"}))
+    assert refused.value.sides["nearest"] == "report"
+
+
+def test_a_table_that_was_deleted_before_is_named(lake):
+    saved = lake.planned(**VECTORS)
+    shutil.rmtree(lake.path / "items")
+    with pytest.raises(ConflictError, match="1 tables and 0 members have moved") as refused:
+        lake.applied(saved)
+    assert "no table at" in refused.value.sides["table items"]
+
+
+def test_a_table_that_was_deleted_meanwhile_stops_it_by_name_and_the_rest_can_be_taken_back(lake):
+    saved = lake.planned(**VECTORS)
+    lake.applied(saved)
+    lake.run(report="trino@427")
+    shutil.rmtree(lake.path / "items")
+    with pytest.raises(NotFoundError, match="items"):
+        lake.applied(saved, policy=RolloutPolicy(tables_at_once=1))
+    carry_out(TableAction.parse("enable deletionVectors"), str(lake.path / "orders"))
+    journal = Journal.open(saved.lake, saved.plan.id, "ana")
+    for name in ("items", "orders"):
+        if not journal.has(MOVED, 2, name):
+            journal.write(MOVED, 2, name)
+    back, _ = saved_way_back(saved, FleetWatch(saved, str(lake.members)))
+    assert [each.table for each in back.plan.moves] == ["orders"], "what is gone is left out"
+    lake.run(report="trino@427")
+    assert lake.applied(back).subjects == ("report",), "the table is back, the member is waited for"
+    assert not uses_vectors(lake, "orders")
+
+
+def test_a_disk_that_is_full_stops_it_with_a_word_and_it_goes_on_when_there_is_room(lake, monkeypatch):
+    saved = lake.planned(**VECTORS)
+    lake.run(report="trino@426")
+    lake.applied(saved)
+    lake.run(report="trino@427")
+    whole = Journal.write
+
+    def full(journal: Journal, kind: str, *args: object) -> None:
+        if kind == MOVED:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(journal, kind, *args)
+
+    monkeypatch.setattr(Journal, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        lake.applied(saved)
+    monkeypatch.undo()
+    assert lake.applied(saved) is None
+    versions = {name: Table.for_path(lake.path / name).version for name in ("orders", "items")}
+    assert set(versions.values()) == {1}, f"no commit was made twice: {versions}"
