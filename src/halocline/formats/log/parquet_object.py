@@ -132,8 +132,16 @@ class ParquetObject:
             for number, field in enumerate(fields)
         }
 
-    def batches(self, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
-        """The asked-for columns of row groups, a batch at a time."""
+    def batches(
+        self, columns: Sequence[str], groups: Sequence[int] | None = None, *, validates: bool = True
+    ) -> Iterator[pa.RecordBatch]:
+        """The asked-for columns of row groups, a batch at a time.
+
+        Args:
+            columns: The columns.
+            groups: The row groups; all if not given.
+            validates: Whether text is checked here; otherwise whoever takes rows out of a batch does it for these.
+        """
         chosen = list(range(self.groups)) if groups is None else list(groups)
         expected = sum(self.group_rows[group] for group in chosen)
         if not expected:
@@ -146,7 +154,7 @@ class ParquetObject:
                 if batch is None:
                     break
                 # Text is checked here once; nothing after this expects bytes that are not UTF-8.
-                batch.validate(full=True)
+                batch.validate(full=validates)
             expected -= len(batch)
             yield batch
         if expected:

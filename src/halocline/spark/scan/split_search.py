@@ -59,7 +59,7 @@ SPLIT: Final = "__halocline_split"
 NUMBER: Final = "__halocline_number"
 """The hidden columns that say which row of which split a scored row is."""
 
-_BATCH_ROWS: Final = 16_384
+_BATCH_ROWS: Final = 65_536
 _AT_ONCE: Final = 64
 _LOOKED_AT: Final = 256
 _OPENED_HERE: Final = 256 * 1024 * 1024

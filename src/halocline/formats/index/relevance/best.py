@@ -167,6 +167,8 @@ def scored_rows(store: Store, split: SplitAdd, columns: Iterable[Field], hits: S
     Raises:
         MalformedError: The rows are damaged.
     """
+    if hits.scores is None:
+        return split_rows(store, split, list(columns), hits.rows)
     order = np.argsort(hits.rows, kind="stable")
     table = split_rows(store, split, list(columns), hits.rows[order])
     return table.take(pa.array(np.argsort(order, kind="stable")))

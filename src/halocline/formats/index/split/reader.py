@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import tantivy
 
 _MOST: Final = 4 * 1024**3
+_GROUPS_AT_ONCE: Final = 8
 
 
 class OpenedSplit:
@@ -289,15 +290,23 @@ class OpenedSplit:
                 sides={"asked for": f"{len(wanted)} rows of {', '.join(chosen)}", "has": f"{self.parquet.rows} rows"},
                 next_step="Ask for rows and columns that the split has.",
             )
-        ends = np.cumsum(self.parquet.group_rows)
-        group_of = np.searchsorted(ends, wanted, side="right")
+        sizes = np.asarray(self.parquet.group_rows, dtype=np.int64)
+        begins = np.cumsum(sizes) - sizes
+        group_of = np.searchsorted(begins + sizes, wanted, side="right")
+        needed = np.unique(group_of)
         pieces: list[pa.RecordBatch] = []
         schema = pa.schema([self.parquet.schema.field(name) for name in chosen])
-        for group in np.unique(group_of):
-            start = int(ends[group]) - self.parquet.group_rows[group]
-            inside = wanted[group_of == group] - start
-            table = pa.Table.from_batches(self.parquet.batches(chosen, [int(group)])).select(chosen)
-            pieces += table.take(pa.array(inside)).to_batches()
+        for first in range(0, len(needed), _GROUPS_AT_ONCE):
+            groups = needed[first : first + _GROUPS_AT_ONCE]
+            low, high = np.searchsorted(group_of, [groups[0], groups[-1] + 1])
+            at = np.searchsorted(groups, group_of[low:high])
+            places = np.cumsum(sizes[groups]) - sizes[groups]
+            inside = wanted[low:high] - begins[groups][at] + places[at]
+            read = self.parquet.batches(chosen, groups.tolist(), validates=False)
+            taken = pa.Table.from_batches(read).select(chosen).take(pa.array(inside))
+            with self.parquet.reading():
+                taken.validate(full=True)
+            pieces += taken.to_batches()
         return pa.Table.from_batches(pieces, schema) if pieces else schema.empty_table()
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
