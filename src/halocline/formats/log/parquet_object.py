@@ -59,13 +59,30 @@ class ParquetObject:
         path: Its path.
         size: Its size in bytes, if that is known.
         footer: Its footer, if that has been read before; of a remote file then nothing is fetched but rows.
+        dictionaries: Columns of text that are given as dictionaries, as they are in the file.
     """
 
-    def __init__(self, store: Store, path: str, size: int | None = None, *, footer: Any = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        size: int | None = None,
+        *,
+        footer: Any = None,
+        dictionaries: Sequence[str] = (),
+    ) -> None:
         self.name = path.rpartition("/")[2]
         with self.reading():
             whole = _WHOLE if footer is None else 0
-            self._file = open_parquet(store, path, size, whole=whole, metadata=footer, page_checksum_verification=True)
+            self._file = open_parquet(
+                store,
+                path,
+                size,
+                whole=whole,
+                metadata=footer,
+                read_dictionary=list(dictionaries),
+                page_checksum_verification=True,
+            )
             self.schema: pa.Schema = self._file.schema_arrow
             self.footer = footer = self._file.metadata
             self.group_rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]

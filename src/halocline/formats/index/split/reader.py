@@ -117,6 +117,20 @@ class OpenedSplit:
         """Its rows."""
         return ParquetObject(self.store, self.path, self._size, footer=self._facts.footer)
 
+    @cached_property
+    def _packed(self) -> ParquetObject:
+        """Its rows, with text as dictionaries where the file has them: of many rows that are read few are taken."""
+        footer, first = self._facts.footer, range(len(self.parquet.schema))
+        if not self._facts.footer_bytes or not footer.num_row_groups or footer.num_columns != len(first):
+            return self.parquet  # what a footer says of columns is looked at only once it fitted its checksum
+        names = [
+            self.parquet.schema.names[number]
+            for number in first
+            if pa.types.is_string(self.parquet.schema.types[number])
+            and footer.row_group(0).column(number).has_dictionary_page
+        ]
+        return ParquetObject(self.store, self.path, self._size, footer=footer, dictionaries=names)
+
     @property
     def layout(self) -> SplitLayout:
         """What the split says about its index.
@@ -296,15 +310,17 @@ class OpenedSplit:
         needed = np.unique(group_of)
         pieces: list[pa.RecordBatch] = []
         schema = pa.schema([self.parquet.schema.field(name) for name in chosen])
+        source = self.parquet if len(needed) < _GROUPS_AT_ONCE else self._packed
         for first in range(0, len(needed), _GROUPS_AT_ONCE):
             groups = needed[first : first + _GROUPS_AT_ONCE]
             low, high = np.searchsorted(group_of, [groups[0], groups[-1] + 1])
             at = np.searchsorted(groups, group_of[low:high])
             places = np.cumsum(sizes[groups]) - sizes[groups]
             inside = wanted[low:high] - begins[groups][at] + places[at]
-            read = self.parquet.batches(chosen, groups.tolist(), validates=False)
+            read = source.batches(chosen, groups.tolist(), validates=False)
             taken = pa.Table.from_batches(read).select(chosen).take(pa.array(inside))
             with self.parquet.reading():
+                taken = taken.cast(schema)
                 taken.validate(full=True)
             pieces += taken.to_batches()
         return pa.Table.from_batches(pieces, schema) if pieces else schema.empty_table()

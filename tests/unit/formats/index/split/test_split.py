@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tantivy
+from tests.support.index_tables import table_of
 from tests.support.splits import COLUMNS, batches, build, fields, row
 
 from halocline.errors import HaloclineError, IncompatibleError, InputError, MalformedError
 from halocline.formats.index.protocol import OWN, needed_by
+from halocline.formats.index.split import file as split_file
 from halocline.formats.index.split import layout as layouts
 from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.file import GROUP_ROWS
@@ -26,6 +28,7 @@ from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.values import indexed_values
 from halocline.formats.index.split.writer import SplitWriter
 from halocline.schema.arrow import arrow_schema
+from halocline.schema.types import Struct
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
 
@@ -353,3 +356,21 @@ def test_what_executors_need_can_be_sent_to_them(small):
     assert pickle.loads(pickle.dumps((built, fields()))) == (built, fields())
     assert isinstance(built.layout.fields[0], IndexField)
     assert np.array_equal(pickle.loads(pickle.dumps(np.arange(3))), np.arange(3))
+
+
+def test_rows_of_many_groups_are_those_of_the_file_however_it_packs_its_text(monkeypatch):
+    """Text that comes again and again is packed, each group with a dictionary of its own, and nulls are among it."""
+    monkeypatch.setattr(split_file, "GROUP_ROWS", 50)
+    levels = [None if number % 11 == 0 else f"level {number // 50}-{number % 3}" for number in range(1000)]
+    rows = [{"id": n, "level": level, "message": f"request {n}"} for n, level in enumerate(levels)]
+    flat = Struct([each for each in COLUMNS.fields if each.name in rows[0]])
+    snapshot = table_of(rows, columns=flat, options={})
+    (split,) = snapshot.files.values()
+    wanted = np.array([number for number in range(1000) if number % 7 == 0 or 300 <= number < 420])
+    with OpenedSplit.of(snapshot.store, split) as opened:
+        assert len(opened.parquet.group_rows) == 20
+        whole = pa.Table.from_batches(opened.batches())
+        assert opened.rows(wanted).equals(whole.take(pa.array(wanted)))
+        assert pa.types.is_dictionary(opened._packed.schema.field("level").type), "or this test shows nothing"
+        some = opened.rows(wanted[:3], ["message", "level"])
+    assert some.equals(whole.select(["message", "level"]).take(pa.array(wanted[:3])))
