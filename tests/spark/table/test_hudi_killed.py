@@ -115,11 +115,12 @@ SERVER = """
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2", "spark.connect.grpc.binding.port": sys.argv[1]}
-    builder = SparkSession.builder.remote("local[2]")
+        "spark.sql.shuffle.partitions": "2", "spark.connect.grpc.binding.port": sys.argv[1],
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin"}
+    builder = SparkSession.builder.master("local[2]")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    builder.getOrCreate().sql("SELECT 1").collect()
+    builder.getOrCreate()
     print("ready", flush=True)
     sys.stdin.read()
 """
