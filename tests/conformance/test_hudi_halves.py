@@ -29,9 +29,12 @@ def test_both_halves_make_the_whole(name, tmp_path):
 
 def _halves(snapshot: HudiSnapshot, reader: SliceReader, base: SliceReader) -> Iterator[pa.RecordBatch]:
     for slice in snapshot.slices:
+        halves = reader.halves(snapshot.store, slice)
+        if halves is None:
+            yield from reader.read(snapshot.store, slice)
+            continue
         if slice.base is not None:
             held = pa.Table.from_batches(base.read(snapshot.store, slice), base.output)
-            gone = {int(at) for found in reader.read_gone(snapshot.store, slice) for at in found}
-            kept = [at for at in range(held.num_rows) if at not in gone]
+            kept = [at for at in range(held.num_rows) if at not in halves.gone]
             yield from held.take(pa.array(kept, pa.int64())).to_batches()
-        yield from reader.read_changed(snapshot.store, slice)
+        yield from reader.read_changed(snapshot.store, slice, halves.beaten)

@@ -66,10 +66,15 @@ def found(table: HudiTable, name: str, query: dict) -> list[dict]:
     return rows(df.toArrow().to_batches())
 
 
-def test_base_files_that_spark_reads_are_corrected_by_log_files(spark, tmp_path, monkeypatch):
-    """However large the logs are: positions that do not hold any more are joined away, and what holds is added."""
+@pytest.mark.parametrize("here", [True, False], ids=["by the driver", "by workers"])
+def test_base_files_that_spark_reads_are_corrected_by_log_files(spark, tmp_path, monkeypatch, here):
+    """However large the logs are: rows that do not hold any more are taken out by position, and what holds is added."""
     monkeypatch.setattr(slice_frames, "_SMALL_SHARE", 0)
-    for name in CHOSEN if len(CHOSEN) > len(SOME) else ("v6_mor_commit", "v6_mor_pending", "v9_mor_payload_partial"):
+    some = ("v6_mor_commit", "v6_mor_pending", "v9_mor_payload_partial")[: 3 if here else 1]
+    if not here:
+        monkeypatch.setattr(slice_frames, "_KEYS_HERE", 0)
+        monkeypatch.setattr(slice_frames, "_ROWS_HERE", 0)
+    for name in CHOSEN if len(CHOSEN) > len(SOME) else some:
         if "mor" in name:
             test_every_query_returns_what_the_writer_returned(spark, tmp_path / name, name)
 

@@ -58,16 +58,23 @@ def test_values_of_all_types_come_back(spark, tmp_path):
         assert native.to_pylist() == expected.to_pylist(), type
 
 
-def test_base_files_are_scanned_by_spark_and_only_slices_with_logs_by_workers(spark, tmp_path, capsys):
+def test_base_files_are_scanned_by_spark_and_only_slices_with_large_logs_by_workers(spark, tmp_path, capsys):
     maker = HudiTableMaker.create(open_store(tmp_path), 8, MOR)
     maker.upsert(range(6), 100, "a")
     table = Table.for_path(tmp_path, spark)
     assert "MapInArrow" not in plan(table.to_df(), capsys)
     maker.upsert([1], 200, "b")
+    halved = plan(table.to_df(), capsys)
+    assert "MapInArrow" not in halved, "the log is smaller than the base file"
+    assert halved.count("FileScan parquet") == 2, "one of the slices has rows to leave out"
+    assert "word" in halved, "they are left out by position"
+    for number in range(20):
+        maker.upsert([1], 300 + number, "c" * 400)
     merged = plan(table.to_df(), capsys)
     assert merged.count("MapInArrow") == 1
     assert merged.count("FileScan parquet") == 1, "the other partition has no log file"
     assert "MapInArrow" not in plan(table.to_df(query="read_optimized"), capsys)
+    assert seen(table.to_df()) == shown(maker.snapshot.read())
 
 
 def test_a_condition_leaves_partitions_out_and_columns_are_only_those_asked_for(spark, tmp_path, capsys):

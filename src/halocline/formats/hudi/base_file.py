@@ -14,7 +14,7 @@ from halocline.formats.hudi.names import BaseFile
 from halocline.formats.log.parquet_object import open_parquet
 from halocline.storage.base import Store
 
-BATCH_ROWS: Final = 128 * 1024
+BATCH_ROWS: Final = 64 * 1024
 """How many rows are read at once."""
 
 _WHOLE: Final = 8 * 1024 * 1024

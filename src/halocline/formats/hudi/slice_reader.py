@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from halocline.formats.hudi.base_file import open_base_file
+from halocline.formats.hudi.blocks.frame import LogBlock
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.merge.entries import BlockFilter, log_blocks
-from halocline.formats.hudi.merge.log_state import Indices as Positions
 from halocline.formats.hudi.merge.log_state import read_log_state
 from halocline.formats.hudi.merge.merged_rows import BaseMerge
 from halocline.formats.hudi.merge.rules import IS_DELETED, OPERATION, MergeRule
@@ -45,6 +47,19 @@ class CommitFilter:
         if self.until is not None:
             table = table.filter(pc.less_equal(table[COMMIT_TIME], self.until))
         return table
+
+
+@dataclass(frozen=True, slots=True)
+class SliceHalves:
+    """The rows of a slice in two halves: those of its base file that still hold, and those of its log files that do.
+
+    Attributes:
+        gone: The positions of the rows of the base file that do not hold any more.
+        beaten: The numbers of the keys of the log files, in the order of these, whose rows the base file beats.
+    """
+
+    gone: BitMap64
+    beaten: BitMap64
 
 
 @dataclass(frozen=True)
@@ -83,33 +98,34 @@ class SliceReader:
                 if batch.num_rows:
                     yield batch
 
-    def read_changed(self, store: Store, slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        """The rows of a slice that are not as its base file has them; see `read` for what it raises."""
-        merge = self._merge(store, slice)
-        if merge is None:
-            return
-        merging = self._merging(merge.rule, merge.keys)
-        needed = self._needed(merging) if merge.fills else self._only(merging)
-        for table in merge.changed(self._base(store, slice, needed)):
-            for batch in self._chosen(table).to_batches():
-                if batch.num_rows:
-                    yield batch
+    def halves(self, store: Store, slice: FileSlice) -> SliceHalves | None:
+        """The two halves of a slice, by the columns that the merge looks at; see `read` for what it raises.
 
-    def read_gone(self, store: Store, slice: FileSlice) -> Iterator[Positions]:
-        """The positions of the rows of a slice's base file that do not hold any more; see `read` for what it raises."""
-        merge = self._merge(store, slice)
-        if merge is not None:
-            yield from merge.gone(self._base(store, slice, self._only(self._merging(merge.rule, merge.keys))))
-
-    def _merge(self, store: Store, slice: FileSlice) -> BaseMerge | None:
-        """What merges the log files of a slice into its base file; None if there is nothing to merge."""
-        if not slice.logs or self.rule is None or self.keys is None:
-            return None
-        blocks = log_blocks(store, slice.logs, self.counting)
+        None if rows take values from older ones: such a slice is only read whole.
+        """
+        blocks = self._blocks(store, slice)
         if not blocks:
+            return SliceHalves(BitMap64(), BitMap64())
+        only = self._only(self._merging)
+        merge = self._merge(blocks, only)
+        if merge.fills or any(each.is_partial for each in blocks):
             return None
-        needed = self._needed(self._merging(self.rule, self.keys))
-        state = read_log_state(blocks, needed, self.rule, self.keys, self.defaults)
+        return SliceHalves(*map(BitMap64, merge.halves(self._base(store, slice, only))))
+
+    def read_changed(self, store: Store, slice: FileSlice, beaten: BitMap64) -> Iterator[pa.RecordBatch]:
+        """The half of a slice that its log files hold; see `read` for what it raises."""
+        if blocks := self._blocks(store, slice):
+            rows = self._merge(blocks, self._needed(self._merging)).changed(np.asarray(beaten.to_array(), np.int64))
+            yield from self._chosen(rows).to_batches()
+
+    def _blocks(self, store: Store, slice: FileSlice) -> Sequence[LogBlock]:
+        """What of its log files is merged into the base file of a slice."""
+        return () if self.rule is None or not slice.logs else log_blocks(store, slice.logs, self.counting)
+
+    def _merge(self, blocks: Sequence[LogBlock], schema: pa.Schema) -> BaseMerge:
+        if self.rule is None or self.keys is None:
+            raise TypeError("a reader without a rule merges nothing")
+        state = read_log_state(blocks, schema, self.rule, self.keys, self.defaults)
         return BaseMerge(state, self.rule, self.keys, self.defaults)
 
     def _only(self, names: Sequence[str]) -> pa.Schema:
@@ -121,11 +137,12 @@ class SliceReader:
         return pa.schema([self.schema.field(name).with_nullable(True) for name in self.columns])
 
     def _tables(self, store: Store, slice: FileSlice) -> Iterator[pa.Table]:
-        merge = self._merge(store, slice)
-        if merge is None:
+        blocks = self._blocks(store, slice)
+        if not blocks:
             yield from self._base(store, slice, self._needed(()))
             return
-        yield from merge.rows(self._base(store, slice, self._needed(self._merging(merge.rule, merge.keys))))
+        needed = self._needed(self._merging)
+        yield from self._merge(blocks, needed).rows(self._base(store, slice, needed))
 
     def _base(self, store: Store, slice: FileSlice, schema: pa.Schema) -> Iterator[pa.Table]:
         if slice.base is None:
@@ -133,9 +150,13 @@ class SliceReader:
         for batch in open_base_file(store, slice.base).batches(schema.names):
             yield fit_table(batch, schema, slice.base.path, self.defaults)
 
-    def _merging(self, rule: MergeRule, keys: KeyColumns) -> Sequence[str]:
-        marker = () if rule.marker is None else (rule.marker.column,)
-        return (*keys.names, *rule.ordering_fields, IS_DELETED, OPERATION, *marker)
+    @property
+    def _merging(self) -> Sequence[str]:
+        """The columns that the merge looks at."""
+        if self.rule is None or self.keys is None:
+            return ()
+        marker = () if self.rule.marker is None else (self.rule.marker.column,)
+        return (*self.keys.names, *self.rule.ordering_fields, IS_DELETED, OPERATION, *marker)
 
     def _needed(self, more: Sequence[str]) -> pa.Schema:
         """The columns to read: those asked for, and those that the merge looks at."""

@@ -1,11 +1,13 @@
 """From file slices of a Hudi table to a DataFrame of their rows.
 
 A slice whose base file holds all its rows is read by Spark's own Parquet reader, with all others of that kind in one
-scan. A slice whose log files are small beside its base file is read so too: workers look at keys only, and say which
-rows of the base file do not hold any more, by their positions, and which rows hold in their place. The former are
-joined away, the latter added. Other slices with log files are merged whole by a worker, one slice after the other, a
-batch at a time, so a worker holds the log of one file group and no more. So is a base file that was written with types
-that Spark's reader does not turn into those of the table, or without a column that has a default.
+scan. A slice whose log files are small beside its base file is read so too, in two halves: before the plan is made, the
+keys alone are read, and tell which rows of the base file do not hold any more, by their positions. The scan takes those
+out by one bit per row, as it does for deletion vectors, and the rows of the log files are added. Keys of small tables
+are read by threads of the driver, those of others by a Spark job. Other slices with log files are merged whole by a
+worker, one slice after the other, a batch at a time, so a worker holds the log of one file group and no more. So is a
+base file that was written with types that Spark's reader does not turn into those of the table, or without a column
+that has a default.
 
 Which types a base file has, the write tells that made it; footers are read only of files whose write has left the
 active timeline.
@@ -13,6 +15,7 @@ active timeline.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -26,16 +29,15 @@ from halocline.formats.hudi.base_file import check_format
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.names import BaseFile
 from halocline.formats.hudi.partition_paths import partition_values
-from halocline.formats.hudi.slice_reader import CommitFilter, SliceReader
+from halocline.formats.hudi.slice_reader import CommitFilter, SliceHalves, SliceReader
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.table_schema import COMMIT_TIME, META_COLUMNS, written_columns
 from halocline.schema.arrow import arrow_schema, struct_of_arrow
 from halocline.schema.types import Field, Primitive, Struct
-from halocline.spark.scan.footers import footers
+from halocline.spark.scan.footers import at_once, footers
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.packing import packed
-from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import columns_asked_for, columns_spoken_of, scan
 from halocline.spark.types.columns import quoted, spark_schema, text_literal
 from halocline.spark.types.file_layout import FileLayout
@@ -46,15 +48,21 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _TEXT: Final = Primitive("string")
-_SMALL_SHARE: Final = 4
-"""A log is small if its base file is so many times as large; handing all rows over costs less than a join otherwise."""
+_SMALL_SHARE: Final = 1
+"""A log is small if its base file is so many times as large. Its rows are not compressed: at 1 it has a fifth of the
+rows or so, and handing all rows over by workers costs about as much."""
 
 _SMALL_LOGS: Final = 128 * 1024 * 1024
-"""How much of logs may be joined: each task holds the positions of all rows that were changed."""
+"""How much of logs is read for its keys before the plan is made."""
 
-_FILE: Final = "__halocline_slice"
-_ROW: Final = "__halocline_position"
-_GONE: Final = Struct([Field(_FILE, Primitive("long")), Field(_ROW, Primitive("long"))])
+_KEYS_HERE: Final = 256 * 1024 * 1024
+"""Of as many bytes of slices, at most, the driver reads the keys itself: a job costs more."""
+
+_ROWS_HERE: Final = 16 * 1024 * 1024
+"""Of as many bytes of logs, at most, the driver reads the rows itself, and they become part of the plan."""
+
+_NUMBER: Final = "number"
+_HALVES: Final = Struct([Field(_NUMBER, Primitive("long")), Field("halves", Primitive("binary"))])
 _TASK_BYTES: Final = 16 * 1024 * 1024
 _LEAST_TASKS: Final = 8
 _TOLD_BY_PATHS: Final = frozenset({"string", "integer", "long", "boolean"})
@@ -104,15 +112,18 @@ def slice_frame(
     if isinstance(where, str):
         slices = pruned_slices(snapshot, slices, where, schema, session_zone(spark))
     native, others = _divided(snapshot, slices, reader)
-    joined, others = _joined(snapshot, others, reader)
+    halved, others = _halved(spark, snapshot, others, reader)
     frames = []
-    if native or not (joined or others):
-        files = _base_files(native)
+    if native or halved or not others:
+        files = _base_files([*native, *(each.slice for each in halved)])
+        deleted = {number: each.halves.gone for number, each in enumerate(halved, len(native))}
         layout = FileLayout(schema if reader.commits is None else _with_commit_time(schema)).with_nulls
         counting = None if reader.commits is None else _condition(reader.commits)
-        frames.append(scan(spark, snapshot.store, files, layout, columns=needed, where=counting))
-    if joined:
-        frames += _joined_frames(spark, snapshot.store, joined, reader, schema)
+        frames.append(scan(spark, snapshot.store, files, layout, deleted=deleted, columns=needed, where=counting))
+    if halved:
+        here = sum(each.size for each in halved) <= _ROWS_HERE
+        changed = PartReader(snapshot.store, _ChangedRows(reader).read, schema)
+        frames.append((rows_here if here else part_frame)(spark, changed, halved))
     if others:
         frames.append(part_frame(spark, PartReader(snapshot.store, reader.read, schema), others))
     df = reduce(lambda one, other: one.unionByName(other), frames)
@@ -120,15 +131,25 @@ def slice_frame(
     return df if needed == wanted else df.select(*map(quoted, wanted))
 
 
-def _joined_frames(
-    spark: SparkSession, store: Store, slices: Sequence[FileSlice], reader: SliceReader, schema: Struct
-) -> list[DataFrame]:
-    """The rows of base files that still hold, and those that hold in place of others."""
-    base = scan(spark, store, _base_files(slices), FileLayout(schema).with_nulls, rows=RowColumns(_FILE, _ROW))
-    numbered = [_NumberedSlice(number, each) for number, each in enumerate(slices)]
-    gone = part_frame(spark, PartReader(store, _GoneReader(reader).read, _GONE), numbered).hint("broadcast")
-    held = base.join(gone, [_FILE, _ROW], "left_anti").drop(_FILE, _ROW)
-    return [held, part_frame(spark, PartReader(store, reader.read_changed, schema), slices)]
+@dataclass(frozen=True, slots=True)
+class _HalvedSlice:
+    slice: FileSlice
+    halves: SliceHalves
+
+    @property
+    def size(self) -> int:
+        """The size of its log files, which are what is left to read."""
+        return sum(each.size for each in self.slice.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedRows:
+    """Reads the rows that hold in log files."""
+
+    reader: SliceReader
+
+    def read(self, store: Store, part: _HalvedSlice) -> Iterator[pa.RecordBatch]:
+        return self.reader.read_changed(store, part.slice, part.halves.beaten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +163,14 @@ class _NumberedSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class _GoneReader:
-    """Reads which rows of base files do not hold any more."""
+class _HalvesReader:
+    """Reads the keys of slices, and tells which rows hold in which half."""
 
     reader: SliceReader
 
     def read(self, store: Store, part: _NumberedSlice) -> Iterator[pa.RecordBatch]:
-        for rows in self.reader.read_gone(store, part.slice):
-            files = pa.repeat(pa.scalar(part.number, pa.int64()), len(rows))
-            yield pa.RecordBatch.from_arrays([files, pa.array(rows, pa.int64())], names=[_FILE, _ROW])
+        found = pickle.dumps(self.reader.halves(store, part.slice))
+        yield pa.RecordBatch.from_pydict({_NUMBER: [part.number], "halves": [found]}, arrow_schema(_HALVES.fields))
 
 
 def _base_files(slices: Sequence[FileSlice]) -> pa.Table:
@@ -190,10 +210,8 @@ def part_frame(
     divide: Callable[[Sequence[P]], Sequence[Sequence[P]]] | None = None,
 ) -> DataFrame:
     """The rows of parts of a table, read by workers, in tasks as `divide` makes them, or else as `in_tasks` does."""
-    schema = spark_schema(reader.schema.fields)
     if not parts or isinstance(reader.store, MemoryStore):  # no other process sees it
-        batches = [batch for part in parts for batch in reader.batches(part)]
-        return spark.createDataFrame(pa.Table.from_batches(batches, arrow_schema(reader.schema.fields)), schema)
+        return rows_here(spark, reader, parts)
     tasks = (divide or in_tasks)(parts)
 
     def rows(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -201,7 +219,16 @@ def part_frame(
             for part in tasks[number]:
                 yield from reader.batches(part)
 
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(rows, schema)
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(rows, spark_schema(reader.schema.fields))
+
+
+def rows_here(spark: SparkSession, reader: PartReader, parts: Sequence[Any]) -> DataFrame:
+    """The rows of parts of a table, read by the driver."""
+    schema = arrow_schema(reader.schema.fields)
+    batches = [batch for part in parts for batch in reader.batches(part)]
+    # Spark does not take a nested column without a chunk.
+    table = pa.Table.from_batches(batches, schema) if batches else schema.empty_table()
+    return spark.createDataFrame(table, spark_schema(reader.schema.fields))
 
 
 def in_tasks(parts: Sequence[P]) -> list[list[P]]:
@@ -251,10 +278,10 @@ def _divided(
     return native, [each for each in slices if each not in chosen and (merging or each.base is not None)]
 
 
-def _joined(
-    snapshot: HudiSnapshot, slices: Sequence[FileSlice], reader: SliceReader
-) -> tuple[list[FileSlice], list[FileSlice]]:
-    """The slices with log files whose base files Spark reads, and those that workers merge whole."""
+def _halved(
+    spark: SparkSession, snapshot: HudiSnapshot, slices: Sequence[FileSlice], reader: SliceReader
+) -> tuple[list[_HalvedSlice], list[FileSlice]]:
+    """The slices with log files that are read in halves, and those that workers merge whole."""
     if reader.rule is None or reader.commits is not None:
         return [], list(slices)
     odd = _odd(snapshot, [each.base for each in slices if each.base and each.logs], reader)
@@ -266,8 +293,21 @@ def _joined(
         and each.base.path not in odd
         and sum(log.size for log in each.logs) * _SMALL_SHARE <= each.base.size
     ]
-    chosen = set(small) if sum(log.size for each in small for log in each.logs) <= _SMALL_LOGS else set()
-    return [each for each in slices if each in chosen], [each for each in slices if each not in chosen]
+    if sum(log.size for each in small for log in each.logs) > _SMALL_LOGS:
+        return [], list(slices)
+    found = zip(small, _halves(spark, snapshot.store, small, reader), strict=True)
+    halved = {slice: _HalvedSlice(slice, halves) for slice, halves in found if halves is not None}
+    return list(halved.values()), [each for each in slices if each not in halved]
+
+
+def _halves(
+    spark: SparkSession, store: Store, slices: Sequence[FileSlice], reader: SliceReader
+) -> list[SliceHalves | None]:
+    if isinstance(store, MemoryStore) or sum(each.size for each in slices) <= _KEYS_HERE:
+        return at_once(lambda each: reader.halves(store, each), slices)
+    numbered = [_NumberedSlice(number, each) for number, each in enumerate(slices)]
+    found = part_frame(spark, PartReader(store, _HalvesReader(reader).read, _HALVES), numbered).collect()
+    return [pickle.loads(halves) for _, halves in sorted(found)]
 
 
 def _odd(snapshot: HudiSnapshot, bases: Sequence[BaseFile], reader: SliceReader) -> set[str]:

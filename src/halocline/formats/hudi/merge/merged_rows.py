@@ -1,7 +1,7 @@
 """The rows of a slice: its base file, a batch at a time, against what its log files make of each key.
 
-The same in two halves: the rows of the base file that do not hold any more, by their positions, and the rows that hold
-in their place. Whoever reads base files by other means takes the former out and adds the latter.
+The same in two halves: which rows of the base file do not hold any more, by their positions, and which rows of the log
+files hold. Whoever reads base files by other means takes the former out and adds the latter.
 """
 
 from __future__ import annotations
@@ -52,21 +52,25 @@ class BaseMerge:
                 yield batch
         yield from self._new()
 
-    def changed(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The rows of the slice that are not as the base file has them.
+    def halves(self, batches: Iterable[pa.Table]) -> tuple[Indices, Indices]:
+        """The positions of rows of the base file that do not hold any more, and the keys whose rows it beats.
 
-        Batches need only the columns that the merge looks at, unless rows take values from older ones (`fills`).
+        Batches need only the columns that the merge looks at. Not for rows that take values from older ones (`fills`).
         """
+        gone, beaten, start = [], [], 0
         for batch in batches:
-            yield from self._changed(batch, self._met_in(batch))
-        yield from self._new()
-
-    def gone(self, batches: Iterable[pa.Table]) -> Iterator[Indices]:
-        """The positions of the rows of the base file that do not hold any more; batches as for `changed`."""
-        start = 0
-        for batch in batches:
-            yield self._met_in(batch).gone + start
+            found = self._met_in(batch)
+            gone.append(found.gone + start)
+            beaten.append(found.beaten)
             start += batch.num_rows
+        none = np.empty(0, np.int64)
+        return np.concatenate([none, *gone]), np.concatenate([none, *beaten])
+
+    def changed(self, beaten: Indices) -> pa.Table:
+        """The rows that are not as the base file has them, by `halves`."""
+        holds = ~self.state.deleted
+        holds[beaten] = False
+        return self.state.rows.filter(pa.array(holds))
 
     @property
     def fills(self) -> bool:
@@ -93,7 +97,7 @@ class BaseMerge:
         gone = self.state.deleted[keys] & log_wins
         # A row that loses whole is as it was; a deleted key that loses gives nothing to fill from.
         filled = ~self.state.deleted[keys] & (log_wins | self.fills)
-        return _Met(matched[gone | filled], matched[filled], keys[filled], log_wins[filled])
+        return _Met(matched[gone | filled], matched[filled], keys[filled], log_wins[filled], keys[~log_wins])
 
     def _changed(self, batch: pa.Table, found: _Met) -> Iterator[pa.Table]:
         if found.filled.size:
@@ -151,12 +155,14 @@ class _Met:
         filled: Of these, those in whose place another row holds.
         keys: The keys of the latter, as numbers.
         log_wins: Whether the log files win over each of them, or only fill it.
+        beaten: The keys that the base file wins over, as numbers.
     """
 
     gone: Indices
     filled: Indices
     keys: Indices
     log_wins: Flags
+    beaten: Indices
 
 
 def _greater(one: pa.Array | pa.ChunkedArray, other: pa.Array | pa.ChunkedArray) -> Flags:
