@@ -53,7 +53,7 @@ class HudiStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
         return HudiStreamWriter(sink, schema, action_of(snapshot))
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Writes the rows of one task into file groups of its own; without rows there is nothing to begin."""
+        """Writes the rows of one task, see `HudiRowSink.write`; without rows there is nothing to begin."""
         batches = (batch for batch in arrow_batches(iterator, self._schema) if batch.num_rows)
         first = next(batches, None)
         if first is None:
@@ -63,7 +63,7 @@ class HudiStreamWriter(ArrowStreamWriter):  # type: ignore[misc]
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Makes what was written count, unless this batch is in the table already."""
         if (write := _write_of(messages)) is not None:
-            # Its file groups are new, so no other write can have changed them.
+            # Its file groups are new, so no other write can have changed them; for those of buckets the sink looks.
             timeline = HudiTimeline.load(write.store, write.config)
             write = replace(write, seen=frozenset(each.time for each in timeline.writes))
             self._sink.commit(write, messages, StreamBatch(identity(self._sink.asked), batchId))

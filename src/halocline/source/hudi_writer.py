@@ -1,8 +1,9 @@
 """Rows added to a Hudi table through the data source: tasks write new file groups, and one commit makes them count.
 
-Keys are not looked for, since no join can be made where this runs; `Table.upsert` does that. Spark plans, writes and
-commits in processes of their own, so the heartbeat of the write names none of them: it is renewed by the tasks, and a
-write that nobody works on any more is taken back some minutes later by the next writer.
+Keys are not looked for, since no join can be made where this runs; `Table.upsert` does that. In a table with a bucket
+index nothing has to be looked for, and rows are merged when the write is committed (`halocline.source.hudi_staging`).
+Spark plans, writes and commits in processes of their own, so the heartbeat of the write names none of them: it is
+renewed by the tasks, and a write that nobody works on any more is taken back some minutes later by the next writer.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from halocline.errors import HaloclineError, UnsupportedError
-from halocline.formats.hudi.buckets import bucket_index
+from halocline.formats.hudi.buckets import BucketIndex, bucket_index
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.partition_paths import partition_paths
 from halocline.formats.hudi.record_keys import KeyColumns, stored_key, written_key_columns
 from halocline.formats.hudi.table_schema import META_COLUMNS
+from halocline.formats.hudi.timeline.instant import order
 from halocline.formats.hudi.timeline.metadata import WriteStat
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beat_once, beating, stop_beating
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.schema.types import Struct
 from halocline.source.hudi import opened
+from halocline.source.hudi_staging import StagedRows, forget_rows, place_rows, stage_rows
 from halocline.source.options import SourceOptions
 from halocline.spark.scan.packing import packed
 from halocline.spark.write.hudi_rows import attempt
@@ -46,9 +50,12 @@ _BUFFER_ROWS = 500_000
 class StatsMessage(WriterCommitMessage):
     """What one task wrote, and for which write."""
 
-    def __init__(self, stats: Sequence[bytes], write: HudiWrite | None = None) -> None:
+    def __init__(
+        self, stats: Sequence[bytes], write: HudiWrite | None = None, staged: Sequence[StagedRows] = ()
+    ) -> None:
         self.stats = list(stats)
         self.write = write
+        self.staged = list(staged)
 
 
 @dataclass(frozen=True)
@@ -60,12 +67,14 @@ class HudiRowSink:
         writer: What writes file groups, for no instant yet.
         columns: The columns of the rows.
         keys: What their keys are made of.
+        index: The bucket index of the table, if it has one.
     """
 
     asked: SourceOptions
     writer: GroupWriter
     columns: pa.Schema
     keys: KeyColumns
+    index: BucketIndex | None = None
 
     @staticmethod
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> tuple[HudiRowSink, HudiSnapshot]:
@@ -74,7 +83,7 @@ class HudiRowSink:
         Raises:
             IncompatibleError: The release that acts may not write the table.
             SchemaError: The columns do not fit.
-            UnsupportedError: Rows are to be replaced, or placed by the hash of their keys.
+            UnsupportedError: Rows are to be replaced, or placed in a way that is not written here.
         """
         if overwrite:
             raise UnsupportedError(
@@ -84,39 +93,37 @@ class HudiRowSink:
             )
         table = opened(asked)
         snapshot = ready(table)
-        if bucket_index(snapshot, asked.settings.hudi_buckets) is not None:
-            raise UnsupportedError(
-                f"{table.url} has a bucket index, and tasks of the data source cannot share a bucket",
-                sides={"table": "one file group per bucket", "data source": "file groups of each task's own"},
-                next_step="Use Table.upsert; for a stream, in foreachBatch.",
-            )
+        index = bucket_index(snapshot, asked.settings.hudi_buckets)
         columns, text = fitting_columns(snapshot, schema, None)
         plain = pa.schema([each.with_nullable(True) for each in columns if each.name not in META_COLUMNS])
-        writer = group_writer(table, snapshot, columns, text, "", unique=False)
+        writer = group_writer(table, snapshot, columns, text, "", unique=index is not None)
         keys = written_key_columns(snapshot.config, stored_key(snapshot))
-        return HudiRowSink(asked, writer, plain, keys), snapshot
+        return HudiRowSink(asked, writer, plain, keys, index), snapshot
 
     def write(self, write: HudiWrite, batches: Iterator[pa.RecordBatch]) -> StatsMessage:
-        """Writes the rows of one task into file groups of its own."""
+        """Writes the rows of one task into file groups of its own, or puts them aside for those of their buckets."""
         numbers = attempt()
         stats: list[bytes] = []
+        staged: list[StagedRows] = []
         with beating(self.writer.store, write.time, own=False):
             for held in packed((each for each in batches if each.num_rows), lambda each: each.num_rows, _BUFFER_ROWS):
-                rows = pa.Table.from_batches(held)
-                stats += self._groups(write, rows, "-".join(map(str, numbers)), numbers[0])
-        return StatsMessage(stats, write)
+                rows = fit_table(pa.Table.from_batches(held), self.columns, self.writer.config.name)
+                keys, paths = self.keys.made(rows), pa.array(partition_paths(rows, self.writer.config), pa.string())
+                if self.index is not None:
+                    staged += stage_rows(self.writer.store, write.time, rows, keys, paths, self.index)
+                else:
+                    stats += self._groups(write, rows, keys, paths, numbers)
+        return StatsMessage(stats, write, staged)
 
-    def _groups(self, write: HudiWrite, rows: pa.Table, token: str, task: int) -> Iterator[bytes]:
-        writer = replace(self.writer, instant=write.time)
-        fitted = fit_table(rows, self.columns, writer.config.name)
-        paths = pa.array(partition_paths(fitted, writer.config), pa.string())
-        keys = self.keys.made(fitted)
+    def _groups(
+        self, write: HudiWrite, rows: pa.Table, keys: pa.Array, paths: pa.Array, attempt: tuple[int, int, int]
+    ) -> Iterator[bytes]:
+        writer, nothing = replace(self.writer, instant=write.time), pa.array([], pa.string())
         for path in paths.unique().to_pylist():
             chosen = pa.compute.equal(paths, path)
             write.prepare_partition(path)
-            target = WriteTarget(path, f"{uuid.uuid4()}-0")
-            nothing = pa.array([], pa.string())
-            stat = writer.write(target, fitted.filter(chosen), keys.filter(chosen), nothing, token, task)
+            target, token = WriteTarget(path, f"{uuid.uuid4()}-0"), "-".join(map(str, attempt))
+            stat = writer.write(target, rows.filter(chosen), keys.filter(chosen), nothing, token, attempt[0])
             if stat is not None:
                 yield msgspec.json.encode(stat)
 
@@ -126,15 +133,30 @@ class HudiRowSink:
         """Makes what was written count; a batch of a stream that the table has already is taken back."""
         table = opened(self.asked)
         with table.operation("write"):
-            table.snapshot("write")
-            completed(table, write, stats_of(messages), self.writer.schema, batch=batch)
+            snapshot, stats = table.snapshot("write"), stats_of(messages)
+            if staged := [each for message in messages if isinstance(message, StatsMessage) for each in message.staged]:
+                # What began before it is merged with; what began after it, and was faster, would be put behind it.
+                before = (each.time for each in snapshot.timeline.writes if order(each.time) < order(write.time))
+                write = replace(write, seen=frozenset(before))
+                writer = replace(self.writer, instant=write.time)
+                with beating(table.store, write.time, own=False):
+                    stats += place_rows(snapshot, write, writer, staged)
+            completed(table, write, stats, self.writer.schema, batch=batch)
         stop_beating(table.store, write.time)
+        self._forget(write)
 
     def abort(self, write: HudiWrite) -> None:
         """Takes a write back."""
         with contextlib.suppress(HaloclineError):
             roll_back(self.writer.store, self.writer.config, write.instant)
             stop_beating(self.writer.store, write.time)
+            self._forget(write)
+
+    def _forget(self, write: HudiWrite) -> None:
+        """Deletes what was put aside for this write, and for others that died."""
+        if self.index is not None:
+            timeline = HudiTimeline.load(write.store, write.config)
+            forget_rows(write.store, {each.time for each in timeline.instants if not each.is_completed})
 
 
 @dataclass

@@ -26,11 +26,11 @@ from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import (
     CLUSTERING,
     COMMIT,
-    COMPACTION,
     DELTA_COMMIT,
     REPLACE_COMMIT,
+    HudiInstant,
 )
-from halocline.formats.hudi.timeline.metadata import CompactionPlan, ReplacePlan, WriteStat
+from halocline.formats.hudi.timeline.metadata import ReplacePlan, WriteStat
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.heartbeat import beating, take_back_failed
@@ -272,7 +272,7 @@ def avro_text(snapshot: HudiSnapshot) -> str:
 
 def targets_of(snapshot: HudiSnapshot, slices: Sequence[FileSlice]) -> list[WriteTarget]:
     """File groups that are there as targets of a write."""
-    planned = _planned(snapshot.timeline) if snapshot.config.layout == 1 else {}
+    planned = snapshot.timeline.planned_compactions if snapshot.config.layout == 1 else {}
     return [
         WriteTarget(each.partition, each.file_id, each, planned.get((each.partition, each.file_id))) for each in slices
     ]
@@ -284,12 +284,7 @@ def check_not_clustering(snapshot: HudiSnapshot, groups: Sequence[tuple[str, str
     Raises:
         ConflictError: There is one.
     """
-    for instant in snapshot.timeline.instants:
-        if instant.is_completed or instant.action not in (CLUSTERING, REPLACE_COMMIT):
-            continue
-        plan = ReplacePlan.parse(snapshot.timeline.requested_body(instant).record, str(instant))
-        inputs = (plan.clustering_plan and plan.clustering_plan.input_groups) or ()
-        named = {(one.partition_path or "", one.file_id or "") for each in inputs for one in each.slices or ()}
+    for instant, named in _clustered(snapshot.timeline):
         if both := named.intersection(groups):
             partition, file_id = min(both)
             raise ConflictError(
@@ -300,12 +295,17 @@ def check_not_clustering(snapshot: HudiSnapshot, groups: Sequence[tuple[str, str
             )
 
 
-def _planned(timeline: HudiTimeline) -> dict[tuple[str, str], str]:
-    """File groups that pending compactions are going to merge, and when those were scheduled."""
-    found = {}
+def groups_in_service(snapshot: HudiSnapshot) -> set[tuple[str, str]]:
+    """The file groups that pending compactions and clusterings are going to merge."""
+    timeline = snapshot.timeline
+    return set(timeline.planned_compactions).union(*(named for _, named in _clustered(timeline)))
+
+
+def _clustered(timeline: HudiTimeline) -> Iterator[tuple[HudiInstant, set[tuple[str, str]]]]:
+    """Pending clusterings, and the file groups that they are going to replace."""
     for instant in timeline.instants:
-        if instant.action == COMPACTION and not instant.is_completed:
-            plan = CompactionPlan.parse(timeline.requested_body(instant).record, str(instant))
-            for each in plan.operations or ():
-                found[each.partition_path or "", each.file_id or ""] = instant.time
-    return found
+        if instant.is_completed or instant.action not in (CLUSTERING, REPLACE_COMMIT):
+            continue
+        plan = ReplacePlan.parse(timeline.requested_body(instant).record, str(instant))
+        inputs = (plan.clustering_plan and plan.clustering_plan.input_groups) or ()
+        yield instant, {(one.partition_path or "", one.file_id or "") for each in inputs for one in each.slices or ()}
