@@ -19,7 +19,7 @@ from halocline.formats.hudi.buckets import BucketIndex, bucket_file_id, bucket_i
 from halocline.formats.hudi.key_lookup import KeyLookup
 from halocline.formats.hudi.record_keys import RECORD_KEY, key_columns, stored_key, written_key_columns
 from halocline.formats.hudi.slices import FileSlice
-from halocline.formats.hudi.snapshot import HudiSnapshot
+from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.formats.hudi.write.group_writer import WriteTarget
 from halocline.schema.types import Struct
@@ -308,7 +308,8 @@ def _condition(table: HudiOpened, what: Any) -> Expression:
             next_step="To take out every row: delete('true').",
         )
     condition: Expression = what
-    check_condition(read_rows(table), condition, "delete", "Use columns of the table.")
+    # Only its columns count here, so nothing is merged.
+    check_condition(read_rows(table, query=HudiQuery.READ_OPTIMIZED), condition, "delete", "Use columns of the table.")
     return condition
 
 
