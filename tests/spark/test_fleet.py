@@ -174,6 +174,23 @@ def test_streams_of_the_data_source_are_reported(member, orders, spark, tmp_path
     until(lambda: "write" in seen(admin, target))
 
 
+@pytest.mark.parametrize("kind", [{"kind": "mor", "version": 8}, {"kind": "cow", "version": 9, "buckets": 2}], ids=str)
+def test_streams_between_hudi_tables_are_reported(member, spark, tmp_path, kind):
+    _, admin = member
+    made = {"format": "hudi", "keys": "id", **kind}
+    rows = spark.range(0, 10, 1, 1).selectExpr("id", "id * 2 AS amount")
+    first = hc.Table.create(tmp_path / "first", rows, **made)
+    first.upsert(rows.where("id < 3").selectExpr("id", "0L AS amount"))
+    second = hc.Table.create(tmp_path / "second", "id BIGINT, amount BIGINT", spark, **made)
+    read = spark.readStream.format("halocline").load(first.url).select("id", "amount")
+    write = read.writeStream.format("halocline").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    write.trigger(availableNow=True).start(second.url).awaitTermination()
+    assert second.to_df().selectExpr("count(*)", "sum(amount)").first()[:] == (10, 84)
+    until(lambda: "read.stream" in seen(admin, first))
+    until(lambda: "write" in seen(admin, second))
+    assert {use.ladder for use in users(admin, second)["nightly.source"].tables} == {"hudi"}
+
+
 @pytest.mark.usefixtures("member")
 def test_the_data_source_asks_the_gate_before_it_creates_a_table_with_a_feature(spark, tmp_path):
     rows = spark.sql("SELECT TIMESTAMP_NTZ'2026-11-01 12:00:00' AS at")

@@ -184,6 +184,28 @@ def test_a_stream_into_a_table_adds_each_batch_once(spark, tmp_path, version, ty
     assert list(maker.store.list(".hoodie/.aux")) == [], "no note is left"
 
 
+@pytest.mark.parametrize(("version", "type"), [(8, MOR), (9, COW)])
+def test_a_stream_into_a_table_with_buckets_merges_each_batch_once(spark, tmp_path, version, type):
+    folder, table = tmp_path / "in", tmp_path / "table"
+    maker = HudiTableMaker.create(open_store(table), version, type, buckets=2)
+    for number, batch in enumerate([rows(range(6), 100, "a"), rows(range(4, 9), 200, "b")]):
+        spark.createDataFrame(batch).repartition(2).write.parquet(str(folder / str(number)))
+    stream_in(spark, folder, table)
+    expected = [(f"k{each}", 100, f"a{each}") for each in range(4)] + [
+        (f"k{each}", 200, f"b{each}") for each in range(4, 9)
+    ]
+    assert shown(maker.snapshot.read()) == expected
+    before = maker.snapshot.version
+    commits = tmp_path / "table-checkpoint/commits"
+    last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
+    (commits / str(last)).unlink()  # as if Spark had died after the table was committed
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    stream_in(spark, folder, table)
+    assert (maker.snapshot.version, shown(maker.snapshot.read())) == (before, expected)
+    assert maker.snapshot.timeline.pending == frozenset()
+    assert list(maker.store.list(".hoodie/.aux")) == [], "neither a note nor a row is left aside"
+
+
 def test_a_stream_into_a_table_of_a_version_that_the_release_does_not_write_is_refused(spark, tmp_path):
     folder, table = tmp_path / "in", tmp_path / "table"
     maker = HudiTableMaker.create(open_store(table), 8, COW)

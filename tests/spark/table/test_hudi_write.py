@@ -334,8 +334,10 @@ def test_rows_of_a_bucket_index_lie_in_the_group_of_their_hash(spark, tmp_path, 
     assert [row for row in ours(table) if int(row[0][1:]) % 2 == 0] == [("k40", 400, "d40"), ("k42", 400, "d42")]
     with pytest.raises(UnsupportedError, match="bucket index"):
         table.cluster()
-    with pytest.raises(Exception, match="bucket index"):
-        rows(spark, [50], 1, "e").write.format("halocline").mode("append").save(str(tmp_path))
+    rows(spark, [40, 50], 500, "e").write.format("halocline").mode("append").save(str(tmp_path))
+    changed = [("k40", 500, "e40"), ("k42", 400, "d42"), ("k50", 500, "e50")]
+    assert [row for row in ours(table) if int(row[0][1:]) % 2 == 0] == changed, "the data source merges as well"
+    assert ours(table) == theirs(tmp_path)
 
 
 def forget_buckets(file: Path) -> None:
