@@ -99,8 +99,11 @@ class Member:
         greet = self.channel.unary_unary(calls.HANDSHAKE.path)
         welcome = calls.HANDSHAKE.answer.decode(await greet(self.greeting(), timeout=60))
         self._learn(welcome.admission.announcements)
-        session = self.channel.stream_stream(calls.SESSION)
-        self.call = session(metadata=(("authorization", f"Bearer {welcome.token}"),))
+        session, self.metadata = (
+            self.channel.stream_stream(calls.SESSION),
+            (("authorization", f"Bearer {welcome.token}"),),
+        )
+        self.call = session(metadata=self.metadata)
         self.reader = asyncio.ensure_future(self._listen())
         await self.beat()
 
@@ -139,6 +142,11 @@ class Member:
                 if each.limit >= 8:
                     self.heard.set()
 
+    async def leave(self):
+        """Says goodbye, so that a level is settled without it."""
+        await self.channel.unary_unary(calls.LEAVE.path)(calls.LEAVE.request.encode(None), metadata=self.metadata)
+        await self.drop()
+
     async def drop(self):
         if self.reader:
             self.reader.cancel()
@@ -162,6 +170,9 @@ class Echo(Member):
         await self.call.write(b"x" * 40)
         await asyncio.wait_for(self.answered, 60)
         self.latencies.append(time.perf_counter() - began)
+
+    async def leave(self):
+        await self.drop()
 
     async def _read(self):
         while (await self.call.read()) is not grpc.aio.EOF:
@@ -213,7 +224,7 @@ async def measure(kind, server, count, seconds):
     facts["share"] = (server.cpu() - cpu) / lasted / (len(beats) * HEARTBEAT_S / count / lasted)
     facts["beat_ms_cpu"] = 1000 * (server.cpu() - cpu) / len(beats)
     facts["p50_ms"], facts["p99_ms"] = 1000 * beats[len(beats) // 2], 1000 * beats[int(0.99 * len(beats))]
-    await asyncio.gather(*(each.drop() for each in warm))
+    await asyncio.gather(*(each.leave() for each in warm))
     return members, facts
 
 
