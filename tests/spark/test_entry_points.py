@@ -80,14 +80,19 @@ Call = Callable[[Ground], Any]
 
 READS: Mapping[str, Call] = {
     "changes": lambda g: g.table.changes(0),
+    "deep_clone": lambda g: g.table.deep_clone(g.elsewhere / "clone"),
     "detail": lambda g: g.table.detail(),
+    "generate": lambda g: g.table.generate(),
     "for_path": lambda g: Table.for_path(g.path, g.spark),
     "history": lambda g: g.table.history(),
     "register_view": lambda g: g.table.register_view("entry_point"),
     "schema": lambda g: g.table.schema,
     "shallow_clone": lambda g: g.table.shallow_clone(g.elsewhere / "clone"),
     "snapshot": lambda g: g.table.snapshot(),
+    "to_arrow": lambda g: g.table.to_arrow(),
     "to_df": lambda g: g.table.to_df(),
+    "to_pandas": lambda g: g.table.to_pandas(),
+    "to_polars": lambda g: g.table.to_polars(),
 }
 WRITES: Mapping[str, Call] = {
     "add_columns": lambda g: g.table.add_columns([field("more", "long")]),
@@ -95,15 +100,22 @@ WRITES: Mapping[str, Call] = {
     "add_feature_support": lambda g: g.table.add_feature_support("deletionVectors"),
     "allow_nulls": lambda g: g.table.allow_nulls("id"),
     "append": lambda g: g.table.append(g.df),
+    "append_arrow": lambda g: g.table.append_arrow(pa.table({"id": [1]})),
     "append_batch": lambda g: g.table.append_batch(g.df, 1, app_id="entry"),
+    "cluster_by": lambda g: g.table.cluster_by("id"),
     "create": lambda g: Table.create(g.path, "id BIGINT", g.spark, exist_ok=True),
+    "deep_clone (in place of it)": lambda g: Table.for_path(_fine(g.elsewhere / "fine")).deep_clone(
+        g.path, replace=True
+    ),
     "delete": lambda g: g.table.delete("id = 1"),
     "downgrade": lambda g: g.table.downgrade("deletionVectors"),
     "drop_column": lambda g: g.table.drop_column("t"),
     "drop_constraint": lambda g: g.table.drop_constraint("positive", if_exists=True),
     "drop_feature_support": lambda g: g.table.drop_feature_support("deletionVectors"),
     "merge": lambda g: g.table.merge(g.df, "t.id = s.id").when_not_matched_insert_all().execute(),
+    "move_column": lambda g: g.table.move_column("t"),
     "optimize": lambda g: g.table.optimize().execute_compaction(),
+    "optimize (purging)": lambda g: g.table.optimize().execute_purge(),
     "optimize (in another order)": lambda g: g.table.optimize().execute_z_order_by("id"),
     "overwrite": lambda g: g.table.overwrite(g.df),
     "plan_drop": lambda g: g.table.plan_drop("deletionVectors"),
@@ -111,7 +123,9 @@ WRITES: Mapping[str, Call] = {
     "replace": lambda g: Table.replace(g.path, "id BIGINT", g.spark),
     "restore": lambda g: g.table.restore(0),
     "set_comment": lambda g: g.table.set_comment("about orders"),
+    "set_default": lambda g: g.table.set_default("t", "'x'"),
     "set_properties": lambda g: g.table.set_properties({"delta.appendOnly": "true"}),
+    "sync_identity": lambda g: g.table.sync_identity("id"),
     "unset_properties": lambda g: g.table.unset_properties(["delta.appendOnly"], if_exists=True),
     "update": lambda g: g.table.update({"t": "'y'"}, "id = 1"),
     "upgrade": lambda g: g.table.upgrade("deletionVectors"),
@@ -143,6 +157,7 @@ REFUSED_FOR_BEING_THERE: Mapping[str, Call] = {
 COMMANDS_THAT_TOUCH_NOTHING = {
     "apply": "moves tables by the verbs of Table",
     "plan": "judges by the protocol",
+    "quickstart": "makes a lake of its own",
     "rollback": "moves tables by the verbs of Table",
     "sql": "does everything by the verbs of Table",
     "status": "shows the journal of a rollout",
@@ -161,7 +176,7 @@ COMMANDS_THAT_TOUCH_NOTHING = {
     "who": "shows who is known to use a table",
 }
 
-SHIM_TOUCHES_NOTHING = {"alias", "forName", "generate", "isDeltaTable", "name", "table"}
+SHIM_TOUCHES_NOTHING = {"alias", "forName", "isDeltaTable", "name", "table"}
 SHIM_READS = {
     "clone",
     "cloneAtTimestamp",
@@ -169,6 +184,7 @@ SHIM_READS = {
     "createIfNotExists",
     "detail",
     "forPath",
+    "generate",
     "history",
     "toDF",
 }
@@ -190,6 +206,7 @@ SHIM: Mapping[str, Call] = {
     "detail": lambda g: g.shim().detail(),
     "dropFeatureSupport": lambda g: g.shim().dropFeatureSupport("deletionVectors"),
     "forPath": lambda g: DeltaTable.forPath(g.spark, g.path),
+    "generate": lambda g: g.shim().generate("symlink_format_manifest"),
     "history": lambda g: g.shim().history(),
     "merge": lambda g: g.shim().merge(g.df, "id = 1").whenMatchedDelete().execute(),
     "optimize": lambda g: g.shim().optimize().executeCompaction(),
