@@ -279,7 +279,7 @@ def test_rules_and_columns_that_the_table_computes_hold_for_merged_rows(tmp_path
     assert table.to_df().select("n").distinct().count() == 4, "every row has a number of its own"
     for broken in ({"k": "s.k + 100"}, {"k": "null"}, {"double": "1"}):
         with pytest.raises(ConstraintError):
-            table.merge(source, "true").when_matched_update("s.k = 11 AND t.k = 0", broken).execute()
+            table.merge(source, "s.k = 11 AND t.k = 0").when_matched_update(set=broken).execute()
     with pytest.raises(InputError, match="itself"):
         table.merge(source, "true").when_matched_update(set={"n": "1"}).execute()
     assert table.version == 2
