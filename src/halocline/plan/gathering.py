@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
+from halocline.compat.knowledge import Knowledge
 from halocline.compat.release import Release
 from halocline.errors import HaloclineError, NotFoundError, nearest
 from halocline.fleet.answers import MemberStatus
@@ -96,11 +97,13 @@ def gather(
     members = gathered(
         places, named=said.members, declared=lake.clients, fleet=_members_of(fleet) if fleet else (), traces=traces
     )
+    asked = tuple(available)
+    _check_products((*target.releases, *asked), {each.release.product for each in members})
     rollout = Rollout(
         tuple(tables),
         members,
         target.releases,
-        tuple(dict.fromkeys((*available, *said.available))),
+        tuple(dict.fromkeys((*asked, *said.available))),
         frozenset(accepted),
         frozenset(may_stop),
     )
@@ -121,6 +124,18 @@ def _check_selected(target: Target, names: Sequence[str]) -> None:
                 f"no table of the lake is called {pattern}",
                 sides={"asked for": pattern, "nearest": nearest(pattern, names) or "none"},
                 next_step="See what there is: halocline survey LAKE",
+            )
+
+
+def _check_products(asked: Iterable[Release], run: set[str]) -> None:
+    known = Knowledge.load()
+    for release in asked:
+        if release.product not in run and known.find(release.product) is None:
+            near = nearest(release.product, sorted({*run, *known.files}))
+            raise NotFoundError(
+                f"no member runs {release.product}, and nothing is known of it",
+                sides={"asked for": str(release), "nearest": near or "none"},
+                next_step="Name a product that a member runs.",
             )
 
 

@@ -175,16 +175,6 @@ class Rollout:
                 next_step="Name one of the members.",
             )
 
-        products = {each.release.product for each in self.members}
-        for release in (*self.goals, *self.available):
-            if release.product not in products and self.known.find(release.product) is None:
-                names = {*products, *self.known.files}
-                raise NotFoundError(
-                    f"no member runs {release.product}, and nothing is known of it",
-                    sides={"asked for": str(release), "nearest": nearest(release.product, sorted(names)) or "none"},
-                    next_step="Name a product that a member runs.",
-                )
-
     @property
     def known(self) -> Knowledge:
         """What is known about products."""
