@@ -177,6 +177,8 @@ def test_streams_of_the_data_source_are_reported(member, orders, spark, tmp_path
 @pytest.mark.parametrize("kind", [{"kind": "mor", "version": 8}, {"kind": "cow", "version": 9, "buckets": 2}], ids=str)
 def test_streams_between_hudi_tables_are_reported(member, spark, tmp_path, kind):
     _, admin = member
+    for level in range(8, kind["version"] + 1):
+        admin.raise_level("hudi", level, reason="test")
     made = {"format": "hudi", "keys": "id", **kind}
     rows = spark.range(0, 10, 1, 1).selectExpr("id", "id * 2 AS amount")
     first = hc.Table.create(tmp_path / "first", rows, **made)

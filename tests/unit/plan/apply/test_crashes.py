@@ -43,15 +43,15 @@ def state_of(lake: LakeOnDisk) -> dict[str, str]:
     return {name: str(Table.for_path(lake.path / name).terms.protocol) for name in (*DELTA, *HUDI)}
 
 
-def test_killed_at_random_moments_and_resumed_it_ends_up_the_same(tmp_path):
-    lake, plan = plan_for(tmp_path)
-    dice = random.Random(76)
+def killed_until_done(plan: str, dice: random.Random, most: int) -> int:
+    """Applies a plan, killing it up to `most` times; returns how often it was killed before it was done."""
     killed = 0
-    for _ in range(3 * KILLS):
+    while killed < most:
         process = begun(plan)
         assert process.stdout is not None
         first = process.stdout.readline()
         if "is done" in first:
+            process.communicate(timeout=120)
             break
         assert first.startswith("Stage 1 of 1: tables"), first + process.stdout.read()
         # Somewhere within the moves, which take about a second in all.
@@ -60,15 +60,23 @@ def test_killed_at_random_moments_and_resumed_it_ends_up_the_same(tmp_path):
         time.sleep(dice.random() * 0.05)
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
+    return killed
+
+
+def test_killed_at_random_moments_and_resumed_it_ends_up_the_same(tmp_path):
+    dice, killed = random.Random(76), 0
+    for lakes in range(2 * KILLS):
         if killed == KILLS:
             break
-    assert killed, "it was over each time before it could be killed"
-    process = begun(plan)
-    told, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, told
-    assert state_of(lake) == dict.fromkeys(
-        DELTA, "(3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants)"
-    ) | dict.fromkeys(HUDI, "hudi(9)")
-    versions = {name: Table.for_path(lake.path / name).version for name in DELTA}
-    assert set(versions.values()) == {1}, f"no commit was made twice: {versions}"
-    assert status_of(SavedPlan.read(plan)).state == "finished"
+        root = tmp_path / f"lake-{lakes}"
+        root.mkdir()
+        lake, plan = plan_for(root)
+        killed += killed_until_done(plan, dice, KILLS - killed)
+        told, _ = begun(plan).communicate(timeout=120)
+        assert state_of(lake) == dict.fromkeys(
+            DELTA, "(3,7|R: deletionVectors|W: appendOnly,deletionVectors,invariants)"
+        ) | dict.fromkeys(HUDI, "hudi(9)"), f"after {killed} kills: {told}"
+        versions = {name: Table.for_path(lake.path / name).version for name in DELTA}
+        assert set(versions.values()) == {1}, f"no commit was made twice: {versions}"
+        assert status_of(SavedPlan.read(plan)).state == "finished", told
+    assert killed == KILLS, f"it was over before it could be killed more than {killed} times"
