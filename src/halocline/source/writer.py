@@ -126,7 +126,9 @@ class RowSink:
             for part in self.writer.write_in_parts(map(self.fit, map(self.rules.checked, batches))):
                 files += part
         except BaseException:
-            self._delete([file.path for file in files])
+            # The folder stays: another task may be about to put a file there.
+            with contextlib.suppress(HaloclineError, OSError):
+                self.writer.store.delete_many([file.path for file in files])
             raise
         return files
 
