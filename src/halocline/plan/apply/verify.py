@@ -98,13 +98,16 @@ def check_same(table: Table, before: Checkup, how: Verify) -> str:
     if isinstance(table, HudiTable):
         return _compared(table, before, checkup(table, how, version=before.version))
     since = sorted((each for each in table.history() if each.version > before.version), key=lambda each: each.version)
-    if all(each.operation in _KEEPS_ROWS for each in since):
+    # A move may truncate history; what others wrote in the versions that are gone cannot be told from its own commits.
+    oldest = since[0].version if since else before.version
+    whole = oldest <= before.version + 1
+    if whole and all(each.operation in _KEEPS_ROWS for each in since):
         return _compared(table, before, checkup(table, how))
     told = []
     for kept, run in groupby(since, lambda each: each.operation in _KEEPS_ROWS):
         versions = [each.version for each in run]
-        if kept:
-            first = versions[0] - 1
+        first = versions[0] - 1 if whole else max(versions[0] - 1, oldest)
+        if kept and first < versions[-1]:
             start = before if first == before.version else checkup(table, how, version=first)
             told.append(_compared(table, start, checkup(table, how, version=versions[-1])))
     return f"others wrote meanwhile; around its own commits: {'; '.join(told) or 'none'}"
