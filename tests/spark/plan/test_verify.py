@@ -105,3 +105,25 @@ def test_commits_of_a_drop_are_compared_once_and_as_a_whole(spark, rows, tmp_pat
     table.append(rows.where("id < 5"))
     assert "around its own commits: 90 rows" in check_same(table, before, Verify.SAMPLE)
     assert len(counted) == 2, "what was counted before the move is not counted again"
+
+
+TRUNCATING = {
+    "delta.enableDeletionVectors": "true",
+    "delta.dropFeatureTruncateHistory.retentionDuration": "interval 0 seconds",
+    "delta.logRetentionDuration": "interval 0 seconds",
+    "delta.deletedFileRetentionDuration": "interval 0 seconds",
+}
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_move_that_truncates_history_is_compared_as_far_back_as_versions_are_left(spark, rows, tmp_path, meanwhile):
+    table = hc.Table.create(tmp_path / "orders", rows, spark, properties=TRUNCATING)
+    table.delete("id < 10")
+    before = checkup(table, Verify.SAMPLE)
+    if meanwhile:
+        table.append(rows.where("id < 5"))
+    table.drop_feature_support("deletionVectors", truncate_history=True)
+    assert min(each.version for each in table.history()) > before.version + 1, "what came before the move is gone"
+    told = check_same(table, before, Verify.SAMPLE)
+    assert told.startswith(f"versions {before.version + 1} to " if meanwhile else "90 rows"), told
+    assert "95 rows" in told or not meanwhile, told

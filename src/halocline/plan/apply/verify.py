@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import ConflictError
 from halocline.formats.delta.actions.operations import BACKFILLS
@@ -21,6 +21,8 @@ from halocline.progress import working
 from halocline.table import HudiTable, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
 _FEW: Final = 4
@@ -98,18 +100,27 @@ def check_same(table: Table, before: Checkup, how: Verify) -> str:
     if isinstance(table, HudiTable):
         return _compared(table, before, checkup(table, how, version=before.version))
     since = sorted((each for each in table.history() if each.version > before.version), key=lambda each: each.version)
-    # A move may truncate history; what others wrote in the versions that are gone cannot be told from its own commits.
+    own = all(each.operation in _KEEPS_ROWS for each in since)
     oldest = since[0].version if since else before.version
-    whole = oldest <= before.version + 1
-    if whole and all(each.operation in _KEEPS_ROWS for each in since):
-        return _compared(table, before, checkup(table, how))
+    if oldest <= before.version + 1:
+        return _compared(table, before, checkup(table, how)) if own else _around_own(table, since, before, how)
+    # A move may truncate history. Whether others wrote in the versions that are gone, the rows alone can tell.
+    now = checkup(table, how, version=since[-1].version)
+    if own and before.same_rows(now):
+        return str(now)
+    told = _around_own(table, since, checkup(table, how, version=oldest), how)
+    return f"versions {before.version + 1} to {oldest - 1} are gone; {told}"
+
+
+def _around_own(table: Table, since: Sequence[Any], start: Checkup, how: Verify) -> str:
+    """Compares the rows before and after each run of commits of the move, from a version that was counted."""
     told = []
     for kept, run in groupby(since, lambda each: each.operation in _KEEPS_ROWS):
         versions = [each.version for each in run]
-        first = versions[0] - 1 if whole else max(versions[0] - 1, oldest)
+        first = max(versions[0] - 1, start.version)
         if kept and first < versions[-1]:
-            start = before if first == before.version else checkup(table, how, version=first)
-            told.append(_compared(table, start, checkup(table, how, version=versions[-1])))
+            earlier = start if first == start.version else checkup(table, how, version=first)
+            told.append(_compared(table, earlier, checkup(table, how, version=versions[-1])))
     return f"others wrote meanwhile; around its own commits: {'; '.join(told) or 'none'}"
 
 
