@@ -19,15 +19,9 @@ from halocline.formats.delta.snapshot.change_feed import ChangeFile
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.index.companion import (
-    Companion,
-    IndexedFile,
-    IndexedSource,
-    check_fresh,
-    companion_of,
-    create_companion,
-    sync_companion,
-)
+from halocline.formats.index.companion.identity import Companion, check_fresh, companion_of
+from halocline.formats.index.companion.source import IndexedFile, IndexedSource
+from halocline.formats.index.companion.sync import create_companion, sync_companion
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Field, Struct

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from halocline.errors import InputError, UnsupportedError
-from halocline.formats.index.companion import check_own_rows
+from halocline.formats.index.companion.identity import check_own_rows
 from halocline.formats.index.delete import deletions
 from halocline.formats.index.log.actions import SplitAdd, SplitRemove
 from halocline.formats.index.snapshot import IndexSnapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from halocline.compat.protocol import Protocol
 from halocline.errors import InputError
-from halocline.formats.index.companion import Companion, check_fresh
+from halocline.formats.index.companion.identity import Companion, check_fresh
 from halocline.formats.index.history import version_at
 from halocline.formats.index.log.actions import IndexAction
 from halocline.formats.index.snapshot import IndexSnapshot

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from halocline.errors import InputError
-from halocline.formats.index.companion import check_own_rows
+from halocline.formats.index.companion.identity import check_own_rows
 from halocline.formats.index.delete import removal
 from halocline.formats.index.log.actions import IndexMetadata, SplitAdd, SplitRemove
 from halocline.formats.index.rows import partition_value

@@ -16,7 +16,9 @@ from halocline.formats.base import formats_at
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction, Remove
 from halocline.formats.delta.actions.deletion_vectors import write_file
 from halocline.formats.hudi.configuration import TableType
-from halocline.formats.index.companion import Companion, commit_companion, companion_changes, sync_companion
+from halocline.formats.index.companion.changes import companion_changes
+from halocline.formats.index.companion.identity import Companion
+from halocline.formats.index.companion.sync import commit_companion, sync_companion
 from halocline.formats.index.merge.group import MergeTarget, merge_group
 from halocline.formats.index.merge.run import commit_merged, merge_splits
 from halocline.formats.index.search import Search, search_table

@@ -9,7 +9,7 @@ from tests.support.columns import field
 from tests.support.index_tables import table_of
 
 from halocline.errors import InputError, UnsupportedError
-from halocline.formats.index.companion import SOURCE_KEY
+from halocline.formats.index.companion.identity import SOURCE_KEY
 from halocline.formats.index.split.fields import OPTIONS_KEY
 from halocline.formats.index.transaction import IndexTransaction
 from halocline.schema import Struct

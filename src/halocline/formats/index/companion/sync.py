@@ -1,0 +1,143 @@
+"""Makes a companion, and brings it up to date with its source by one commit."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from halocline.errors import ConflictError, NotFoundError, nearest
+from halocline.formats.index.companion.changes import CompanionChanges, companion_changes
+from halocline.formats.index.companion.identity import APPLICATION, FORMAT_KEY, SOURCE_KEY, check_source, is_fresh
+from halocline.formats.index.companion.source import IndexedSource
+from halocline.formats.index.companion.target import CompanionTarget
+from halocline.formats.index.delete import removal
+from halocline.formats.index.log.actions import IndexTxn, SplitAdd, SplitRemove
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.split.fields import OPTIONS_KEY, fields_of
+from halocline.formats.index.split.masks import deleted_rows
+from halocline.formats.index.transaction import IndexTransaction
+from halocline.schema.types import Field, Struct
+from halocline.storage.base import Store
+
+_TRIES: Final = 3
+
+
+def create_companion(
+    store: Store, source: IndexedSource, columns: Sequence[str], *, options: Mapping[str, Any] | None = None
+) -> IndexSnapshot:
+    """Makes an empty companion.
+
+    Args:
+        store: Where it is to lie.
+        source: The table that it belongs to.
+        columns: The columns that are to be searched.
+        options: How columns are indexed; see `halocline.formats.index.split.fields`.
+
+    Raises:
+        AlreadyExistsError: There is a table already.
+        InputError: An option cannot be had for a column.
+        NotFoundError: The source has no such column.
+    """
+    known = {each.name: each for each in source.schema.fields}
+    for name in columns:
+        if name not in known:
+            near = nearest(name, known)
+            raise NotFoundError(
+                f"{source.url} has no column {name!r}",
+                condition="COLUMN_NOT_FOUND",
+                sides={"asked for": name, "source has": ", ".join(list(known)[:20])},
+                next_step=f"Did you mean {near}?" if near else "Use one of them.",
+            )
+    schema = Struct([Field(each.name, each.type) for each in source.schema.fields if each.name in columns])
+    said = {SOURCE_KEY: source.url, FORMAT_KEY: source.format, OPTIONS_KEY: json.dumps(dict(options or {}))}
+    fields_of(schema, said)
+    IndexTransaction.create(store, schema, configuration=said).commit([], "CREATE COMPANION", source=source.url)
+    return IndexSnapshot.load(store)
+
+
+def sync_companion(
+    snapshot: IndexSnapshot,
+    load: Callable[[], IndexedSource],
+    *,
+    scratch: str | None = None,
+) -> IndexSnapshot:
+    """Brings a companion up to date with the newest version of its source, file by file, in this process.
+
+    Args:
+        snapshot: The companion.
+        load: Opens the newest version of the source.
+        scratch: A folder for indexes while they grow.
+
+    Raises:
+        ConflictError: Others brought it up to date again and again meanwhile.
+        InputError: The table is no companion, or of another source, or the source has lost a column.
+    """
+    for attempt in range(_TRIES):
+        source = load()
+        check_source(snapshot, source)
+        if is_fresh(snapshot, source.version):
+            return snapshot
+        changes = companion_changes(snapshot, source.files())
+        target = CompanionTarget.of(snapshot, source.version)
+        indexed = [
+            target.indexed(each, source.rows(each.path, target.columns), source.deleted(each.path), scratch=scratch)
+            for each in changes.new
+        ]
+        masked = [(split, target.masked(split, files, source.deleted)) for split, files in changes.masked]
+        try:
+            commit_companion(snapshot, source.version, changes, [each for each in indexed if each], masked)
+            return snapshot.newest()
+        except ConflictError:
+            # Somebody else did the same; what is left of it is found on top of theirs.
+            snapshot.store.delete_many(each.path for each in indexed if each)
+            snapshot = snapshot.newest()
+            if attempt + 1 == _TRIES:
+                raise
+    raise AssertionError("unreachable: the last try returns or raises")
+
+
+def commit_companion(
+    snapshot: IndexSnapshot,
+    version: int,
+    changes: CompanionChanges,
+    indexed: Sequence[SplitAdd],
+    masked: Sequence[tuple[SplitAdd, SplitAdd]],
+) -> int:
+    """Commits what brings a companion to a version of its source.
+
+    Args:
+        snapshot: The companion that the changes were worked out for.
+        version: The version of the source.
+        changes: What had to change.
+        indexed: The new splits.
+        masked: Splits before and after rows of theirs were deleted.
+
+    Raises:
+        ConflictError: Somebody else changed the companion meanwhile.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    actions: list[SplitAdd | SplitRemove | IndexTxn] = [IndexTxn(APPLICATION, version, now_ms), *indexed]
+    actions += (removal(each, now_ms) for each in changes.gone)
+    for before, after in masked:
+        if _grows(snapshot.store, before, after):
+            actions.append(after)
+        else:
+            # Rows came back, which no mask says: the same file, under the name of another split.
+            path = f"part-{uuid.uuid4()}.split.parquet"
+            snapshot.store.put_if_absent(path, snapshot.store.get(before.path))
+            actions += (removal(before, now_ms), replace(after, path=path))
+    transaction = IndexTransaction(snapshot.reopened("write"), reads_all=True)
+    return transaction.commit(actions, "SYNC COMPANION", sourceVersion=version)
+
+
+def _grows(store: Store, before: SplitAdd, after: SplitAdd) -> bool:
+    """Whether rows only went, so that a mask in place of another says it."""
+    if after.deletion_mask is None:
+        return False
+    return bool(np.isin(deleted_rows(store, before), deleted_rows(store, after)).all())
