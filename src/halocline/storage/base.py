@@ -131,6 +131,10 @@ class Store(ABC):
     def put(self, path: str, data: bytes) -> str:
         """Writes an object, replacing what is there, and returns its etag."""
 
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> str:
+        """Writes an object of any size like `put`, holding no more than a few of its chunks in memory where it can."""
+        return self.put(path, b"".join(chunks))
+
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> str:
         """Writes an object that does not exist yet, and returns its etag.

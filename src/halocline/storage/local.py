@@ -20,7 +20,7 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
 from msgspec.structs import replace
@@ -102,15 +102,18 @@ class LocalStore(Store):
         return tuple(sorted(path.removesuffix("/") for path, _ in found if path.endswith("/")))
 
     def put(self, path: str, data: bytes) -> str:
+        return self.put_chunks(path, (data,))
+
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> str:
         with self._writing(path) as target, self._locked(target, needed=False):
-            return self._replace(target, data, _status(target))
+            return self._replace(target, chunks, _status(target))
 
     def put_if_absent(self, path: str, data: bytes) -> str:
         taken = AlreadyExistsError(f"{path} already exists in {self.folder}")
         with self._writing(path) as target:
             if os.path.lexists(target):
                 raise taken
-            with self._half_written(target, data, None) as (hidden, etag):
+            with self._half_written(target, (data,), None) as (hidden, etag):
                 _forget_checksum(target)
                 try:
                     os.link(hidden, target, follow_symlinks=False)
@@ -135,7 +138,7 @@ class LocalStore(Store):
                 status = _status(target)
                 if status is None or _etag(status) != etag:
                     raise self._changed(path, expected=etag, found="no object" if status is None else _etag(status))
-                return self._replace(target, data, status)
+                return self._replace(target, (data,), status)
 
     def delete(self, path: str) -> None:
         with self._changing(path) as target:
@@ -197,20 +200,22 @@ class LocalStore(Store):
                     raise
             yield
 
-    def _replace(self, target: str, data: bytes, before: os.stat_result | None) -> str:
-        with self._half_written(target, data, before) as (hidden, etag):
+    def _replace(self, target: str, chunks: Iterable[bytes], before: os.stat_result | None) -> str:
+        with self._half_written(target, chunks, before) as (hidden, etag):
             _forget_checksum(target)
             os.replace(hidden, target)
         self._sync_folder(os.path.dirname(target))
         return etag
 
     @contextlib.contextmanager
-    def _half_written(self, target: str, data: bytes, before: os.stat_result | None) -> Iterator[tuple[str, str]]:
+    def _half_written(
+        self, target: str, chunks: Iterable[bytes], before: os.stat_result | None
+    ) -> Iterator[tuple[str, str]]:
         """A complete file under a hidden name beside the target, gone afterwards."""
         hidden = os.path.join(os.path.dirname(target), f"{HIDDEN_PREFIX}{uuid.uuid4().hex}.tmp")
         try:
             with open(hidden, "xb") as file:
-                file.write(data)
+                file.writelines(chunks)
                 file.flush()
                 # The kernel's clock ticks in milliseconds and numbers of deleted files are given out again, so the
                 # time is set here: later than the one before, which is what makes an etag never come back.

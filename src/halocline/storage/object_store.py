@@ -125,6 +125,9 @@ class ObjectStore(Store):
     def put(self, path: str, data: bytes) -> str:
         return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), data)))
 
+    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> str:
+        return self._do(path, lambda: self._etag(obstore.put(self._store, checked_path(path), iter(chunks))))
+
     def put_if_absent(self, path: str, data: bytes) -> str:
         return self._put_once(checked_path(path), data, "create")
 

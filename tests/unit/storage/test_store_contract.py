@@ -45,6 +45,23 @@ def test_put_over_an_object_replaces_it_and_changes_its_etag(store):
     assert first != second
 
 
+def test_chunks_become_one_object_that_replaces_what_was_there(store):
+    store.put("a/b", b"before")
+    store.put_chunks("a/b", iter([b"one ", b"two ", b"three"]))
+    assert (store.get("a/b"), paths(store.list())) == (b"one two three", ["a/b"])
+
+
+def test_chunks_that_break_off_leave_what_was_there(store):
+    def breaking_off():
+        yield b"half"
+        raise ZeroDivisionError
+
+    store.put("a/b", b"before")
+    with pytest.raises(ZeroDivisionError):
+        store.put_chunks("a/b", breaking_off())
+    assert (store.get("a/b"), paths(store.list())) == (b"before", ["a/b"])
+
+
 def test_fetch_gives_the_bytes_with_the_state_they_are_of(store):
     etag = store.put("a", b"one")
     data, meta = store.fetch("a")

@@ -25,7 +25,7 @@ from halocline.spark.types.file_layout import FileLayout
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_NEEDED: Final = ("path", "size", "partition_values", "deletion_vector", "base_row_id", "default_row_commit_version")
+LISTED: Final = ("path", "size", "partition_values", "deletion_vector", "base_row_id", "default_row_commit_version")
 """What a scan looks at; statistics and tags stay on disk."""
 
 
@@ -45,7 +45,7 @@ def frame_of(
     """
     zone = session_zone(spark)
     if files is None:
-        files = snapshot.files(where if isinstance(where, str) else None, _NEEDED, timezone=zone)
+        files = snapshot.files(where if isinstance(where, str) else None, LISTED, timezone=zone)
     layout = FileLayout.of(snapshot.configuration)
     return scan(
         spark,

@@ -4,8 +4,6 @@ A checkpoint is one Parquet file, several parts, or a *V2* one: a top file, Parq
 in *sidecars* beside it. Which kind a file is shows only when it is opened. All kinds read the same here: the actions
 that are not about files, and file actions in batches of Arrow arrays with only the asked-for columns.
 
-A row belongs to an action if that action's required field is set; columns that are absent read as null.
-
 A checkpoint never lists fewer files than it was written with and goes unnoticed. What is read is counted, and the count
 is compared with a *witness* wherever there is one: the pointer, the checksum of the version, the tags of a V2
 checkpoint. Where there is none, every row must be accounted for. No row is left out on the word of a footer.
@@ -14,53 +12,29 @@ checkpoint. Where there is none, every row must be accounted for. No row is left
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import unquote
-
-import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import (
-    Add,
     CheckpointMetadata,
-    Commit,
     DomainMetadata,
-    Metadata,
     ProtocolAction,
-    Remove,
     Sidecar,
     Txn,
     decode_commit,
-    decode_metadata,
     malformed,
 )
+from halocline.formats.delta.log.checkpoint_parts import Choice, FileColumns, JsonPart, ParquetPart
 from halocline.formats.delta.log.commits import Header
 from halocline.formats.log.names import LogLayout
 from halocline.formats.log.parquet_object import ParquetObject
 from halocline.formats.log.segment import CheckpointFiles
 from halocline.storage.base import Store
 
-FileColumns = Mapping[str, pa.Array]
-"""The columns of one batch of file actions, by their names on disk; `path` is never null."""
-
-# The field that every action of a kind has.
-_REQUIRED: Final[Mapping[str, str]] = {
-    "protocol": "minReaderVersion",
-    "metaData": "id",
-    "txn": "appId",
-    "domainMetadata": "domain",
-    "checkpointMetadata": "version",
-    "sidecar": "path",
-    "add": "path",
-    "remove": "path",
-}
-_OTHERS: Final = tuple(key for key in _REQUIRED if key not in ("add", "remove"))
-_NOT_READ: Final = frozenset({"cdc", "commitInfo"})
 _SIDECARS: Final = "_sidecars"
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -126,13 +100,13 @@ class Checkpoint:
         return self.files.name
 
     @cached_property
-    def _parts(self) -> list[_Parquet | _Json]:
-        parts: list[_Parquet | _Json] = []
+    def _parts(self) -> list[ParquetPart | JsonPart]:
+        parts: list[ParquetPart | JsonPart] = []
         for file in self.files.files:
             if file.name.endswith(".json"):
-                parts.append(_Json(decode_commit(self._store.get(file.path), file.name)))
+                parts.append(JsonPart(decode_commit(self._store.get(file.path), file.name)))
             else:
-                parts.append(_Parquet(ParquetObject(self._store, file.path, file.size)))
+                parts.append(ParquetPart(ParquetObject(self._store, file.path, file.size)))
         return parts
 
     @cached_property
@@ -156,12 +130,13 @@ class Checkpoint:
     def _all(self, key: str, kind: type[_T]) -> list[_T]:
         return [action for part in self._parts for action in part.actions(key, kind)]
 
-    def adds(self, columns: Sequence[str]) -> Iterator[FileColumns]:
+    def adds(self, columns: Sequence[str], choice: Choice | None = None) -> Iterator[FileColumns]:
         """The live files; after the last one it is certain that none is missing.
 
         Args:
             columns: What to read below `add`, by names on disk; dots lead into structs. `path` always comes along, and
                 `stats_parsed` where `stats` is asked for and missing.
+            choice: Which files are asked for; all if not given.
 
         Raises:
             MalformedError: The checkpoint is damaged, or does not hold what it was written with.
@@ -169,9 +144,10 @@ class Checkpoint:
         unaccounted = files = 0
         for part in self._file_parts:
             here = 0
-            for batch in part.adds(columns):
-                here += len(batch["path"])
-                yield batch
+            for seen, batch in part.adds(columns, choice):
+                here += seen
+                if len(batch["path"]):
+                    yield batch
             files += here
             unaccounted += part.rows - here
         self._check_complete(files, unaccounted)
@@ -226,163 +202,15 @@ class Checkpoint:
         return any(part.has("add", *path) for part in self._file_parts)
 
     @cached_property
-    def _file_parts(self) -> list[_Parquet | _Json]:
+    def _file_parts(self) -> list[ParquetPart | JsonPart]:
         return [*self._parts, *(self._sidecar(sidecar) for sidecar in self.others.sidecars)]
 
-    def _sidecar(self, sidecar: Sidecar) -> _Parquet:
+    def _sidecar(self, sidecar: Sidecar) -> ParquetPart:
         name = sidecar_name(sidecar)
         try:
-            return _Parquet(ParquetObject(self._store, f"{self._layout.folder}/{_SIDECARS}/{name}"))
+            return ParquetPart(ParquetObject(self._store, f"{self._layout.folder}/{_SIDECARS}/{name}"))
         except NotFoundError as error:
             raise malformed(self.name, f"needs sidecar {name}, which does not exist") from error
-
-
-class _Parquet:
-    def __init__(self, file: ParquetObject) -> None:
-        self.file = file
-        self.rows = file.rows
-
-    def has(self, *path: str) -> bool:
-        return self.file.has(*path)
-
-    @property
-    def has_unknown_actions(self) -> bool:
-        """Whether rows may be actions that are not known; those about files are, whatever their column is called."""
-        others = set(self.file.schema.names) - _REQUIRED.keys()
-        return bool(others) and not any(self.file.has(name, "path") for name in others - _NOT_READ)
-
-    @cached_property
-    def _present(self) -> dict[str, dict[int, int]]:
-        """How many actions of each kind but files there are, by row group."""
-        leaves = {key: f"{key}.{_REQUIRED[key]}" for key in _OTHERS if self.file.has(key, _REQUIRED[key])}
-        found = self.file.present(list(leaves.values()))
-        return {key: found[leaf] for key, leaf in leaves.items()}
-
-    @property
-    def other_actions(self) -> int:
-        return sum(sum(groups.values()) for groups in self._present.values())
-
-    def count_removes(self) -> int:
-        leaf = f"remove.{_REQUIRED['remove']}"
-        return sum(self.file.present([leaf])[leaf].values()) if self.file.has("remove", "path") else 0
-
-    def _rows(self, key: str) -> Iterator[dict[str, Any]]:
-        """The rows of one kind of action, as JSON-like objects without nulls."""
-        groups = self._present.get(key)
-        if not groups:
-            return
-        for batch in self.file.batches([key], list(groups)):
-            column = batch.column(key)
-            with self.file.reading():
-                present = column.filter(pc.is_valid(self.file.children(column)[_REQUIRED[key]]))
-                rows = present.to_pylist()
-            for row in rows:
-                yield _without_nulls(row, column.type)
-
-    def actions(self, key: str, kind: type[_T]) -> list[_T]:
-        try:
-            return [msgspec.convert(row, kind) for row in self._rows(key)]
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise malformed(self.file.name, f"has a {key} action that cannot be read: {str(error)[:200]}") from error
-
-    def metadata(self) -> list[Metadata]:
-        return [decode_metadata(msgspec.json.encode(row), self.file.name) for row in self._rows("metaData")]
-
-    def adds(self, columns: Sequence[str]) -> Iterator[FileColumns]:
-        if not self.file.has("add", "path"):
-            return
-        if "stats" not in columns or "stats_parsed" in columns or not self.file.has("add", "stats_parsed"):
-            yield from self._files("add", columns)
-        elif not self.file.has("add", "stats"):
-            yield from self._files("add", [*columns, "stats_parsed"])
-        else:
-            for group in range(self.file.groups):
-                yield from self._with_stats(columns, group)
-
-    def _with_stats(self, columns: Sequence[str], group: int) -> Iterator[FileColumns]:
-        """Files with statistics as text; with the typed ones as well from the first file on that has no text."""
-        done = 0
-        for batch in self._files("add", columns, [group]):
-            if batch["stats"].null_count:
-                break
-            done += len(batch["path"])
-            yield batch
-        else:
-            return
-        for batch in self._files("add", [*columns, "stats_parsed"], [group]):
-            length = len(batch["path"])
-            if done < length:
-                yield batch if not done else {name: array.slice(done) for name, array in batch.items()}
-            done = max(0, done - length)
-
-    def removes(self, columns: Sequence[str]) -> Iterator[FileColumns]:
-        if not self.file.has("remove", "path"):
-            return
-        yield from self._files("remove", columns, list(self.file.present(["remove.path"])["remove.path"]))
-
-    def _files(self, key: str, columns: Sequence[str], groups: Sequence[int] | None = None) -> Iterator[FileColumns]:
-        # The size goes with the path in every add; it tells an action without a path from no action at all.
-        wanted = dict.fromkeys(f"{key}.{column}" for column in ("path", "size", *columns))
-        for batch in self.file.batches(list(wanted), groups):
-            found = self.file.children(batch.column(key))
-            paths = found["path"]
-            if paths.type != pa.string():
-                with self.file.reading():
-                    found["path"] = paths = paths.cast(pa.string())
-            if key == "add":
-                self._check_sizes(paths, found.get("size"))
-            if paths.null_count:
-                present = pc.is_valid(paths)
-                found = {name: array.filter(present) for name, array in found.items()}
-            if len(found["path"]):
-                yield found
-
-    def _check_sizes(self, paths: pa.Array, sizes: pa.Array | None) -> None:
-        if sizes is None or not (paths.null_count or sizes.null_count):
-            return
-        if pc.any(pc.and_(pc.is_null(paths), pc.is_valid(sizes))).as_py():
-            raise malformed(self.file.name, "has an add action without a path")
-
-
-class _Json:
-    """A JSON top file: few actions, so they become arrays in one go."""
-
-    def __init__(self, commit: Commit) -> None:
-        self._commit = commit
-
-    def has(self, *path: str) -> bool:
-        return path[0] == "add" and path[1:2] != ("stats_parsed",) and bool(self._commit.adds)
-
-    has_unknown_actions = True
-
-    @property
-    def rows(self) -> int:
-        return len(self._commit.actions)
-
-    @property
-    def other_actions(self) -> int:
-        return self.rows - len(self._commit.adds) - self.count_removes()
-
-    def count_removes(self) -> int:
-        return len(self._commit.removes)
-
-    def actions(self, key: str, kind: type[_T]) -> list[_T]:
-        return self._commit.of(kind)
-
-    def metadata(self) -> list[Metadata]:
-        return self._commit.of(Metadata)
-
-    def adds(self, columns: Sequence[str]) -> Iterator[FileColumns]:
-        return self._files(self._commit.adds, columns)
-
-    def removes(self, columns: Sequence[str]) -> Iterator[FileColumns]:
-        return self._files(self._commit.removes, columns)
-
-    def _files(self, actions: Sequence[Add | Remove], columns: Sequence[str]) -> Iterator[FileColumns]:
-        if actions:
-            rows = [msgspec.to_builtins(action) for action in actions]
-            names = dict.fromkeys(column.partition(".")[0] for column in ("path", *columns))
-            yield {name: _array_of([row.get(name) for row in rows]) for name in names}
 
 
 def sidecar_name(sidecar: Sidecar) -> str:
@@ -393,27 +221,6 @@ def sidecar_name(sidecar: Sidecar) -> str:
         'a b.parquet'
     """
     return unquote(sidecar.path).rpartition("/")[2]
-
-
-def _without_nulls(value: Any, type: pa.DataType) -> Any:
-    """A row as JSON would have it: maps are objects, and fields that are null are absent."""
-    if pa.types.is_map(type):
-        return dict(value)
-    if pa.types.is_struct(type):
-        return {
-            field.name: _without_nulls(value[field.name], field.type) for field in type if value[field.name] is not None
-        }
-    return value
-
-
-def _array_of(values: list[Any]) -> pa.Array:
-    """Objects whose values are all text, as in `partitionValues` and `tags`, become maps, others structs."""
-    if any(isinstance(value, dict) for value in values):
-        texts = all(inner is None or isinstance(inner, str) for value in values if value for inner in value.values())
-        if texts:
-            pairs = [None if value is None else list(value.items()) for value in values]
-            return pa.array(pairs, type=pa.map_(pa.string(), pa.string()))
-    return pa.array(values)
 
 
 def _with_lists_by_number(protocol: ProtocolAction) -> ProtocolAction:

@@ -7,16 +7,18 @@ so that a client too old for V2 finds the protocol and can refuse by name.
 
 The *pointer* `_last_checkpoint` is moved last. A crash at any point leaves files that nobody refers to, never a
 checkpoint that cannot be read. A checkpoint holds nothing that the log does not say: losing one costs time only.
-Every page carries a checksum, so that a damaged one is noticed where it is read.
+Every page carries a checksum, so that a damaged one is noticed where it is read. However many files a table has, a
+checkpoint is written in the memory of some of them: rows stream through, and a large file grows on disk.
 """
 
 from __future__ import annotations
 
-import io
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,6 +41,9 @@ SIDECAR_ROWS: Final = 65_536
 """About how many files one sidecar holds."""
 CLASSIC_EVERY: Final = 10
 """How many V2 checkpoints there are to one that also has the classic name."""
+_IN_MEMORY: Final = 64 * 1024 * 1024
+"""Up to which size a file waits in memory for its end; it is then stored at once."""
+_CHUNK: Final = 8 * 1024 * 1024
 _INLINE_ACTIONS: Final = 30
 """Up to how many actions the pointer repeats from a V2 checkpoint."""
 
@@ -99,14 +104,13 @@ def classic_path(version: int) -> str:
 
 def _write_classic(store: Store, version: int, rows: CheckpointRows) -> WrittenCheckpoint:
     schema = checkpoint_schema.schema_of(checkpoint_schema.CLASSIC, rows.form.type)
-    file = _ParquetBytes(schema)
+    file = _Spool(schema)
     for column, structs in _file_rows(rows):
         file.write(checkpoint_schema.rows_of(column, structs, schema))
     others = rows.others
     file.write(checkpoint_schema.other_rows(others, schema))
-    data = file.finish()
-    store.put(classic_path(version), data)
-    return _written(classic_path(version), len(others), len(data), rows)
+    size = file.store(store, classic_path(version))
+    return _written(classic_path(version), len(others), size, rows)
 
 
 # ---------------------------------------------------------------------- a top file and sidecars
@@ -126,35 +130,31 @@ def _write_v2(
         },
     )
     schema = checkpoint_schema.schema_of(checkpoint_schema.TOP, rows.form.type)
-    file = _ParquetBytes(schema)
+    file = _Spool(schema)
     file.write(checkpoint_schema.other_rows((mark, *sidecars, *others), schema))
-    data = file.finish()
     path = f"{DELTA.prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
-    store.put(path, data)
-    if version % (rows.properties.checkpoint_interval * CLASSIC_EVERY) == 0:
-        store.put(classic_path(version), data)
-    size = len(data) + sum(each.size_in_bytes for each in sidecars)
+    is_also_classic = version % (rows.properties.checkpoint_interval * CLASSIC_EVERY) == 0
+    top = file.store(store, path, *([classic_path(version)] if is_also_classic else []))
+    size = top + sum(each.size_in_bytes for each in sidecars)
     written = _written(path, len(others) + len(sidecars) + 1, size, rows)
-    return written, {"v2Checkpoint": _described(path, len(data), now_ms, (*others, mark), sidecars)}
+    return written, {"v2Checkpoint": _described(path, top, now_ms, (*others, mark), sidecars)}
 
 
 def _write_sidecars(store: Store, rows: CheckpointRows, now_ms: int) -> Iterator[Sidecar]:
     schema = checkpoint_schema.schema_of(checkpoint_schema.SIDECAR, rows.form.type)
-    file = _ParquetBytes(schema)
+    file = _Spool(schema)
     for column, structs in _file_rows(rows):
         file.write(checkpoint_schema.rows_of(column, structs, schema))
         if file.rows >= SIDECAR_ROWS:
             yield _put_sidecar(store, file, now_ms)
-            file = _ParquetBytes(schema)
+            file = _Spool(schema)
     if file.rows:
         yield _put_sidecar(store, file, now_ms)
 
 
-def _put_sidecar(store: Store, file: _ParquetBytes, now_ms: int) -> Sidecar:
+def _put_sidecar(store: Store, file: _Spool, now_ms: int) -> Sidecar:
     name = f"{uuid.uuid4()}.parquet"
-    data = file.finish()
-    store.put(f"{DELTA.folder}/_sidecars/{name}", data)
-    return Sidecar(name, len(data), now_ms)
+    return Sidecar(name, file.store(store, f"{DELTA.folder}/_sidecars/{name}"), now_ms)
 
 
 def _described(
@@ -196,13 +196,16 @@ def _move_pointer(store: Store, version: int, written: WrittenCheckpoint, more: 
     store.put(DELTA.pointer_path, encode_pointer(pointer, more))
 
 
-class _ParquetBytes:
-    """A Parquet file that grows in memory, a row group at a time."""
+class _Spool:
+    """A Parquet file that grows a row group at a time: in memory while it is small, then on this machine's disk.
+
+    No store writes an object piece by piece and shows it whole at the end, so a large one waits here for its end.
+    """
 
     def __init__(self, schema: Any) -> None:
-        self._sink = io.BytesIO()
+        self._file: Any = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 closed where it is stored
         self._writer = pq.ParquetWriter(
-            self._sink, schema, compression="snappy", store_schema=False, write_page_checksum=True
+            self._file, schema, compression="snappy", store_schema=False, write_page_checksum=True
         )
         self.rows = 0
 
@@ -211,6 +214,15 @@ class _ParquetBytes:
             self._writer.write_table(pa.Table.from_batches([batch]))
             self.rows += len(batch)
 
-    def finish(self) -> bytes:
+    def store(self, store: Store, *paths: str) -> int:
+        """Ends the file and puts it into a store; gives its length."""
         self._writer.close()
-        return self._sink.getvalue()
+        with self._file as file:
+            size = int(file.tell())
+            for path in paths:
+                file.seek(0)
+                if size <= _IN_MEMORY:
+                    store.put(path, file.read())
+                else:
+                    store.put_chunks(path, iter(partial(file.read, _CHUNK), b""))
+        return size

@@ -25,7 +25,8 @@ from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import live_files
-from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns, Witness
+from halocline.formats.delta.log.checkpoint_parts import Choice, FileColumns, kept
+from halocline.formats.delta.log.checkpoint_read import Checkpoint, Witness
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.commits import Header, Key, Tail, TailState, key_of
 from halocline.formats.delta.log.live_files import VECTOR, vectors_from_disk, vectors_in
@@ -175,12 +176,8 @@ class Replay:
         schema = live_files.schema_of(wanted)
         fields = [pa.field(live_files.ON_DISK[field.name], field.type) for field in schema]
         read = [field.name for field in fields if field.name != live_files.LOG_PATH]
-        read += ["deletionVector", *(pruner.columns(checkpoint) if pruner is not None else ())]
-        for found in self.standing(checkpoint.adds(list(dict.fromkeys(read)))):
-            if pruner is not None:
-                found = _kept(found, pruner.keep(found))
-            if not len(found["path"]):
-                continue
+        choice = None if pruner is None else Choice(pruner.columns(checkpoint), pruner.keep)
+        for found in self.standing(checkpoint.adds(list(dict.fromkeys([*read, "deletionVector"])), choice)):
             if "stats" in wanted:
                 found["stats"] = json_writer.of(found, self._zoneless)
             arrays = live_files.from_checkpoint(found, fields, "add", checkpoint.name)
@@ -197,7 +194,7 @@ class Replay:
         for batch in batches:
             decoded = live_files.decoded_paths(batch["path"], self.locations)
             found = {**batch, live_files.LOG_PATH: batch["path"], "path": decoded}
-            found = _kept(found, hidden.keep(found))
+            found = {**kept(found, hidden.keep(found))}
             if len(found["path"]):
                 yield found
 
@@ -217,10 +214,6 @@ class Replay:
             return
         for found in self.standing(self.checkpoint.removes(live_files.TOMBSTONES_ON_DISK)):
             yield live_files.tombstones_from_checkpoint(found, self.checkpoint.name)
-
-
-def _kept(found: dict[str, pa.Array], keep: pa.Array | None) -> dict[str, pa.Array]:
-    return found if keep is None else {name: array.filter(keep) for name, array in found.items()}
 
 
 class _Hidden:

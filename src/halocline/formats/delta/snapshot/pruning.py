@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from halocline.formats.delta.configuration.schema import Column, Schema
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
-from halocline.formats.delta.log.checkpoint_read import Checkpoint, FileColumns
+from halocline.formats.delta.log.checkpoint_parts import FileColumns
+from halocline.formats.delta.log.checkpoint_read import Checkpoint
 from halocline.formats.delta.stats.bounds import Bounds, Family, arrow_type_of, family_of, from_partition, from_struct
 from halocline.formats.delta.stats.json_reader import StatsReader
 from halocline.formats.delta.stats.literal_ranges import Range, range_for
@@ -93,7 +94,7 @@ class StatsPruner:
         return [*names, "stats_parsed.numRecords", *(f"stats_parsed.{'.'.join(path)}" for path in paths)]
 
     def keep(self, facts: FileColumns) -> pa.Array | None:
-        length = len(facts["path"])
+        length = len(next(iter(facts.values()), ()))
         if not length:
             return None
         kept = self._may_pass(self._test, self._bounds(facts))
