@@ -55,9 +55,9 @@ class Choice(NamedTuple):
 _NO_FILES: Final[FileColumns] = {"path": pa.nulls(0, pa.string())}
 
 
-def kept(found: FileColumns, keep: pa.Array | None) -> FileColumns:
+def kept(found: FileColumns, keep: pa.Array | None) -> dict[str, pa.Array]:
     """The rows of a batch that are to be kept; all of them for None."""
-    return found if keep is None else {name: array.filter(keep) for name, array in found.items()}
+    return {name: array if keep is None else array.filter(keep) for name, array in found.items()}
 
 
 class ParquetPart:

@@ -194,7 +194,7 @@ class Replay:
         for batch in batches:
             decoded = live_files.decoded_paths(batch["path"], self.locations)
             found = {**batch, live_files.LOG_PATH: batch["path"], "path": decoded}
-            found = {**kept(found, hidden.keep(found))}
+            found = kept(found, hidden.keep(found))
             if len(found["path"]):
                 yield found
 
