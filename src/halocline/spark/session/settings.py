@@ -106,6 +106,14 @@ class Settings:
         default=0,
         expected="a number of buckets",
     )
+    hudi_small_file_limit: int = number(
+        "halocline.hudi.smallFileLimit",
+        "below how many bytes a base file of a Hudi table takes new rows of `insert`, `append` and `upsert` before new "
+        "file groups do, as `hoodie.parquet.small.file.limit` of Apache Hudi, where it is 104857600; 0 always makes "
+        "new ones, and writes that add rows side by side never meet",
+        default=0,
+        expected="a number of bytes",
+    )
     hudi_bridge: bool = switch(
         "halocline.hudi.bridge",
         "true gets along with both sides of a move of a Hudi table: a write that a move overtakes is done again, "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -48,6 +48,24 @@ _KEYS_AT_ONCE: Final = 500_000
 _TEXT: Final = Primitive("string")
 _NUMBER: Final = Primitive("long")
 _STAT: Final = "stat binary"
+_PLACES: Final = "__halocline_places"
+_PLACES_SCHEMA: Final = pa.schema(
+    {
+        PATH: pa.string(),
+        _PLACES: pa.struct(
+            {
+                "rows": pa.int64(),
+                "numbers": pa.list_(pa.int64()),
+                "ends": pa.list_(pa.int64()),
+                "first": pa.int64(),
+                "groups": pa.int64(),
+            }
+        ),
+    }
+)
+
+Rooms: TypeAlias = Mapping[str, Sequence[tuple[int, int]]]
+"""By partition, the numbers of the groups that take new rows, and how many."""
 
 
 def keyed(df: DataFrame, columns: pa.Schema, config: HudiTableConfig, keys: KeyColumns) -> DataFrame:
@@ -138,7 +156,7 @@ class Targets:
         new: The new ones.
     """
 
-    held: Sequence[WriteTarget]
+    held: list[WriteTarget]
     new: list[WriteTarget] = field(default_factory=list)
 
     @property
@@ -146,19 +164,32 @@ class Targets:
         """All of them, by number."""
         return [*self.held, *self.new]
 
-    def spread(self, spark: SparkSession, counts: Mapping[str, int], rows_per_group: int) -> DataFrame:
-        """Makes new groups for so many rows per partition, and says which numbers each partition has."""
-        first, rows = len(self.held), []
+    def spread(
+        self, spark: SparkSession, counts: Mapping[str, int], rows_per_group: int, rooms: Rooms | None = None
+    ) -> DataFrame:
+        """Finds groups for so many rows per partition, and says which numbers each partition has.
+
+        Those that are there and have room come first, each with the number of rows before which it is full; new ones
+        take what is left.
+        """
+        rows = []
         for path, count in sorted(counts.items()):
-            groups = max(1, -(-count // rows_per_group))
-            rows.append((path, first + len(self.new), groups))
+            filled, numbers, ends = 0, [], []
+            for number, room in (rooms or {}).get(path, ()):
+                if filled < count:
+                    filled += min(room, count - filled)
+                    numbers.append(number)
+                    ends.append(filled)
+            groups = -(-(count - filled) // rows_per_group)
+            first = len(self.held) + len(self.new)
+            told = {"rows": count, "numbers": numbers, "ends": ends, "first": first, "groups": groups}
+            rows.append({PATH: path, _PLACES: told})
             prefix = uuid.uuid4()
             self.new += [WriteTarget(path, f"{prefix}-{number}") for number in range(groups)]
-        columns = [list(each) for each in zip(*rows, strict=True)] or [[], [], []]
-        types = (pa.string(), pa.int64(), pa.int64())
-        arrays = [pa.array(values, type) for values, type in zip(columns, types, strict=True)]
-        table = pa.Table.from_arrays(arrays, names=[PATH, "first", "groups"])
-        return spark.createDataFrame(table, f"{PATH} STRING, first BIGINT, groups BIGINT").hint("broadcast")
+            for number in numbers:
+                self.held[number] = replace(self.held[number], takes_new=True)
+        table = pa.Table.from_pylist(rows, _PLACES_SCHEMA) if rows else _PLACES_SCHEMA.empty_table()
+        return spark.createDataFrame(table).hint("broadcast")
 
 
 def in_buckets(df: DataFrame, numbers: Mapping[tuple[str, int], int]) -> DataFrame:
@@ -177,11 +208,15 @@ def in_buckets(df: DataFrame, numbers: Mapping[tuple[str, int], int]) -> DataFra
     return df.join(places.hint("broadcast"), [PATH, BUCKET]).drop(BUCKET)
 
 
-def spread_out(df: DataFrame, targets: Targets, rows_per_group: int) -> DataFrame:
-    """Rows without a group, in new ones."""
+def spread_out(df: DataFrame, targets: Targets, rows_per_group: int, rooms: Rooms | None = None) -> DataFrame:
+    """Rows without a group, in groups that have room, and in new ones."""
     counts = {row[0]: row[1] for row in df.groupBy(PATH).count().collect()}
-    places = targets.spread(df.sparkSession, counts, rows_per_group)
-    number = f"first + pmod(xxhash64({KEY}), groups)"
+    places = targets.spread(df.sparkSession, counts, rows_per_group, rooms)
+    number = f"{_PLACES}.first + pmod(xxhash64({KEY}), greatest({_PLACES}.groups, 1))"
+    if rooms:
+        # The keys' hashes are spread evenly, so as many of them are below a number as it says, or nearly so.
+        place = f"pmod(xxhash64({KEY}, 1), {_PLACES}.rows)"
+        number = f"coalesce(get({_PLACES}.numbers, size(filter({_PLACES}.ends, each -> each <= {place}))), {number})"
     return df.drop(GROUP).join(places, PATH).selectExpr(*map(quoted, df.drop(GROUP).columns), f"{number} AS {GROUP}")
 
 

@@ -22,6 +22,7 @@ from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
 from halocline.formats.hudi.table_schema import META_COLUMNS
 from halocline.formats.hudi.write.group_writer import WriteTarget
+from halocline.formats.hudi.write.small_groups import room_in_groups
 from halocline.schema.types import Struct
 from halocline.spark.session.analysis import Expression, check_condition
 from halocline.spark.session.pinning import computed_once
@@ -34,6 +35,7 @@ from halocline.spark.write.hudi_rows import (
     KEY,
     PATH,
     ROWS_PER_GROUP,
+    Rooms,
     Targets,
     bucketed,
     in_buckets,
@@ -45,7 +47,15 @@ from halocline.spark.write.hudi_rows import (
 from halocline.table.hudi.columns import SchemaMode, columns_for
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.read import read_rows
-from halocline.table.hudi.writing import RunningWrite, across_moves, check_not_clustering, ready, targets_of, writing
+from halocline.table.hudi.writing import (
+    RunningWrite,
+    across_moves,
+    check_not_clustering,
+    groups_in_service,
+    ready,
+    targets_of,
+    writing,
+)
 from halocline.table.opening import as_operation
 
 if TYPE_CHECKING:
@@ -59,7 +69,9 @@ _PATHS = META_COLUMNS[3]
 def insert(
     table: HudiOpened, df: DataFrame, *, schema_mode: SchemaMode = None, rows_per_group: int = ROWS_PER_GROUP
 ) -> int:
-    """Adds rows in new file groups, without looking for their keys, and returns the instant.
+    """Adds rows without looking for their keys, and returns the instant.
+
+    They go into new file groups; with `halocline.hudi.smallFileLimit`, first into those that are small.
 
     Args:
         table: The table.
@@ -223,7 +235,9 @@ def _added(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, r
         return _merged(table, df, operation, mode, rows_per_group)
     columns, schema = columns_for(snapshot, df, mode)
     with writing(table, operation, columns, schema) as running:
-        rows, targets = _in_new_groups(running, df, rows_per_group)
+        limit = table.settings.hudi_small_file_limit if operation == "INSERT" else 0
+        small = [each for each in running.snapshot.slices if each.base and each.base.size < limit]
+        rows, targets = _in_new_groups(running, df, rows_per_group, small)
         return _done(running, rows, targets, unique=False)
 
 
@@ -239,8 +253,9 @@ def _merged(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode, 
         tagged, targets = _located(running, rows)
         tagged = computed_once(tagged)
         held = tagged.where(f"{GROUP} IS NOT NULL")
-        new = spread_out(tagged.where(f"{GROUP} IS NULL"), targets, _positive(rows_per_group))
         _check_clustering(running, held, targets)
+        rooms = _rooms(running, [each.slice for each in targets.held if each.slice], rows_per_group)
+        new = spread_out(tagged.where(f"{GROUP} IS NULL"), targets, _positive(rows_per_group), rooms)
         return _done(running, held.unionByName(new), targets)
 
 
@@ -259,9 +274,23 @@ def _replaced(table: HudiOpened, df: DataFrame, operation: str, mode: SchemaMode
         return _done(running, rows, targets, unique=index is not None, replaced=gone)
 
 
-def _in_new_groups(running: RunningWrite, df: DataFrame, rows_per_group: int) -> tuple[DataFrame, Targets]:
-    targets = Targets([])
-    return spread_out(computed_once(_keyed(running, df)), targets, _positive(rows_per_group)), targets
+def _in_new_groups(
+    running: RunningWrite,
+    df: DataFrame,
+    rows_per_group: int,
+    small: Sequence[FileSlice] = (),
+) -> tuple[DataFrame, Targets]:
+    """Rows with the number of a new group, or of a small one that takes them."""
+    targets = Targets(targets_of(running.snapshot, small))
+    rooms = _rooms(running, small, rows_per_group)
+    return spread_out(computed_once(_keyed(running, df)), targets, _positive(rows_per_group), rooms), targets
+
+
+def _rooms(running: RunningWrite, slices: Sequence[FileSlice], rows_per_group: int) -> Rooms:
+    """The groups among those of a list that take new rows."""
+    limit = running.table.settings.hudi_small_file_limit
+    taken = groups_in_service(running.snapshot) if limit else ()
+    return room_in_groups(running.snapshot, slices, limit, _positive(rows_per_group), taken)
 
 
 def _in_buckets(

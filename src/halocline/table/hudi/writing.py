@@ -295,6 +295,12 @@ def check_not_clustering(snapshot: HudiSnapshot, groups: Sequence[tuple[str, str
             )
 
 
+def groups_in_service(snapshot: HudiSnapshot) -> set[tuple[str, str]]:
+    """The file groups that pending compactions and clusterings are going to merge."""
+    timeline = snapshot.timeline
+    return set(timeline.planned_compactions).union(*(named for _, named in _clustered(timeline)))
+
+
 def _clustered(timeline: HudiTimeline) -> Iterator[tuple[HudiInstant, set[tuple[str, str]]]]:
     """Pending clusterings, and the file groups that they are going to replace."""
     for instant in timeline.instants:

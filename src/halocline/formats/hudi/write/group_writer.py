@@ -1,8 +1,9 @@
 """Rows of one write into one file group: a small value that can travel to where the rows are.
 
-New groups get a base file. In a copy-on-write table the rows of a group that is there are merged with its base file
-into a new one, by the rule that readers of log files merge by; in a merge-on-read table they go to a log file. Where
-the table logs changes, a base file that is written anew comes with a file that tells them.
+New groups get a base file, and small ones that take new rows get another. In a copy-on-write table the rows of a group
+that is there are merged with its base file into a new one, by the rule that readers of log files merge by; in a
+merge-on-read table they go to a log file. Where the table logs changes, a base file that is written anew comes with a
+file that tells them.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ class WriteTarget:
         file_id: The file group.
         slice: Its newest slice; None if the group is new.
         log_instant: The instant in the names of its new log files, where a pending compaction has fixed it.
+        takes_new: Whether new rows are added to it; its base file is written anew, whichever type the table has.
     """
 
     partition: str
     file_id: str
     slice: FileSlice | None = None
     log_instant: str | None = None
+    takes_new: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,9 @@ class GroupWriter:
             alive = self._alive(self._state(marked, [])) if self.unique else marked
             return self._base(target, alive, token, None) if alive.num_rows else None
         state = self._state(marked, gone)
-        if self.config.type is TableType.MERGE_ON_READ:
+        if self.config.type is TableType.MERGE_ON_READ and not target.takes_new:
             return self._log(target, target.slice, state, token)
-        return self._rewritten(target, target.slice, state, token)
+        return self._rewritten(target, target.slice, state, token, marked)
 
     def _state(self, rows: pa.Table, deletes: list[DeletedKey]) -> LogState:
         assert self.reader.rule is not None
@@ -124,11 +127,15 @@ class GroupWriter:
             tells_slice=self.config.change_logging is not None,
         )
 
-    def _rewritten(self, target: WriteTarget, slice: FileSlice, state: LogState, token: str) -> WriteStat:
+    def _rewritten(
+        self, target: WriteTarget, slice: FileSlice, state: LogState, token: str, rows: pa.Table
+    ) -> WriteStat:
         assert self.reader.rule is not None
         assert self.reader.keys is not None
         batches = list(self.reader.read(self.store, slice))
         before = pa.Table.from_batches(batches, self.reader.output)
+        if not self.unique:  # rows are added to what is there, whether it has their keys or not
+            return self._base(target, pa.concat_tables([before, rows]), token, slice, (rows.num_rows, 0, 0))
         merge = BaseMerge(state, self.reader.rule, self.reader.keys, self.reader.defaults)
         after = pa.concat_tables([self.reader.output.empty_table(), *merge.rows([before])])
         keys = self.reader.keys.of(before), self.reader.keys.of(after)
