@@ -206,7 +206,7 @@ def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
 
     Raises:
         ConflictError: A clustering is about to rewrite one of them, and whoever runs it would bring its rows back.
-        InputError: There is no such partition.
+        InputError: There is no such partition, or none is named.
 
     Example:
         >>> Table.for_path("lake/trips", spark).delete_partition("2026/11/15")  # doctest: +SKIP
@@ -214,10 +214,10 @@ def delete_partition(table: HudiOpened, paths: str | Sequence[str]) -> int:
     """
     wanted = {paths} if isinstance(paths, str) else set(paths)
     known = {each.partition for each in ready(table).slices}
-    if unknown := sorted(wanted - known):
+    if (unknown := sorted(wanted - known)) or not wanted:
         raise InputError(
-            f"{table.url} has no partition {unknown[0]!r}",
-            sides={"asked for": ", ".join(unknown), "partitions": ", ".join(sorted(known)[:20]) or "none"},
+            f"{table.url} has no partition {unknown[0]!r}" if unknown else "no partition is named, so none is deleted",
+            sides={"asked for": ", ".join(unknown) or "none", "partitions": ", ".join(sorted(known)[:20]) or "none"},
             next_step="Name partition paths as they lie in the table.",
         )
     with writing(table, "DELETE_PARTITION", replaces=True) as running:

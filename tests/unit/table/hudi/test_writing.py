@@ -86,6 +86,10 @@ def test_a_partition_that_is_not_there_is_refused_by_name(request):
     _, table = made(request)
     with pytest.raises(InputError, match="no partition 'us'") as refused:
         table.delete_partition(["eu", "us"])
+    before = table.version
+    with pytest.raises(InputError, match="no partition is named"):
+        table.delete_partition([])
+    assert table.version == before, "no empty replace commit"
     assert refused.value.sides["partitions"] == "ap, eu"
 
 
