@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from halocline.formats.hudi.base_file import open_base_file
+from halocline.formats.hudi.base_file import OpenBaseFile, open_base_file
 from halocline.formats.hudi.blocks.frame import LogBlock
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.merge.entries import BlockFilter, log_blocks
 from halocline.formats.hudi.merge.log_state import read_log_state
 from halocline.formats.hudi.merge.merged_rows import BaseMerge
 from halocline.formats.hudi.merge.rules import IS_DELETED, OPERATION, MergeRule
+from halocline.formats.hudi.names import BaseFile
 from halocline.formats.hudi.record_keys import KeyColumns
 from halocline.formats.hudi.slices import FileSlice
-from halocline.formats.hudi.table_schema import COMMIT_TIME
+from halocline.formats.hudi.table_schema import COMMIT_TIME, META_COLUMNS
 from halocline.storage.base import Store
+
+_FEW_VALUES: Final = (COMMIT_TIME, *META_COLUMNS[3:])
+"""Columns that are the same in all rows of a file, or nearly so: they say which write wrote it, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,8 @@ class SliceReader:
         merge = self._merge(blocks, only)
         if merge.fills or any(each.is_partial for each in blocks):
             return None
-        return SliceHalves(*map(BitMap64, merge.halves(self._base(store, slice, only))))
+        keys = () if slice.base is None else self._row_groups(open_base_file(store, slice.base), slice.base, only)
+        return SliceHalves(*map(BitMap64, merge.halves(each for each, _ in keys)))
 
     def read_changed(self, store: Store, slice: FileSlice, beaten: BitMap64) -> Iterator[pa.RecordBatch]:
         """The half of a slice that its log files hold; see `read` for what it raises."""
@@ -142,13 +147,31 @@ class SliceReader:
             yield from self._base(store, slice, self._needed(()))
             return
         needed = self._needed(self._merging)
-        yield from self._merge(blocks, needed).rows(self._base(store, slice, needed))
+        merge = self._merge(blocks, needed)
+        if merge.fills or slice.base is None:
+            yield from merge.rows(self._base(store, slice, needed))
+            return
+        opened, beaten = open_base_file(store, slice.base, _FEW_VALUES), [np.empty(0, np.int64)]
+        for keys, batches in self._row_groups(opened, slice.base, self._only(self._merging), needed.names):
+            found = merge.met_in(keys)
+            beaten.append(found.beaten)
+            for batch in found.left(batches):
+                yield fit_table(opened.plain(batch), needed, slice.base.path, self.defaults)
+        yield merge.changed(np.concatenate(beaten))
 
     def _base(self, store: Store, slice: FileSlice, schema: pa.Schema) -> Iterator[pa.Table]:
         if slice.base is None:
             return
-        for batch in open_base_file(store, slice.base).batches(schema.names):
-            yield fit_table(batch, schema, slice.base.path, self.defaults)
+        opened = open_base_file(store, slice.base, _FEW_VALUES)
+        for batch in opened.batches(schema.names):
+            yield fit_table(opened.plain(pa.Table.from_batches([batch])), schema, slice.base.path, self.defaults)
+
+    def _row_groups(
+        self, opened: OpenBaseFile, base: BaseFile, schema: pa.Schema, then: Sequence[str] = ()
+    ) -> Iterator[tuple[pa.Table, Iterator[pa.Table]]]:
+        """Some columns of each row group as the table has them, and its batches with others as the file has them."""
+        for whole, batches in opened.row_groups(schema.names, then):
+            yield fit_table(whole, schema, base.path, self.defaults), batches
 
     @property
     def _merging(self) -> Sequence[str]:

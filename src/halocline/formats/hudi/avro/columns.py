@@ -10,7 +10,7 @@ not fit their type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -26,7 +26,13 @@ _LONGEST: Final = 63
 """The highest shift of a number in a long; a longer one is damaged."""
 
 
-def decode_rows(schema: Mapping[str, Any], data: bytes | memoryview, starts: Positions, ends: Positions) -> pa.Table:
+def decode_rows(
+    schema: Mapping[str, Any],
+    data: bytes | memoryview,
+    starts: Positions,
+    ends: Positions,
+    columns: Collection[str] | None = None,
+) -> pa.Table:
     r"""The rows that lie between those positions.
 
     Args:
@@ -34,6 +40,7 @@ def decode_rows(schema: Mapping[str, Any], data: bytes | memoryview, starts: Pos
         data: Where the rows lie.
         starts: Where each row begins.
         ends: Where each row ends.
+        columns: The columns to give, as far as there are any; all if not given, or if there are none of them.
 
     Raises:
         MalformedError: A row does not end where it should, or cannot be read.
@@ -45,47 +52,53 @@ def decode_rows(schema: Mapping[str, Any], data: bytes | memoryview, starts: Pos
         [{'a': 1, 'b': 'hi'}, {'a': -2, 'b': ''}]
     """
     decoder = _Decoder(data)
-    position, columns = starts, []
+    position, decoded = starts, []
+    wanted = {each["name"] for each in schema["fields"]}
+    wanted = wanted.intersection(columns or ()) or wanted
     try:
         for field in schema["fields"]:
-            column, position = decoder.decode(field["type"], position)
-            columns.append(column)
+            kept = field["name"] in wanted
+            column, position = decoder.decode(field["type"], position, kept=kept)
+            if kept:
+                decoded.append(column)
     except (IndexError, OverflowError, pa.ArrowInvalid) as error:
         raise MalformedError(str(error)) from error
     if not np.array_equal(position, ends):
         row = int(np.flatnonzero(position != ends)[0])
         raise MalformedError(f"row {row} should end at byte {int(ends[row])}, and ends at {int(position[row])}")
-    return pa.table(columns, schema=pa.schema([arrow_field(each) for each in schema["fields"]]))
+    return pa.table(
+        decoded, schema=pa.schema([arrow_field(each) for each in schema["fields"] if each["name"] in wanted])
+    )
 
 
 class _Decoder:
     def __init__(self, data: bytes | memoryview) -> None:
         self._data: Final = np.frombuffer(data, np.uint8)
 
-    def decode(self, type: Any, at: Positions) -> tuple[pa.Array, Positions]:
-        """One value of each row, and where what follows it begins."""
+    def decode(self, type: Any, at: Positions, *, kept: bool = True) -> tuple[pa.Array, Positions]:
+        """One value of each row, and where what follows it begins; texts that are not kept are passed over."""
         inner, null, plain = nullable(type)
         if plain:
-            return self._plain(inner, at)
+            return self._plain(inner, at, kept=kept)
         branch, after = self._numbers(at)
         if null is None:
             self._check(branch, 1)
-            return self._plain(inner, after)
+            return self._plain(inner, after, kept=kept)
         self._check(branch, 2)
         present = branch != null
         if present.all():
-            return self._plain(inner, after)
+            return self._plain(inner, after, kept=kept)
         there = np.flatnonzero(present)
-        values, moved = self._plain(inner, after[there])
+        values, moved = self._plain(inner, after[there], kept=kept)
         after = after.copy()
         after[there] = moved
         places = pa.array(np.cumsum(present) - 1, mask=~present)
         return values.take(places), after
 
-    def _plain(self, type: Any, at: Positions) -> tuple[pa.Array, Positions]:
+    def _plain(self, type: Any, at: Positions, *, kept: bool = True) -> tuple[pa.Array, Positions]:
         name = type["type"] if isinstance(type, dict) else type
         if isinstance(name, dict | list):
-            return self.decode(name, at)
+            return self.decode(name, at, kept=kept)
         arrow = arrow_type(type)
         match name:
             case "null":
@@ -103,8 +116,9 @@ class _Decoder:
                 return pa.array(self._fixed(at, width).view(f"<f{width}").ravel()), at + width
             case "bytes" | "string":
                 lengths, after = self._lengths(at)
-                values = self._texts(after, lengths)
-                return self._read_as(values, arrow), after + lengths
+                if not kept:
+                    return pa.nulls(len(at)), after + lengths
+                return self._read_as(self._texts(after, lengths), arrow), after + lengths
             case "fixed":
                 return self._fixed_column(at, type["size"], arrow), at + type["size"]
             case "enum":
@@ -214,12 +228,19 @@ class _Decoder:
         return lengths, after
 
     def _texts(self, at: Positions, lengths: Positions) -> pa.Array:
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
-        if offsets[-1] > np.iinfo(np.int32).max:
+        """The texts: what lies between two of them is taken for another one, so that Arrow copies each at once."""
+        bounds = np.column_stack((at, at + lengths)).ravel()
+        if (bounds[1:] < bounds[:-1]).any():
+            raise MalformedError("a text is longer than its row")
+        if int(lengths.sum()) > np.iinfo(np.int32).max:
             raise MalformedError("a column of texts of more than 2 GiB")
-        picked = self._data[np.repeat(at - offsets[:-1], lengths) + np.arange(offsets[-1])]
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32).tobytes()), pa.py_buffer(picked.tobytes())]
-        return pa.BinaryArray.from_buffers(pa.binary(), len(at), buffers)
+        large = len(self._data) > np.iinfo(np.int32).max
+        type, offsets = (pa.large_binary(), bounds) if large else (pa.binary(), bounds.astype(np.int32))
+        if not len(at):
+            return pa.array([], pa.binary())
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data)]
+        texts = pa.Array.from_buffers(type, len(bounds) - 1, buffers)
+        return texts.take(pa.array(np.arange(0, len(bounds), 2))).cast(pa.binary())
 
     def _fixed(self, at: Positions, width: int) -> npt.NDArray[np.uint8]:
         return np.ascontiguousarray(self._data[at[:, None] + np.arange(width)])

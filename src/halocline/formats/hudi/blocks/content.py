@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
@@ -25,8 +26,12 @@ _HEAD: Final = struct.Struct(">ii")
 _LENGTH: Final = struct.Struct(">i")
 
 
-def rows_of(block: LogBlock) -> pa.Table:
+def rows_of(block: LogBlock, columns: Collection[str] | None = None) -> pa.Table:
     """The rows of a data block, with the columns that stand in it.
+
+    Args:
+        block: The block.
+        columns: The columns to give, as far as it has them; all if not given, or if it has none of them.
 
     Raises:
         MalformedError: The content does not fit its schema, or is damaged.
@@ -34,9 +39,9 @@ def rows_of(block: LogBlock) -> pa.Table:
     """
     match block.type:
         case BlockType.AVRO_DATA | BlockType.CHANGE_DATA:
-            return _avro_rows(block)
+            return _avro_rows(block, columns)
         case BlockType.PARQUET_DATA:
-            return _parquet_rows(block)
+            return _parquet_rows(block, columns)
     raise UnsupportedError(
         f"{block} cannot be read",
         sides={"file": f"{block.type.name} block", "halocline reads": "AVRO_DATA, PARQUET_DATA, DELETE and COMMAND"},
@@ -57,7 +62,7 @@ def encode_avro_rows(records: list[bytes]) -> bytes:
     return b"".join(pieces)
 
 
-def _avro_rows(block: LogBlock) -> pa.Table:
+def _avro_rows(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
     schema = parse_schema(block.header.get(HeaderKey.SCHEMA, ""), str(block))
     content = block.content
     if len(content) < _HEAD.size:
@@ -74,7 +79,7 @@ def _avro_rows(block: LogBlock) -> pa.Table:
         )
     starts, ends = _extents(block, count)
     try:
-        return decode_rows(schema, content, starts, ends)
+        return decode_rows(schema, content, starts, ends, columns)
     except MalformedError as error:
         raise block.malformed("rows of the schema in its header", error.message) from error
 
@@ -97,8 +102,9 @@ def _extents(block: LogBlock, count: int) -> tuple[np.ndarray, np.ndarray]:
     return starts, ends
 
 
-def _parquet_rows(block: LogBlock) -> pa.Table:
+def _parquet_rows(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
     try:
-        return pq.ParquetFile(pa.BufferReader(block.content)).read()
+        file = pq.ParquetFile(pa.BufferReader(block.content))
+        return file.read([name for name in file.schema_arrow.names if columns is None or name in columns] or None)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise block.malformed("a Parquet file", str(error)) from error

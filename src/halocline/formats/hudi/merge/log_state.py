@@ -97,7 +97,7 @@ class _Piece:
 def _piece(block: LogBlock, schema: pa.Schema, keys: KeyColumns, defaults: Mapping[str, Any]) -> _Piece:
     if block.type is BlockType.DELETE:
         return _Piece(deletes=deleted_keys(block))
-    raw = rows_of(block)
+    raw = rows_of(block, schema.names)
     fitted = fit_table(raw, schema, str(block), None if block.is_partial else defaults)
     found = keys.of(fitted)
     if found.null_count:
@@ -179,6 +179,8 @@ class _Entries:
 
     def _whole(self) -> Indices:
         """The winning entry of each key."""
+        if len(self.keys) == len(self.codes):  # keys are numbered as they come
+            return np.arange(len(self.keys))
         order = np.lexsort((self.written, self.codes))
         last = np.full(len(self.keys), _NOWHERE, np.int64)
         if self._rule.in_logs is Ordering.EVENT_TIME and self.natural.any():
@@ -256,6 +258,8 @@ class _Entries:
 
     def _rows(self, winners: Indices, sources: Mapping[str, Indices]) -> pa.Table:
         dead = self.in_block[winners]
+        if not sources and np.array_equal(winners, np.arange(self.rows.num_rows)):
+            return self.rows
         whole = pa.array(np.where(dead, 0, winners), mask=dead)
         columns = []
         for name in self._schema.names:

@@ -42,14 +42,9 @@ class BaseMerge:
     def rows(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The rows of the slice: first those with a row in the base file, then those that are only in log files."""
         for batch in batches:
-            found = self._met_in(batch)
-            if found.gone.size:
-                keep = np.ones(batch.num_rows, bool)
-                keep[found.gone] = False
-                yield batch.filter(pa.array(keep))
-                yield from self._changed(batch, found)
-            else:
-                yield batch
+            found = self.met_in(batch)
+            yield from found.left([batch])
+            yield from self._changed(batch, found)
         yield from self._new()
 
     def halves(self, batches: Iterable[pa.Table]) -> tuple[Indices, Indices]:
@@ -59,7 +54,7 @@ class BaseMerge:
         """
         gone, beaten, start = [], [], 0
         for batch in batches:
-            found = self._met_in(batch)
+            found = self.met_in(batch)
             gone.append(found.gone + start)
             beaten.append(found.beaten)
             start += batch.num_rows
@@ -70,7 +65,7 @@ class BaseMerge:
         """The rows that are not as the base file has them, by `halves`."""
         holds = ~self.state.deleted
         holds[beaten] = False
-        return self.state.rows.filter(pa.array(holds))
+        return self.state.rows if holds.all() else self.state.rows.filter(pa.array(holds))
 
     @property
     def fills(self) -> bool:
@@ -82,8 +77,12 @@ class BaseMerge:
         if new.any():
             yield self.state.rows.filter(pa.array(new))
 
-    def _met_in(self, batch: pa.Table) -> _Met:
-        """The rows of the batch whose keys the log files have, and what becomes of them."""
+    def met_in(self, batch: pa.Table) -> MetRows:
+        """The rows of the batch whose keys the log files have, and what becomes of them.
+
+        The more rows at once the better: the keys of the log files are hashed anew each time. Needed are the columns
+        that the merge looks at.
+        """
         found = pc.index_in(self.keys.of(batch), self.state.keys)
         matched = np.flatnonzero(np.asarray(found.is_valid()))
         keys = np.asarray(found.fill_null(0), np.int64)[matched]
@@ -97,9 +96,9 @@ class BaseMerge:
         gone = self.state.deleted[keys] & log_wins
         # A row that loses whole is as it was; a deleted key that loses gives nothing to fill from.
         filled = ~self.state.deleted[keys] & (log_wins | self.fills)
-        return _Met(matched[gone | filled], matched[filled], keys[filled], log_wins[filled], keys[~log_wins])
+        return MetRows(matched[gone | filled], matched[filled], keys[filled], log_wins[filled], keys[~log_wins])
 
-    def _changed(self, batch: pa.Table, found: _Met) -> Iterator[pa.Table]:
+    def _changed(self, batch: pa.Table, found: MetRows) -> Iterator[pa.Table]:
         if found.filled.size:
             yield self._combined(batch.take(pa.array(found.filled)), found.keys, found.log_wins)
 
@@ -147,7 +146,7 @@ class BaseMerge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Met:
+class MetRows:
     """Rows of a batch whose keys the log files have.
 
     Attributes:
@@ -163,6 +162,16 @@ class _Met:
     keys: Indices
     log_wins: Flags
     beaten: Indices
+
+    def left(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same rows, in batches with whichever columns, without those that do not hold any more."""
+        start = 0
+        for batch in batches:
+            first, last = np.searchsorted(self.gone, [start, start + batch.num_rows])
+            keep = np.ones(batch.num_rows, bool)
+            keep[self.gone[first:last] - start] = False
+            yield batch if first == last else batch.filter(pa.array(keep))
+            start += batch.num_rows
 
 
 def _greater(one: pa.Array | pa.ChunkedArray, other: pa.Array | pa.ChunkedArray) -> Flags:
