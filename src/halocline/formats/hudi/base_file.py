@@ -73,7 +73,7 @@ class OpenBaseFile:
         columns = [self._text(each) if pa.types.is_dictionary(each.type) else each for each in rows.columns]
         return pa.Table.from_arrays(columns, names=rows.schema.names)
 
-    def _joined(self, whole: pa.Table, others: Sequence[str], number: int) -> Iterator[pa.Table]:
+    def _joined(self, whole: pa.Table, others: list[str], number: int) -> Iterator[pa.Table]:
         start, names = 0, [*whole.schema.names, *others]
         for batch in self._batches(others, number):
             part = whole.slice(start, batch.num_rows)
