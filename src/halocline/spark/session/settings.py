@@ -37,6 +37,13 @@ class ScanMode(StrEnum):
     ARROW = "arrow"
 
 
+class LogReplay(StrEnum):
+    """Who lists the files in a table's checkpoint."""
+
+    DRIVER = "driver"
+    SPARK = "spark"
+
+
 class HudiMergeRules(StrEnum):
     """Whose reading of a Hudi table's merge rule holds, where releases of Apache Hudi differ."""
 
@@ -83,6 +90,11 @@ class Settings:
         "how much of deletion vectors is sent to every executor; beyond it, Python workers apply them",
         default=256 * 1024 * 1024,
         expected="a number of bytes",
+    )
+    log_replay: LogReplay = choice(
+        "halocline.log.replay",
+        LogReplay,
+        "who lists the files in a Delta table's checkpoint; spark has tasks do it, for tables of very many files",
     )
     hudi_merge_rules: HudiMergeRules = choice(
         "halocline.hudi.mergeRules",

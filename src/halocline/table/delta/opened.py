@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from halocline.formats.delta.commit.provenance import engine_info
 from halocline.formats.delta.commit.transaction import Transaction
+from halocline.formats.delta.log.listing import Workers
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import session_zone
+from halocline.spark.session.settings import LogReplay
+from halocline.spark.session.tasks import in_tasks
+from halocline.storage.memory import MemoryStore
 from halocline.table.opening import Opening
 
 if TYPE_CHECKING:
@@ -25,7 +30,14 @@ class Opened(Opening[Snapshot]):
             release=self.release,
             operation=operation,
             legacy_protocol=self.settings.allow_missing_protocol,
+            workers=self._workers(),
         )
+
+    def _workers(self) -> Workers | None:
+        """Who lists the files of the table; None for this process, as where no other sees the store."""
+        asked = self.settings.log_replay is LogReplay.SPARK
+        session = self.session if asked and not isinstance(self.store, MemoryStore) else None
+        return None if session is None else partial(in_tasks, session)
 
     def transaction(self, snapshot: Snapshot | None = None, spark: SparkSession | None = None) -> Transaction:
         """A transaction on a version, or one that creates the table."""

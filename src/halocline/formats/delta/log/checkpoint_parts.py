@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from halocline.formats.delta.actions.action import Add, Commit, Metadata, Remove, decode_metadata, malformed
 from halocline.formats.log.parquet_object import ParquetObject
+from halocline.storage.base import Store
 
 FileColumns = Mapping[str, pa.Array]
 """The columns of one batch of file actions, by their names on disk; `path` is never null."""
@@ -63,9 +64,10 @@ def kept(found: FileColumns, keep: pa.Array | None) -> dict[str, pa.Array]:
 class ParquetPart:
     """A Parquet file of a checkpoint."""
 
-    def __init__(self, file: ParquetObject) -> None:
-        self.file = file
-        self.rows = file.rows
+    def __init__(self, store: Store, path: str, size: int | None = None) -> None:
+        self.path = path
+        self.file = ParquetObject(store, path, size)
+        self.rows = self.file.rows
 
     def has(self, *path: str) -> bool:
         """Whether there is a column of that path."""
@@ -118,19 +120,21 @@ class ParquetPart:
         """The metadata actions."""
         return [decode_metadata(msgspec.json.encode(row), self.file.name) for row in self._rows("metaData")]
 
-    def adds(self, columns: Sequence[str], choice: Choice | None) -> Iterator[tuple[int, FileColumns]]:
+    def adds(
+        self, columns: Sequence[str], choice: Choice | None = None, groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, FileColumns]]:
         """How many files have been seen since the last batch, and those of them that are asked for."""
         if not self.file.has("add", "path"):
             return
         if choice is None:
-            for batch in self._all_adds(columns):
+            for batch in self._all_adds(columns, groups):
                 yield len(batch["path"]), batch
         elif not choice.facts or not any(self.file.has("add", mark) for mark in _MARKS):
-            for batch in self._all_adds([*columns, *choice.facts]):
+            for batch in self._all_adds([*columns, *choice.facts], groups):
                 yield len(batch["path"]), kept(batch, choice.keep(batch))
         else:
             with_stats = "stats" in columns and self.file.has("add", "stats_parsed")
-            for group in range(self.file.groups):
+            for group in range(self.file.groups) if groups is None else groups:
                 seen, mask = self._chosen(choice, group)
                 yield seen, _NO_FILES
                 if mask is not None:
@@ -151,13 +155,13 @@ class ParquetPart:
         mask = pa.concat_arrays(masks) if masks else pa.nulls(0, pa.bool_())
         return seen, mask if mask.true_count else None
 
-    def _all_adds(self, columns: Sequence[str]) -> Iterator[FileColumns]:
+    def _all_adds(self, columns: Sequence[str], groups: Sequence[int] | None) -> Iterator[FileColumns]:
         if "stats" not in columns or "stats_parsed" in columns or not self.file.has("add", "stats_parsed"):
-            yield from self._files("add", columns)
+            yield from self._files("add", columns, groups)
         elif not self.file.has("add", "stats"):
-            yield from self._files("add", [*columns, "stats_parsed"])
+            yield from self._files("add", [*columns, "stats_parsed"], groups)
         else:
-            for group in range(self.file.groups):
+            for group in range(self.file.groups) if groups is None else groups:
                 yield from self._with_stats(columns, group)
 
     def _with_stats(self, columns: Sequence[str], group: int) -> Iterator[FileColumns]:
@@ -249,7 +253,9 @@ class JsonPart:
         """The metadata actions."""
         return self._commit.of(Metadata)
 
-    def adds(self, columns: Sequence[str], choice: Choice | None) -> Iterator[tuple[int, FileColumns]]:
+    def adds(
+        self, columns: Sequence[str], choice: Choice | None = None, groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, FileColumns]]:
         """How many files have been seen since the last batch, and those of them that are asked for."""
         for batch in self._files(self._commit.adds, [*columns, *(choice.facts if choice else ())]):
             yield len(batch["path"]), batch if choice is None else kept(batch, choice.keep(batch))

@@ -28,10 +28,9 @@ from halocline.formats.delta.actions.action import (
     decode_commit,
     malformed,
 )
-from halocline.formats.delta.log.checkpoint_parts import Choice, FileColumns, JsonPart, ParquetPart
+from halocline.formats.delta.log.checkpoint_parts import FileColumns, JsonPart, ParquetPart
 from halocline.formats.delta.log.commits import Header
 from halocline.formats.log.names import LogLayout
-from halocline.formats.log.parquet_object import ParquetObject
 from halocline.formats.log.segment import CheckpointFiles
 from halocline.storage.base import Store
 
@@ -106,7 +105,7 @@ class Checkpoint:
             if file.name.endswith(".json"):
                 parts.append(JsonPart(decode_commit(self._store.get(file.path), file.name)))
             else:
-                parts.append(ParquetPart(ParquetObject(self._store, file.path, file.size)))
+                parts.append(ParquetPart(self._store, file.path, file.size))
         return parts
 
     @cached_property
@@ -130,23 +129,26 @@ class Checkpoint:
     def _all(self, key: str, kind: type[_T]) -> list[_T]:
         return [action for part in self._parts for action in part.actions(key, kind)]
 
-    def adds(self, columns: Sequence[str], choice: Choice | None = None) -> Iterator[FileColumns]:
+    def adds(self, columns: Sequence[str]) -> Iterator[FileColumns]:
         """The live files; after the last one it is certain that none is missing.
 
         Args:
             columns: What to read below `add`, by names on disk; dots lead into structs. `path` always comes along, and
                 `stats_parsed` where `stats` is asked for and missing.
-            choice: Which files are asked for; all if not given.
 
         Raises:
             MalformedError: The checkpoint is damaged, or does not hold what it was written with.
         """
+        return self.counted(part.adds(columns) for part in self.file_parts)
+
+    def counted(self, parts: Iterable[Iterator[tuple[int, _T | None]]]) -> Iterator[_T]:
+        """What was made of the files in each part, with the number of files seen; it is compared with the witnesses."""
         unaccounted = files = 0
-        for part in self._file_parts:
+        for part, made in zip(self.file_parts, parts, strict=True):
             here = 0
-            for seen, batch in part.adds(columns, choice):
+            for seen, batch in made:
                 here += seen
-                if len(batch["path"]):
+                if batch is not None:
                     yield batch
             files += here
             unaccounted += part.rows - here
@@ -154,7 +156,7 @@ class Checkpoint:
 
     def removes(self, columns: Sequence[str]) -> Iterator[FileColumns]:
         """The tombstones, read like `adds`."""
-        for part in self._file_parts:
+        for part in self.file_parts:
             yield from part.removes(columns)
 
     def _check_complete(self, files: int, unaccounted: int) -> None:
@@ -179,13 +181,13 @@ class Checkpoint:
             yield Witness(f"tag numOfAddFiles of {self.name}", int(number))
 
     def _check_rows(self, unaccounted: int, told: Iterable[Witness]) -> None:
-        rows = sum(part.rows for part in self._file_parts)
+        rows = sum(part.rows for part in self.file_parts)
         for witness in told:
             if witness.actions not in (None, rows):
                 raise self._incomplete(f"{rows} actions", str(witness.actions), witness.name)
-        unaccounted -= sum(part.other_actions for part in self._file_parts)
-        if unaccounted > 0 and not any(part.has_unknown_actions for part in self._file_parts):
-            unaccounted -= sum(part.count_removes() for part in self._file_parts)
+        unaccounted -= sum(part.other_actions for part in self.file_parts)
+        if unaccounted > 0 and not any(part.has_unknown_actions for part in self.file_parts):
+            unaccounted -= sum(part.count_removes() for part in self.file_parts)
             if unaccounted > 0:
                 raise malformed(self.name, f"has {unaccounted} rows that are no action")
 
@@ -199,16 +201,17 @@ class Checkpoint:
 
     def has(self, *path: str) -> bool:
         """Whether any file of the checkpoint has a column of that path below `add`."""
-        return any(part.has("add", *path) for part in self._file_parts)
+        return any(part.has("add", *path) for part in self.file_parts)
 
     @cached_property
-    def _file_parts(self) -> list[ParquetPart | JsonPart]:
+    def file_parts(self) -> list[ParquetPart | JsonPart]:
+        """Everything that may hold file actions, sidecars included."""
         return [*self._parts, *(self._sidecar(sidecar) for sidecar in self.others.sidecars)]
 
     def _sidecar(self, sidecar: Sidecar) -> ParquetPart:
         name = sidecar_name(sidecar)
         try:
-            return ParquetPart(ParquetObject(self._store, f"{self._layout.folder}/{_SIDECARS}/{name}"))
+            return ParquetPart(self._store, f"{self._layout.folder}/{_SIDECARS}/{name}")
         except NotFoundError as error:
             raise malformed(self.name, f"needs sidecar {name}, which does not exist") from error
 

@@ -1,9 +1,9 @@
 """What the commits after a checkpoint say, the newest word winning.
 
-The *tail* is the JSON part of a segment: commits, or compactions in their place. It is read twice on purpose. First
-only for its *header*, the newest protocol and metadata, without looking at file actions at all: a table of a newer
-protocol may write those in a way that this release cannot read, and must be refused by name rather than as damage.
-Then, once the protocol has been checked, for everything.
+The *tail* is the JSON part of a segment: commits, or compactions in their place. Its *header*, the newest protocol and
+metadata, is found whatever the file actions beside it look like: a table of a newer protocol may write those in a way
+that this release cannot read, and must be refused by name rather than as damage. Only once the protocol has been
+checked does it count what they say. Every file is decoded once, and what was decoded for the header is kept.
 
 A logical file is told from others by its *key*: the decoded path, together with the id of its deletion vector if it
 has one. Going from the newest action to the oldest, the first word on a key stands. One commit must not add a path
@@ -12,14 +12,15 @@ with two different vectors, nor add and remove the same logical file: its lines 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
-from halocline.errors import NotFoundError
+from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import (
     Add,
     DeletionVector,
@@ -41,8 +42,14 @@ from halocline.storage.base import Store
 Key: TypeAlias = str | tuple[str, str]
 """What tells logical files apart: a decoded path, or such a path and the id of a deletion vector."""
 
-# Bytes of the tail that are kept between the two passes rather than fetched again.
-_KEPT: Final = 16 * 1024 * 1024
+# Bytes of the tail whose lines are kept between the two rather than decoded again.
+_KEPT: Final = 64 * 1024 * 1024
+# Paths with a slash that hold none of these, each after a line's end, are in the form in which paths are compared.
+_CARE: Final = ("./", ":/", "//", ".\n", "\n/")
+_DOTS: Final = frozenset(("", ".", ".."))
+
+
+_ABSENT: Final = Line().meta_data
 
 
 class _HeaderLine(Struct, rename="camel", frozen=True, gc=False):
@@ -117,42 +124,58 @@ class TailState:
     removes: list[tuple[str, Remove]] = field(default_factory=list)
     keys: set[Key] = field(default_factory=set)
 
-    def read(self, file: LogEntry, data: bytes) -> None:
+    def read(self, file: LogEntry, lines: list[Line]) -> None:
         """Takes in what an older file says."""
-        lines = decode_lines(data, file.name)
         if not lines and file.kind is FileKind.COMMIT:
             raise malformed(file.name, "is empty")
-        decode, keys, adds = self.locations.decode, self.keys, self.adds
+        lines = lines[::-1]
+        added = [line.add for line in lines if line.add is not None]
+        paths = [add.path for add in added]
+        others = [line for line in lines if line.add is None]
+        # This runs for every file of the table. The common case, files that are new and nothing special about their
+        # names, goes through without a step of Python for each.
+        new = set(paths)
+        if (
+            len(new) == len(paths)
+            and not any(line.remove is not None for line in lines)
+            and not any(add.deletion_vector is not None for add in added)
+            and new.isdisjoint(self.keys)
+            and not _need_care(new)
+        ):
+            self.keys |= new
+            self.adds += zip(paths, added, strict=True)
+        else:
+            self._read_files(file, lines)
+        for line in others:
+            if line.txn is not None:
+                self.txns.setdefault(line.txn.app_id, line.txn)
+            elif line.domain_metadata is not None:
+                self.domains.setdefault(line.domain_metadata.domain, line.domain_metadata)
+
+    def _read_files(self, file: LogEntry, lines: list[Line]) -> None:
+        """Takes in file actions one by one."""
+        decode, keys = self.locations.decode, self.keys
         has_vectors = False
         removed: set[Key] = set()
-        for line in reversed(lines):
-            add = line.add
+        for line in lines:
+            add, remove = line.add, line.remove
             if add is not None:
-                path = add.path
-                # This runs once per file of the table: the common case makes no call.
-                if "%" in path or "./" in path or ":/" in path or "//" in path or path[:1] in "/" or path[-1] == ".":
-                    path = decode(path)
+                if remove is not None:
+                    raise malformed(file.name, "has a line with more than one action")
+                path = decode(add.path)
                 key: Key = path
                 if add.deletion_vector is not None:
                     key, has_vectors = (path, self.locations.vector_id(add.deletion_vector)), True
                 if key not in keys:
                     keys.add(key)
-                    adds.append((path, add))
-                if line.remove is not None:
-                    raise malformed(file.name, "has a line with more than one action")
-                continue
-            remove = line.remove
-            if remove is not None:
+                    self.adds.append((path, add))
+            elif remove is not None:
                 path = decode(remove.path)
                 key = key_of(path, remove.deletion_vector, self.locations)
                 removed.add(key)
                 if key not in keys:
                     keys.add(key)
                     self.removes.append((path, remove))
-            elif line.txn is not None:
-                self.txns.setdefault(line.txn.app_id, line.txn)
-            elif line.domain_metadata is not None:
-                self.domains.setdefault(line.domain_metadata.domain, line.domain_metadata)
         if has_vectors or removed:
             self._check_one_word_per_file(lines, removed, file.name)
 
@@ -173,18 +196,12 @@ class Tail:
     def __init__(self, store: Store, files: Iterable[LogEntry]) -> None:
         self._store = store
         self._files = tuple(reversed(tuple(files)))
-        self._kept: list[bytes] | None = [] if sum(file.size for file in self._files) <= _KEPT else None
+        self._decoded: list[list[Line] | None] = []
+        """The lines of the newest files that have been read; None for those that cannot be, or are too many to keep."""
 
-    def _contents(self) -> Iterator[tuple[LogEntry, bytes]]:
-        if self._kept is not None and len(self._kept) == len(self._files):
-            yield from zip(self._files, self._kept, strict=True)
-            return
-        kept: list[bytes] | None = [] if self._kept is not None else None
+    def _contents(self, files: tuple[LogEntry, ...]) -> Iterator[tuple[LogEntry, bytes]]:
         try:
-            for file, data in zip(self._files, self._store.get_many(file.path for file in self._files), strict=True):
-                if kept is not None:
-                    kept.append(data)
-                yield file, data
+            yield from zip(files, self._store.get_many(file.path for file in files), strict=True)
         except NotFoundError as error:
             raise NotFoundError(
                 f"the log of {self._store.root} was cleaned up while it was being read: {error.message}",
@@ -195,38 +212,70 @@ class Tail:
                 },
                 next_step="Open the table again; if the version was asked for by number, it may be gone for good.",
             ) from error
-        self._kept = kept
 
     def header(self) -> Header:
-        """The newest protocol and metadata, without a look at anything else."""
-        header = Header()
-        for file, data in self._contents():
-            # Nearly all commits only move files; searching the bytes is far cheaper than decoding them. JSON may also
-            # spell a letter by its number.
-            if b'"protocol"' in data or b'"metaData"' in data or b"\\u00" in data:
+        """The newest protocol and metadata, whatever else stands beside them."""
+        header, size = Header(), 0
+        self._decoded = []
+        for file, data in self._contents(self._files):
+            lines = _readable(data, file.name)
+            size += len(data)
+            self._decoded.append(lines if size <= _KEPT else None)
+            if lines is not None:
+                named = [line for line in lines if line.protocol is not None or line.meta_data is not _ABSENT]
+                header = header.over(_header_of(named, file.name)) if named else header
+            elif b'"protocol"' in data or b'"metaData"' in data or b"\\u00" in data:
                 header = header.over(_header_in(data, file.name))
-                if header.is_whole:
-                    break
+            if header.is_whole:
+                break
         return header
 
     def check_newest(self) -> None:
         """Makes sure that the newest file was written to its end; what its file actions mean is left aside."""
-        for file, data in self._contents():
+        for file, data in self._contents(self._files[:1]):
             _header_in(data, file.name)
             if not data.strip():
                 raise malformed(file.name, "is empty")
-            return
 
     def state(self, locations: Locations) -> TailState:
         """Everything, the newest word winning."""
         state = TailState(locations)
-        for file, data in self._contents():
-            state.read(file, data)
+        known, self._decoded = self._decoded, []
+        for file, lines in self._all_lines(known):
+            state.read(file, lines)
         return state
+
+    def _all_lines(self, known: list[list[Line] | None]) -> Iterator[tuple[LogEntry, list[Line]]]:
+        """The lines of every file; those that were decoded for the header are not decoded again."""
+        unread = tuple(file for file, lines in zip_longest(self._files, known) if lines is None)
+        rest = self._contents(unread)
+        for file, lines in zip_longest(self._files, known):
+            yield file, decode_lines(next(rest)[1], file.name) if lines is None else lines
+
+
+def _readable(data: bytes, name: str) -> list[Line] | None:
+    """The lines of a file; None if file actions, or anything else, cannot be read."""
+    try:
+        return decode_lines(data, name)
+    except MalformedError:
+        return None
+
+
+def _need_care(paths: set[str]) -> bool:
+    """Whether some path has to be decoded to be compared; looked for in all of them together."""
+    text = "\n".join(paths)
+    if "%" in text or not paths.isdisjoint(_DOTS):
+        return True
+    return "/" in text and any(sign in f"\n{text}\n" for sign in _CARE)
 
 
 def _header_in(data: bytes, name: str) -> Header:
-    lines = decoded(_decode_header, data, name)
+    """The protocol and metadata of one file, without a look at anything else in it."""
+    lines: list[_HeaderLine] = decoded(_decode_header, data, name)
+    return _header_of(lines, name)
+
+
+def _header_of(lines: Sequence[Line | _HeaderLine], name: str) -> Header:
     protocols = [line.protocol for line in lines if line.protocol is not None]
     metadata = [bytes(line.meta_data) for line in lines if bytes(line.meta_data) not in (b"", b"null")]
     for key, found in (("protocol", len(protocols)), ("metaData", len(metadata))):

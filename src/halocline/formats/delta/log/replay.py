@@ -14,10 +14,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.delta.actions.action import DomainMetadata, Txn
@@ -25,12 +24,11 @@ from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import live_files
-from halocline.formats.delta.log.checkpoint_parts import Choice, FileColumns, kept
+from halocline.formats.delta.log.checkpoint_parts import FileColumns
 from halocline.formats.delta.log.checkpoint_read import Checkpoint, Witness
 from halocline.formats.delta.log.checksum import read_summary
-from halocline.formats.delta.log.commits import Header, Key, Tail, TailState, key_of
-from halocline.formats.delta.log.live_files import VECTOR, vectors_from_disk, vectors_in
-from halocline.formats.delta.stats import json_writer
+from halocline.formats.delta.log.commits import Header, Tail, TailState
+from halocline.formats.delta.log.listing import Hidden, Listing, Pruner, Workers
 from halocline.formats.log.damage import malformed
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import Segment, find_segment
@@ -42,28 +40,15 @@ _BATCH: Final = 65536
 _T = TypeVar("_T")
 
 
-class Pruner(Protocol):
-    """Decides which files cannot hold a row that is asked for."""
-
-    @property
-    def facts(self) -> Sequence[str]:
-        """What it needs to know of each file, by columns of a file list."""
-
-    def columns(self, checkpoint: Checkpoint) -> Sequence[str]:
-        """What it needs to know of each file, by names below `add` in a checkpoint."""
-
-    def keep(self, facts: FileColumns) -> pa.Array | None:
-        """Which files to keep, as a boolean array without nulls; None for all of them."""
-
-
 class Replay:
     """The log of one version, read piece by piece as it is asked for."""
 
     segment: Segment
     checkpoint: Checkpoint | None
 
-    def __init__(self, store: Store, segment: Segment) -> None:
+    def __init__(self, store: Store, segment: Segment, workers: Workers | None = None) -> None:
         self.store = store
+        self.workers = workers
         self.locations = Locations(store.root)
         self._left_out: dict[str, MalformedError | NotFoundError] = {}
         self._use(segment)
@@ -88,9 +73,12 @@ class Replay:
                 yield Witness(first.path, summary.tally.files)
 
     @staticmethod
-    def open(store: Store, version: int | None = None) -> Replay:
-        """Finds the version and opens its checkpoint, or the next older one that can be opened."""
-        replay = Replay(store, find_segment(store, DELTA, version))
+    def open(store: Store, version: int | None = None, workers: Workers | None = None) -> Replay:
+        """Finds the version and opens its checkpoint, or the next older one that can be opened.
+
+        Workers, if there are any, list what the checkpoint holds.
+        """
+        replay = Replay(store, find_segment(store, DELTA, version), workers)
         replay.reading(lambda: replay.checkpoint and replay.checkpoint.others)
         return replay
 
@@ -169,32 +157,24 @@ class Replay:
                 some = some if keep is None else list(compress(some, keep.to_pylist()))
             yield live_files.from_adds(some, wanted)
 
-    def _checkpoint_files(self, wanted: Sequence[str], pruner: Pruner | None) -> Iterator[pa.RecordBatch]:
+    def _checkpoint_files(self, wanted: tuple[str, ...], pruner: Pruner | None) -> Iterator[pa.RecordBatch]:
         checkpoint = self.checkpoint
         if checkpoint is None:
-            return
-        schema = live_files.schema_of(wanted)
-        fields = [pa.field(live_files.ON_DISK[field.name], field.type) for field in schema]
-        read = [field.name for field in fields if field.name != live_files.LOG_PATH]
-        choice = None if pruner is None else Choice(pruner.columns(checkpoint), pruner.keep)
-        for found in self.standing(checkpoint.adds(list(dict.fromkeys([*read, "deletionVector"])), choice)):
-            if "stats" in wanted:
-                found["stats"] = json_writer.of(found, self._zoneless)
-            arrays = live_files.from_checkpoint(found, fields, "add", checkpoint.name)
-            if "size" in wanted:
-                live_files.check_sizes(arrays[wanted.index("size")], checkpoint.name)
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            return iter(())
+        facts = () if pruner is None else tuple(pruner.columns(checkpoint))
+        listing = Listing(self.store, checkpoint.name, wanted, pruner, facts, self._hidden, self._zoneless)
+        parts = checkpoint.file_parts
+        return checkpoint.counted(map(listing.of, parts) if self.workers is None else listing.over(parts, self.workers))
+
+    @property
+    def _hidden(self) -> Hidden:
+        return Hidden(self.state.keys, self.locations)
 
     def standing(self, batches: Iterable[FileColumns]) -> Iterator[dict[str, pa.Array]]:
-        """What a checkpoint says of files on which the tail does not have the last word.
-
-        `path` is decoded, and `log_path` is the path as it is written.
-        """
-        hidden = _Hidden(self.state.keys, self.locations)
+        """What a checkpoint says of files on which the tail does not have the last word; see `Hidden.standing`."""
+        hidden = self._hidden
         for batch in batches:
-            decoded = live_files.decoded_paths(batch["path"], self.locations)
-            found = {**batch, live_files.LOG_PATH: batch["path"], "path": decoded}
-            found = kept(found, hidden.keep(found))
+            found = hidden.standing(batch)
             if len(found["path"]):
                 yield found
 
@@ -214,32 +194,3 @@ class Replay:
             return
         for found in self.standing(self.checkpoint.removes(live_files.TOMBSTONES_ON_DISK)):
             yield live_files.tombstones_from_checkpoint(found, self.checkpoint.name)
-
-
-class _Hidden:
-    """The logical files on which the tail has the last word."""
-
-    def __init__(self, keys: set[Key], locations: Locations) -> None:
-        self._keys = keys
-        self._locations = locations
-        self._paths = pa.array({key if isinstance(key, str) else key[0] for key in keys}, type=pa.string())
-
-    def keep(self, found: FileColumns) -> pa.Array | None:
-        """Which rows of a checkpoint still stand; None for all."""
-        if not len(self._paths):
-            return None
-        meets = pc.is_in(found["path"], value_set=self._paths)
-        rows = pc.indices_nonzero(meets)
-        if not len(rows):
-            return None
-        paths = found["path"].take(rows).to_pylist()
-        stored = found.get("deletionVector", pa.nulls(len(meets))).take(rows)
-        vectors = vectors_in(vectors_from_disk(stored, VECTOR, "deletionVector", "the checkpoint"))
-        hidden = [
-            row
-            for row, path, vector in zip(rows.to_pylist(), paths, vectors, strict=True)
-            if key_of(path, vector, self._locations) in self._keys
-        ]
-        if not hidden:
-            return None
-        return pc.invert(pc.is_in(pa.array(range(len(meets)), pa.int64()), value_set=pa.array(hidden, pa.int64())))

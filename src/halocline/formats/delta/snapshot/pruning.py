@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,6 +60,7 @@ class StatsPruner:
         prefix_length: int | None = None,
         timezone: str | None = None,
     ) -> None:
+        self._made_of = (where, schema, tuple(partition_columns), prefix_length, timezone)
         predicate = Predicate.parse(where, schema)
         self._test = predicate.test
         self._zone = zone_named(timezone)
@@ -68,6 +69,10 @@ class StatsPruner:
         self._reads_partitions = any(column.path in self._partitioned for column in predicate.columns())
         self._reader = StatsReader(self._data)
         self._cut = min(_CUT, prefix_length or _CUT)
+
+    def __reduce__(self) -> Any:
+        # What decodes statistics cannot be sent to another process; what it is made of can.
+        return _pruner, self._made_of
 
     @staticmethod
     def of(where: str, configuration: TableConfiguration, *, timezone: str | None = None) -> StatsPruner:
@@ -184,6 +189,12 @@ class StatsPruner:
         above = self._reaches(found, least, Range(prefix, prefix), Family.TEXT, Operator.GE)
         beginning = pc.utf8_slice_codeunits(found.low, 0, len(prefix))
         return _every([above, pc.fill_null(pc.less_equal(beginning, least), True)])
+
+
+def _pruner(
+    where: str, schema: Schema, partition_columns: Sequence[str], prefix_length: int | None, timezone: str | None
+) -> StatsPruner:
+    return StatsPruner(where, schema, partition_columns, prefix_length=prefix_length, timezone=timezone)
 
 
 def _partition_bounds(column: Column, maps: pa.Array | None) -> Bounds | None:

@@ -31,6 +31,7 @@ from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.header import header_of
+from halocline.formats.delta.log.listing import Workers
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in
 from halocline.formats.delta.snapshot import access
@@ -73,6 +74,7 @@ class Snapshot:
         release: Release | str | None = None,
         operation: str = "read",
         legacy_protocol: bool = False,
+        workers: Workers | None = None,
     ) -> Snapshot:
         """Opens a version of a table, if the release may.
 
@@ -83,6 +85,7 @@ class Snapshot:
             release: Who acts; this release of Halocline if not given.
             operation: What it wants to do, `read`, `write` or a finer one.
             legacy_protocol: Take a table without a protocol action as (1,1), with a warning.
+            workers: Who lists the files in its checkpoint; this process if not given.
 
         Raises:
             IncompatibleError: The release lacks a feature that the table requires.
@@ -93,7 +96,7 @@ class Snapshot:
             if version is not None:
                 raise InputError("give a version or a timestamp, not both")
             version = version_at(store, timestamp_ms)
-        replay = Replay.open(store, version)
+        replay = Replay.open(store, version, workers)
         header = header_of(replay)
         protocol = header.protocol_or_legacy() if legacy_protocol else header.protocol
         actor = gate.own_release() if release is None else Release.parse(release)
@@ -126,6 +129,7 @@ class Snapshot:
             release=self.release,
             operation=self.operation,
             legacy_protocol=self.protocol_action is None,
+            workers=self.replay.workers,
         )
 
     def at_level(self, level: int) -> Snapshot:
