@@ -7,6 +7,7 @@ goes to Spark as it is, unless it names a table by its path, which Spark would n
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,6 +40,8 @@ _ENDS_WHERE: Final = (
     "DISTRIBUTE",
     "SORT",
 )
+_COUNTS: Final = re.compile(r"\s*SELECT\s+count\s*\(", re.IGNORECASE)
+_NAME_PARTS: Final = frozenset({"this", "db", "catalog", "alias"})
 _SEVERAL: Final = frozenset({"JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL", "PIVOT", "UNPIVOT", "WITH"})
 
 
@@ -60,12 +63,45 @@ def path_of(parts: Sequence[str]) -> str | None:
 def frame(spark: SparkSession, text: str, find: Find, args: Any = None) -> DataFrame:
     """The rows of a query, where tables of ours are DataFrames."""
     start = _explained(text)
+    counted = _counted(spark, text, find) if not start else None
+    if counted is not None:
+        return counted
     found = references(spark, text[start:], find)
     if not found:
         return spark.sql(text, **({"args": args} if args else {}))
     query, frames = substituted(text[start:], found)
     given: dict[str, Any] = {**frames, **({"args": args} if args else {})}
     return spark.sql(_escaped(text[:start]) + query, **given)
+
+
+def _counted(spark: SparkSession, text: str, find: Find) -> DataFrame | None:
+    """How many rows a table of ours has, which its log may know, where a query asks for that and nothing else."""
+    from sqlglot import exp
+
+    tree = _parsed(text) if _COUNTS.match(text) else None
+    if not isinstance(tree, exp.Select) or any(
+        given for name, given in tree.args.items() if name.rstrip("_") not in ("expressions", "from")
+    ):
+        return None
+    (shown, *more), clause = tree.expressions, tree.args.get("from_") or tree.args.get("from")
+    if (
+        more
+        or clause is None
+        or shown.unalias()
+        not in (
+            exp.Count(this=exp.Star(), big_int=True),
+            exp.Count(this=exp.Literal.number(1), big_int=True),
+        )
+    ):
+        return None
+    source = clause.this
+    if not isinstance(source, exp.Table) or {name for name, given in source.args.items() if given} - _NAME_PARTS:
+        return None
+    opened = find(tuple(each.name for each in source.parts))
+    if opened is None or opened.format != "delta":
+        return None
+    name = shown.alias or "count(1)"
+    return spark.createDataFrame([(opened.count(),)], f"`{name.replace('`', '``')}` BIGINT NOT NULL")
 
 
 def _explained(text: str) -> int:

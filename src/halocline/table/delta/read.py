@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from halocline.errors import InputError
+from halocline.formats.delta.actions.statistics import all_live_rows
 from halocline.formats.delta.snapshot.change_feed import OPERATION, changes, column_source
 from halocline.formats.delta.snapshot.history import history
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.change_feed import change_frame
 from halocline.spark.scan.file_rows import FileRows, change_files, plain
 from halocline.spark.scan.frames import frame_of
+from halocline.spark.scan.read_errors import in_our_words
 from halocline.table.delta.opened import Opened
 from halocline.table.opening import Moment
 from halocline.table.record_batches import RowsAsked
@@ -85,6 +88,50 @@ def read_arrow(
     rows = FileRows.of(snapshot, plain(asked.needed), zone=table.zone)
     files = snapshot.files(where, timezone=table.zone)
     return asked.stream(rows.schema, rows.read(change_files(snapshot, files)))
+
+
+def count_rows(
+    table: Opened,
+    *,
+    where: str | Column | None = None,
+    version: int | None = None,
+    timestamp: Moment | None = None,
+) -> int:
+    """How many rows a version has. Without a condition the log knows it, deleted rows included, and no row is read.
+
+    Where the log does not say it of every file, or with a condition, rows are counted.
+
+    Args:
+        table: The table.
+        where: A condition; SQL text if the table was opened without Spark.
+        version: The version.
+        timestamp: A time; the version that held then.
+
+    Raises:
+        IncompatibleError: The release that acts lacks a feature that the table requires.
+        NotFoundError: There is no such version.
+
+    Example:
+        >>> Table.for_path("lake/orders", spark).count()  # doctest: +SKIP
+        1284
+    """
+    snapshot = table.snapshot(version=version, timestamp=timestamp)
+    known = all_live_rows(snapshot.files(columns=["stats", "deletion_vector"])) if where is None else None
+    if known is not None:
+        return known
+    columns = snapshot.schema.names[:1]
+    if table.session is None:
+        if where is not None and not isinstance(where, str):
+            raise InputError(
+                "a condition without Spark is SQL text",
+                sides={"given": type(where).__name__},
+                next_step="For instance where=\"country = 'at'\".",
+            )
+        return sum(
+            batch.num_rows for batch in read_arrow(table, version=snapshot.version, where=where, columns=columns)
+        )
+    with in_our_words():
+        return int(frame_of(table.spark, snapshot, where=where, columns=columns).count())
 
 
 def read_changes(table: Opened, first: int | Moment, last: int | Moment | None = None) -> DataFrame:

@@ -25,7 +25,7 @@ from halocline.table.delta.merge_builder import begin_merge
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.optimize import begin_optimize
 from halocline.table.delta.overwrite import overwrite_rows
-from halocline.table.delta.read import read_arrow, read_changes, read_rows
+from halocline.table.delta.read import count_rows, read_arrow, read_changes, read_rows
 from halocline.table.delta.restore import restore_version
 from halocline.table.delta.update import update_rows
 from halocline.table.delta.vacuum import vacuum_files
@@ -89,6 +89,7 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
 
     to_df = verb(read_rows)
     to_arrow = verb(read_arrow)
+    count = verb(count_rows)
     changes = verb(read_changes)
     append = verb(adding.append_rows)
     append_arrow = verb(adding.append_arrow)
