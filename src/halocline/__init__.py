@@ -173,7 +173,9 @@ def load_ipython_extension(shell: Any) -> None:
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        near = errors.nearest(name, _HOMES)
+        hint = f"; the nearest is {near}" if near else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     try:
         value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     except ModuleNotFoundError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.spark.session.session import check_running
 from halocline.statements import alter, create, maintain, rows
 from halocline.statements.references import frame, path_of, references
 from halocline.statements.target import StatementTarget, Translate
@@ -119,6 +120,13 @@ def run(
     spark: SparkSession, text: str, names: TableNames, args: Mapping[str, Any] | Sequence[Any] | None = None
 ) -> DataFrame:
     """Runs statements, and gives what the last of them tells."""
+    if not hasattr(spark, "sql"):
+        raise InputError(
+            "SQL needs a Spark session",
+            sides={"given": type(spark).__name__},
+            next_step='hc.sql(spark, "SELECT …"), with spark = SparkSession.builder.getOrCreate().',
+        )
+    check_running(spark)
     if not isinstance(text, str):
         raise InputError("SQL is text", sides={"given": type(text).__name__})
     statements = statements_of(text)

@@ -20,7 +20,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
-from halocline.errors import MissingExtraError, MissingVerbError, UnsupportedError, nearest
+from halocline.errors import InputError, MissingExtraError, MissingVerbError, UnsupportedError, nearest
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.html import html_table
 from halocline.table.arguments import checked, checks_arguments
@@ -174,6 +174,11 @@ class Table(ABC):
         found = Table._classes.get(TableFormat(format)) if format in set(TableFormat) else None
         if found is None or not issubclass(found, cls):
             known = [each for each, kind in Table._classes.items() if issubclass(kind, cls)]
+            if format not in set(TableFormat):
+                raise InputError(
+                    f"there is no format {format!r}",
+                    sides={"nearest": nearest(str(format), known) or "none", "formats": ", ".join(known)},
+                )
             raise UnsupportedError(
                 f"{table} is a {format} table, which is not done here",
                 sides={

@@ -111,7 +111,7 @@ def test_one_property_may_be_unset_as_text(table):
 
 
 def test_a_mistyped_format_is_refused_with_the_nearest(table):
-    with pytest.raises(UnsupportedError) as refused:
+    with pytest.raises(InputError) as refused:
         hc.Table.create(f"{table.url}-2", COLUMNS, format="dleta")
     assert refused.value.sides["nearest"] == "delta"
 
@@ -135,3 +135,41 @@ def test_options_are_the_same_in_any_case(table):
     assert hc.Table.for_path(table.url, options={"Halocline.Scan.Mode": "arrow"}).version == 0
     with pytest.raises(InputError, match=r"halocline\.scan\.mode cannot be 'no'"):
         hc.Table.for_path(table.url, options={"HALOCLINE.SCAN.MODE": "no"})
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda table: table.drop_column(5), "5 is no name of a column"),
+        (lambda table: table.set_default([1], "0"), "[1] is no name of a column"),
+        (lambda table: table.set_properties({"owner": None}), "property owner has no value"),
+        (lambda table: hc.Table.create(f"{table.url}-2", COLUMNS, properties={"owner": None}), "owner has no value"),
+        (lambda table: hc.Table.create(f"{table.url}-2", COLUMNS, format="detla"), "there is no format 'detla'"),
+        (lambda table: hc.sql(None, "SELECT 1"), "SQL needs a Spark session"),
+        (lambda table: hc.sql("SELECT 1", "SELECT 1"), "SQL needs a Spark session"),
+        (lambda table: hc.connect(7470), "'7470' is no address of a fleet"),
+    ],
+)
+def test_value_of_the_wrong_kind_is_refused_in_our_words(table, call, says):
+    with pytest.raises(InputError) as refused:
+        call(table)
+    assert says in refused.value.message
+    assert table.version == 0
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_files_for_iceberg_are_refused_with_what_is_missing(table, version):
+    asked = {f"delta.enableIcebergCompatV{version}": "true", "delta.columnMapping.mode": "name"}
+    for call in (
+        lambda: table.set_properties(asked),
+        lambda: hc.Table.create(f"{table.url}-2", COLUMNS, properties=asked),
+    ):
+        with pytest.raises(UnsupportedError) as refused:
+            call()
+        assert refused.value.sides["given"] == f"delta.enableIcebergCompatV{version}=true"
+        assert "partition columns inside of data files" in refused.value.sides["missing"]
+
+
+def test_mistyped_name_of_the_package_is_told_with_the_nearest():
+    with pytest.raises(AttributeError, match="the nearest is Table"):
+        _ = hc.Tabel

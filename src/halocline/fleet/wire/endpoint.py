@@ -68,6 +68,8 @@ class Endpoint:
         key: Path | None = None,
     ) -> Endpoint:
         """An endpoint from its address."""
+        if not isinstance(address, str):
+            raise _unusable(str(address))
         scheme, found, rest = address.partition("://")
         targets = tuple(_target(each.strip(), address) for each in rest.rstrip("/").split(","))
         if not found or scheme not in ("grpc", "grpcs"):

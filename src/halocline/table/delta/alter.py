@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from halocline.errors import InputError
 from halocline.formats.delta.commit.provenance import CommitDescription
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features.approval import Approval, approve_change
@@ -76,4 +77,11 @@ def alter(
 
 def path_of(column: ColumnPath) -> Path:
     """The steps to a column."""
-    return tuple(column.split(".")) if isinstance(column, str) else tuple(column)
+    if isinstance(column, str):
+        return tuple(column.split("."))
+    if not isinstance(column, Sequence) or not all(isinstance(step, str) for step in column):
+        raise InputError(
+            f"{column!r} is no name of a column",
+            sides={"given": type(column).__name__, "expected": "text such as 'address.city', or a list of such names"},
+        )
+    return tuple(column)

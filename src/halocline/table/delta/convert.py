@@ -43,6 +43,7 @@ from halocline.storage.base import ObjectMeta, Store
 from halocline.table.delta.new_table import TableDeclaration, with_names_as_physical
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.parquet_schema import columns_in, merged
+from halocline.table.delta.property_values import property_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +83,7 @@ def convert_folder(
     """
     table = Opened.at(path, spark, options)
     store = table.store
-    asked = {key: str(value) for key, value in (properties or {}).items()}
+    asked = property_values(properties)
     with table.operation("convert"):
         partitions = input_schema.declared(partition_by).fields if partition_by else ()
         adds, declaration = _converted(store, partitions, asked, collect_stats)

@@ -25,6 +25,7 @@ from halocline.schema.json_edge import type_from_json
 from halocline.schema.visitor import walk
 from halocline.spark.types import input_schema
 from halocline.spark.write.expressions import check_expressions
+from halocline.table.delta.property_values import property_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +117,7 @@ class TableDeclaration:
     def state(self, spark: SparkSession | None, table: str) -> TableConfiguration:
         """The state that creates it; a session is needed for tables that hold expressions."""
         partitions = spelt(self.schema, self.partition_by, "partition")
-        asked = {key: str(value) for key, value in (self.properties or {}).items()}
+        asked = property_values(self.properties)
         if properties.flag(asked, row_ids.ENABLED):
             asked = {**row_ids.materialised_columns(), **asked}
         has_default = any(defaults.default_of(field) is not None for _, field in walk(self.schema))

@@ -15,6 +15,7 @@ from halocline.formats.delta.features.approval import asked_by
 from halocline.table.delta.alter import Altered, ColumnPath, alter
 from halocline.table.delta.columns import comment_column
 from halocline.table.delta.opened import Opened
+from halocline.table.delta.property_values import property_values
 from halocline.table.opening import as_operation
 
 _SET: Final = "SET TBLPROPERTIES"
@@ -28,7 +29,7 @@ def set_properties(table: Opened, values: Mapping[str, str]) -> Altered:
         InputError: A property cannot have that value, or an existing table gains the feature only by name.
         IncompatibleError: Somebody known would break.
     """
-    wanted = {key: str(value) for key, value in values.items()}
+    wanted = property_values(values)
     snapshot = table.snapshot("write")
     target = change.set_properties(snapshot.configuration, wanted)
     if target.properties.row_tracking and not snapshot.properties.row_tracking:
