@@ -7,25 +7,34 @@ from __future__ import annotations
 
 import re
 import shutil
+import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.support.fleets import running
 
 from halocline.quickstart import make_lake
+from halocline.table import gatekeeper
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-ALONE = ("README.md", "without-spark.md", "creating-tables.md", "hudi.md", "histories.md")
+ALONE = (
+    "README.md",
+    "without-spark.md",
+    "creating-tables.md",
+    "hudi.md",
+    "hudi-moves.md",
+    "histories.md",
+    "knowledge.md",
+    "storage.md",
+)
 """The pages that make all that they need."""
 
-ELSEWHERE = {
-    "fleet.md": "a coordinator: tests/fleet",
-    "gates.md": "a coordinator: tests/spark/test_fleet.py",
-    "hudi-moves.md": "a Hudi table: tests/conformance/test_hudi_moves.py",
-    "knowledge.md": "knowledge of one's own: tests/unit/compat",
-    "storage.md": "a bucket: tests/spark/test_buckets.py",
-}
-"""The pages whose blocks need more than a folder, and what tries them."""
+COORDINATOR = "grpc://127.0.0.1:7470"
+"""Where pages expect a fleet that `halocline serve` runs."""
+
+BUCKET = "s3://lake/"
+"""Where pages expect a bucket, with what is needed to get in by the environment."""
 
 
 def blocks(page: Path) -> list[str]:
@@ -48,15 +57,47 @@ def folder(spark, lake, tmp_path, monkeypatch):
         assert query.exception() is None
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page) and page.name not in ELSEWHERE], ids=lambda page: page.name
-)
-def test_examples_run_as_they_are_pasted(folder, lake, page, capsys):
+@pytest.fixture
+def fleet(spark):
+    """The address of a coordinator; the session forgets it afterwards."""
+    with running() as (hosting, _):
+        yield hosting.address
+        gatekeeper.install(gatekeeper.ALONE).close()
+        for name in ("spark.halocline.fleet", "spark.halocline.fleet.name"):
+            spark.conf.unset(name)
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """A bucket named `lake`, which the environment leads to."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/lake", method="PUT"), timeout=30).close()
+    for name, value in {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    yield
+    server.stop()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_examples_run_as_they_are_pasted(folder, lake, page, request, capsys):
     if page.name not in ALONE:
         shutil.copytree(lake, folder / "lake")
+    text = "".join(blocks(page))
+    address = request.getfixturevalue("fleet") if COORDINATOR in text else ""
+    if BUCKET in text:
+        request.getfixturevalue("bucket")
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
         # Spark's workers take relative paths from where the session was started.
-        exec(compile(re.sub("([\"'`])lake/", rf"\1{folder}/lake/", block), page.name, "exec"), names)
+        pasted = re.sub("([\"'`])lake/", rf"\1{folder}/lake/", block.replace(COORDINATOR, address))
+        exec(compile(pasted, page.name, "exec"), names)
     if page.name == "README.md":
         assert "refused" in capsys.readouterr().out
