@@ -3,7 +3,8 @@
 The table is a checkpoint in 100 parts with statistics in typed columns, as a large lake has it, and no data. Each
 question runs in a fresh process: a filter that keeps 100 files, by an id and by a partition, one that keeps a tenth of
 all files, and a checkpoint of the next version. Printed: processor time, wall time and the most memory, with targets.
-The peer is deltalake, which opens the same table.
+The peer is deltalake, which opens the same table. With --spark, Spark's tasks list the same files
+(`halocline.log.replay=spark`) in turns with the driver.
 
     python bench/delta_files.py             100,000 files in 10 parts
     python bench/delta_files.py --full      10 million files in 100 parts
@@ -169,12 +170,32 @@ def measured(code: str, table: Path) -> dict:
     return json.loads(run.stdout) if run.returncode == 0 else {"error": run.stderr.strip().splitlines()[-1][:200]}
 
 
+def on_spark(table: Path, where: str) -> None:
+    """The same question answered by the driver and by tasks, in turns."""
+    from measuring import report, session, take_turns
+
+    from halocline.spark.scan.frames import LISTED
+    from halocline.table import Table
+
+    spark = session()
+    found: dict[str, set] = {"driver": set(), "spark": set()}
+
+    def listed(who: str) -> None:
+        opened = Table.for_path(table, spark, options={"halocline.log.replay": who})
+        found[who] = set(opened.snapshot().files(where, LISTED)["path"].to_pylist())
+
+    report("files listed by", take_turns({who: lambda w=who: listed(w) for who in found}, 3), {})
+    print(f"  the same {len(found['driver']):,} files: {found['driver'] == found['spark']}")
+    spark.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="10 million files in 100 parts")
     parser.add_argument("--files", type=int)
     parser.add_argument("--table", type=Path, help="a folder that keeps the table between runs")
     parser.add_argument("--peer", action="store_true", help="deltalake as well: it takes many GiB of memory")
+    parser.add_argument("--spark", action="store_true", help="the driver and Spark's tasks in turns, nothing else")
     given = parser.parse_args()
     files, parts = given.files or (10_000_000 if given.full else 100_000), 100 if given.full else 10
     table = given.table or Path(tempfile.mkdtemp(prefix="halocline-bench-")) / "table"
@@ -188,6 +209,9 @@ def main() -> None:
     try:
         if not table.exists():
             write_table(table, files, parts)
+        if given.spark:
+            on_spark(table, few)
+            return
         for title, (code, seconds, memory) in questions.items():
             found = measured(BEGIN % code, table)
             if "error" in found:
