@@ -134,6 +134,7 @@ class HaloclineError(Exception):
         condition: A code from `CONDITIONS`; each class has a default.
         sides: What each party has or wants, label to text, in the order to show them.
         next_step: The command or change that gets the caller further.
+        data: What programs are told besides, and people are not shown.
 
     Example:
         >>> print(NotFoundError("no table at lake/orders", next_step="halocline inspect lake"))
@@ -154,12 +155,14 @@ class HaloclineError(Exception):
         condition: str | None = None,
         sides: Mapping[str, str] | None = None,
         next_step: str | None = None,
+        data: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.condition = condition or self.default_condition
         self.sides = dict(sides or {})
         self.next_step = next_step
+        self.data = dict(data or {})
         if self.condition not in CONDITIONS:
             raise InternalError(f"condition {self.condition} is not registered in halocline.errors.CONDITIONS")
 
@@ -182,6 +185,7 @@ class HaloclineError(Exception):
             "message": self.message,
             "sides": self.sides,
             "next": self.next_step,
+            **({"data": self.data} if self.data else {}),
         }
 
 

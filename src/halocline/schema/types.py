@@ -7,7 +7,7 @@ another order. Spelling and order are remembered all the same, so that what anot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, TypeAlias, cast
@@ -99,6 +99,10 @@ class _Composite:
     _hash: int = field(init=False, repr=False)
 
     _frozen_parts: ClassVar[tuple[str, ...]] = ("extra",)
+    _own: ClassVar[Callable[[Any], tuple[object, ...]]]
+    """What it says by itself."""
+    _inside: ClassVar[Callable[[Any], Sequence[Field | DataType]]]
+    """What it holds."""
 
     def __post_init__(self) -> None:
         for name in self._frozen_parts:
@@ -109,14 +113,6 @@ class _Composite:
             raise too_deep()
         object.__setattr__(self, "depth", depth)
         object.__setattr__(self, "_hash", hash((type(self).__name__, self._own(), tuple(map(hash, inside)))))
-
-    def _own(self) -> tuple[object, ...]:
-        """What it says by itself."""
-        raise NotImplementedError
-
-    def _inside(self) -> Sequence[Field | DataType]:
-        """What it holds."""
-        raise NotImplementedError
 
     def __hash__(self) -> int:
         return self._hash

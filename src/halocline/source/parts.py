@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +55,9 @@ class PartsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = struct_of(schema)
         self._last: dict[str, Any] | None = None
 
+    @abstractmethod
     def reportLatestOffset(self) -> dict[str, Any]:
         """How far the table has come."""
-        raise NotImplementedError
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         """How far the next micro-batch goes: as far as the table has come."""

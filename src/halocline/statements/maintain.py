@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql.types import StructType
+
 from halocline.statements.references import moment
 from halocline.statements.target import StatementTarget, Translate
 
@@ -132,7 +134,7 @@ def describe(target: StatementTarget) -> DataFrame | None:
         return target.delta(table).detail()
     if what == "HISTORY":
         return target.delta(table).history(limit)
-    fields = table.to_df().schema.fields
+    fields = StructType.fromJson(table.schema).fields
     told = [(each.name, each.dataType.simpleString(), each.metadata.get("comment")) for each in fields]
     return target.listed(["col_name", "data_type", "comment"], told)
 
@@ -148,7 +150,7 @@ def show(target: StatementTarget) -> DataFrame | None:
         if table is None:
             return None
         reader.end()
-        return target.listed(["col_name"], [[each] for each in table.to_df().columns])
+        return target.listed(["col_name"], [[each["name"]] for each in table.schema["fields"]])
     if not reader.accept("TBLPROPERTIES"):
         return None
     table = target.table()

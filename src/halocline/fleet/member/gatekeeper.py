@@ -87,7 +87,7 @@ class FleetGatekeeper(Gatekeeper):
     def approve_change(self, change: ProtocolChange) -> str:
         """Agrees to a change if no user of the table would break and the gate is open; see the module."""
         table, ladder = Location.parse(change.table).url, change.after.protocol.format
-        gained = ", ".join(sorted(change.gained)) or "no feature"
+        gained = shortened(sorted(change.gained), 5) or "no feature"
         open_up_to = self._heard(ladder, table, gained)
         users = self._users(table)
         broken = breaks(change.before, change.after, [each.client for each in users])
@@ -104,6 +104,7 @@ class FleetGatekeeper(Gatekeeper):
                     "checked": _listed(users),
                 },
                 next_step=f"See who is in the way: halocline fleet raise {ladder}={needed} --dry-run",
+                data={"gained": sorted(change.gained)},
             )
         return f"{_listed(users)}; {ladder} is at level {open_up_to}"
 
@@ -281,6 +282,7 @@ def _would_break(
         condition="WOULD_BREAK_USERS",
         sides=sides,
         next_step=f"{advice[:1].upper()}{advice[1:]}, in an order that breaks nobody: {_planned(change)}",
+        data={"gained": sorted(change.gained)},
     )
 
 

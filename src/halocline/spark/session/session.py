@@ -43,9 +43,11 @@ def check_session(spark: SparkSession) -> None:
 def check_running(spark: SparkSession) -> None:
     """Makes sure that the session has not been stopped: Spark speaks of missing attributes and JVM objects then."""
     try:
-        stopped = is_connect(spark) and bool(getattr(spark, "is_stopped", False))
-        spark.range(0)
-    except Exception:  # a classic session that was stopped cannot even plan
+        # What a classic session asks of its context fails when that has been stopped, in Python or in the JVM.
+        stopped = (
+            getattr(spark, "is_stopped", False) if is_connect(spark) else not spark.sparkContext.defaultParallelism
+        )
+    except Exception:
         stopped = True
     if stopped:
         raise InputError(

@@ -16,7 +16,7 @@ import dataclasses
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 import pyarrow as pa
@@ -48,29 +48,29 @@ _NOT_TAKEN_OVER: Final = ("delta.coordinatedCommits.", "io.unitycatalog.tableId"
 _NOT_TAKEN_FEATURES: Final = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
 
 
-@as_operation
-def clone(
-    table: Opened,
-    path: str | os.PathLike[str],
-    *,
-    deep: bool = False,
-    replace: bool = False,
-    version: int | None = None,
-    timestamp: Moment | None = None,
-    properties: Mapping[str, str] | None = None,
-    options: Mapping[str, str] | None = None,
-) -> Opened:
-    """Creates a table that begins with the rows of this one.
+class CloneRequest(NamedTuple):
+    """What a clone is to be.
 
-    Args:
-        table: The table.
-        path: Where the new table is to be.
+    Attributes:
         deep: Copy the files, so that the clone depends on the source no more.
         replace: Put the clone in place of a table that is there, as its next version; else there must be none.
         version: The version to clone; the newest if neither it nor a time is given.
         timestamp: A time; the version that held then.
         properties: Properties that the clone has besides, or with other values.
         options: Options of the new table's store.
+    """
+
+    deep: bool = False
+    replace: bool = False
+    version: int | None = None
+    timestamp: Moment | None = None
+    properties: Mapping[str, str] | None = None
+    options: Mapping[str, str] | None = None
+
+
+@as_operation
+def clone(table: Opened, path: str | os.PathLike[str], asked: CloneRequest = CloneRequest()) -> Opened:
+    """Creates a table that begins with the rows of this one.
 
     Raises:
         AlreadyExistsError: There is a table at that place.
@@ -80,10 +80,10 @@ def clone(
         >>> Table.for_path("lake/orders").shallow_clone("lake/try-out").version  # doctest: +SKIP
         0
     """
-    source = table.snapshot(version=version, timestamp=timestamp)
-    made = Opened(open_store(path, options), table.session, table.settings)
-    before = made.snapshot("write") if made.is_taken(TableFormat.DELTA, exist_ok=replace) else None
-    state = _state(source, dict(properties or {}))
+    source = table.snapshot(version=asked.version, timestamp=asked.timestamp)
+    made = Opened(open_store(path, asked.options), table.session, table.settings)
+    before = made.snapshot("write") if made.is_taken(TableFormat.DELTA, exist_ok=asked.replace) else None
+    state = _state(source, dict(asked.properties or {}))
     state = state if before is None else _in_place_of(before, state)
     approve_change(None if before is None else before.configuration, state, made.approve, asked=None)
     transaction = made.transaction(before)
@@ -93,14 +93,14 @@ def clone(
     if before is not None and not domains and clustering.DOMAIN in before.domains:
         domains = [msgspec.structs.replace(before.domains[clustering.DOMAIN], removed=True)]
     with _Copies(source.store, made.store) as copies:
-        adds = [copies.copied(*each) if deep else _linked(source, *each) for each in _adds(files)]
+        adds = [copies.copied(*each) if asked.deep else _linked(source, *each) for each in _adds(files)]
         metrics = {
             "sourceTableSize": pc.sum(files["size"]).as_py() or 0,
             "sourceNumOfFiles": len(files),
             "numRemovedFiles": len(gone),
-            "numCopiedFiles": len(adds) if deep else 0,
+            "numCopiedFiles": len(adds) if asked.deep else 0,
             "removedFilesSize": sum(each.size or 0 for each in gone),
-            "copiedFilesSize": sum(add.size for add in adds) if deep else 0,
+            "copiedFilesSize": sum(add.size for add in adds) if asked.deep else 0,
         }
         parameters = {"source": f"delta.`{table.url}`", "sourceVersion": source.version}
         said = CommitDescription("CLONE", parameters, metrics)

@@ -116,14 +116,9 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
         properties: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> DeltaLakeTable:
-        """A table that refers to the files of this one; see `halocline.table.delta.clone.clone`."""
-        asked: dict[str, Any] = {
-            "version": version,
-            "timestamp": timestamp,
-            "properties": properties,
-            "options": options,
-        }
-        return DeltaLakeTable(clone.clone(self.opened, path, replace=replace, **asked))
+        """A table that refers to the files of this one; see `halocline.table.delta.clone.CloneRequest`."""
+        asked = clone.CloneRequest(False, replace, version, timestamp, properties, options)
+        return DeltaLakeTable(clone.clone(self.opened, path, asked))
 
     def deep_clone(
         self,
@@ -135,14 +130,9 @@ class DeltaLakeTable(Table, format=TableFormat.DELTA):
         properties: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> DeltaLakeTable:
-        """A table with copies of the files of this one; see `halocline.table.delta.clone.clone`."""
-        asked: dict[str, Any] = {
-            "version": version,
-            "timestamp": timestamp,
-            "properties": properties,
-            "options": options,
-        }
-        return DeltaLakeTable(clone.clone(self.opened, path, deep=True, replace=replace, **asked))
+        """A table with copies of the files of this one; see `halocline.table.delta.clone.CloneRequest`."""
+        asked = clone.CloneRequest(True, replace, version, timestamp, properties, options)
+        return DeltaLakeTable(clone.clone(self.opened, path, asked))
 
     # ------------------------------------------------------------------ what it requires, and has
 

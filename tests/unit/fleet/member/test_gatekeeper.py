@@ -141,6 +141,18 @@ def test_every_way_to_gain_a_feature_asks_the_gate(fleet, tmp_path, gain):
     assert "--dry-run" in caught.value.next_step
 
 
+def test_many_features_that_are_gained_at_once_are_counted_and_programs_get_them_all(fleet, tmp_path):
+    hosting, _ = fleet
+    with hc.connect(hosting.address, name="ops"), pytest.raises(IncompatibleError) as caught:
+        hc.Table.create(tmp_path / "new", SCHEMA, format="hudi", keys="id", version=9)
+    error = caught.value
+    gained = error.to_dict()["data"]["gained"]
+    assert error.condition == "GATE_CLOSED"
+    assert len(gained) > 20
+    assert f"{', '.join(gained[:5])} and {len(gained) - 5} more" in error.message
+    assert len(str(error)) < 800
+
+
 def test_creating_with_a_feature_asks_the_gate(fleet, tmp_path):
     hosting, _ = fleet
     with hc.connect(hosting.address, name="ops"), pytest.raises(IncompatibleError) as caught:

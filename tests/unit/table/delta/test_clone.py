@@ -18,6 +18,7 @@ from halocline.formats.delta.log.checkpoint_write import write_checkpoint
 from halocline.formats.delta.log.file_actions import removes_from
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.storage import open_store
+from halocline.table.delta.clone import CloneRequest
 from halocline.table.delta.clone import clone as cloned
 from halocline.table.delta.opened import Opened
 
@@ -52,7 +53,7 @@ def test_clone_has_the_rows_of_a_version_and_a_life_of_its_own(tmp_path):
     source = Lake(tmp_path / "source", {"owner": "me", "delta.constraints.positive": "id > 0"})
     source.add("a b.parquet", [1, 2])
     source.add("c.parquet", [3])
-    clone = cloned(Opened(source.store), tmp_path / "clone", version=1, properties={"owner": "you"})
+    clone = cloned(Opened(source.store), tmp_path / "clone", CloneRequest(version=1, properties={"owner": "you"}))
     assert rows(tmp_path / "clone") == [1, 2]
     found, original = clone.snapshot(), Snapshot.load(source.store)
     assert (found.version, found.metadata.name) == (0, None)
@@ -98,7 +99,7 @@ def test_place_that_is_taken_and_new_constraints_are_refused(tmp_path):
     with pytest.raises(AlreadyExistsError):
         cloned(Opened(source.store), tmp_path / "source")
     with pytest.raises(InputError, match="constraints"):
-        cloned(Opened(source.store), tmp_path / "clone", properties={"delta.constraints.a": "id > 0"})
+        cloned(Opened(source.store), tmp_path / "clone", CloneRequest(properties={"delta.constraints.a": "id > 0"}))
     assert not (tmp_path / "clone").exists()
 
 
@@ -127,7 +128,7 @@ def test_removed_file_is_gone_for_clients_that_compare_paths_as_text(tmp_path, c
     source = Lake(tmp_path / "a source")
     source.add("a b.parquet", [1])
     source.add("c.parquet", [2])
-    clone = cloned(Opened(source.store), tmp_path / "clone", version=1)
+    clone = cloned(Opened(source.store), tmp_path / "clone", CloneRequest(version=1))
     Transaction(clone.snapshot()).commit([Add(f"file://{tmp_path}/a%20source/x/../c.parquet", {}, 1, 1, True)], "WRITE")
     if checkpointed:
         write_checkpoint(clone.store, 1)
