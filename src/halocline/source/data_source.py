@@ -36,12 +36,17 @@ from pyspark.sql.types import StructType
 from halocline.errors import SchemaError, UnsupportedError
 from halocline.formats.base import TableFormat, formats_at
 from halocline.schema import Struct
-from halocline.source.delta import DeltaFormatSource
+from halocline.source import delta, hudi, index
+from halocline.source.delta import DeltaReader, DeltaWriter
 from halocline.source.format_source import FormatSource
-from halocline.source.hudi import HudiFormatSource
-from halocline.source.index import IndexFormatSource
+from halocline.source.hudi import HudiReader, HudiStreamReader
+from halocline.source.hudi_stream import HudiStreamWriter
+from halocline.source.hudi_writer import HudiWriter
+from halocline.source.index import IndexReader, IndexStreamReader
+from halocline.source.index_writer import IndexStreamWriter, IndexWriter
 from halocline.source.options import Door, SourceOptions
 from halocline.source.search_function import register_search
+from halocline.source.stream import DeltaStreamReader, DeltaStreamWriter
 from halocline.spark.session.session import is_connect, remembered
 from halocline.spark.session.settings import Settings
 from halocline.spark.session.worker_python import check_worker_python
@@ -51,9 +56,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SOURCES: Final[Mapping[TableFormat, FormatSource]] = {
-    TableFormat.DELTA: DeltaFormatSource(),
-    TableFormat.HUDI: HudiFormatSource(),
-    TableFormat.INDEX: IndexFormatSource(),
+    TableFormat.DELTA: FormatSource(
+        delta.OPTIONS, delta.columns, DeltaReader, DeltaWriter, DeltaStreamReader, DeltaStreamWriter.open
+    ),
+    TableFormat.HUDI: FormatSource(
+        hudi.OPTIONS, hudi.columns, HudiReader, HudiWriter.open, HudiStreamReader, HudiStreamWriter.open
+    ),
+    TableFormat.INDEX: FormatSource(
+        index.OPTIONS, index.columns, IndexReader, IndexWriter.open, IndexStreamReader, IndexStreamWriter.open
+    ),
 }
 
 NAME = "halocline"

@@ -6,13 +6,11 @@ Streams of them are in `halocline.source.stream`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -21,12 +19,12 @@ from halocline.errors import ConstraintError
 from halocline.formats.delta.snapshot.change_feed import OPERATION, ChangeFile, changes, column_source
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.schema.types import Struct
-from halocline.source.format_source import FormatSource
 from halocline.source.options import LATEST, OF_HUDI, OF_SEARCHES, Door, SourceOptions, names_for
 from halocline.source.writer import RowSink
 from halocline.spark.scan.file_rows import FileRows, live_files, shown_schema, tasks
 from halocline.spark.types.columns import struct_of
 from halocline.spark.write.arrow_write import WrittenFile
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.read import first_version_from
 
 if TYPE_CHECKING:
@@ -34,35 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class DeltaFormatSource(FormatSource):
-    """Readers and writers of Delta tables."""
+OPTIONS: Final = frozenset(names_for(Door)) - OF_HUDI - OF_SEARCHES
 
-    options = frozenset(names_for(Door)) - OF_HUDI - OF_SEARCHES
 
-    def columns(self, asked: SourceOptions) -> tuple[Struct, int]:
-        """The columns that are shown, and the version that they are of."""
-        end = _end(asked)
-        return shown_schema(_column_source(asked, end), changes=asked.change_feed), end.version
-
-    def reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceReader:
-        """Reads the rows of a version, or the changes of several."""
-        return DeltaReader(asked.of_rows_or_changes(), schema, version)
-
-    def writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceArrowWriter:
-        """Appends rows, or puts them in place of all others."""
-        return DeltaWriter(RowSink.open(asked, schema, overwrite=overwrite))
-
-    def stream_reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceStreamReader:
-        """Reads what is added, version by version."""
-        from halocline.source.stream import DeltaStreamReader
-
-        return DeltaStreamReader(asked, schema, version)
-
-    def stream_writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceStreamWriter:
-        """Appends micro-batches, each once."""
-        from halocline.source.stream import DeltaStreamWriter
-
-        return cast(DataSourceStreamWriter, DeltaStreamWriter.open(asked, schema, overwrite=overwrite))
+def columns(asked: SourceOptions) -> tuple[Struct, int]:
+    """The columns that are shown, and the version that they are of."""
+    end = _end(asked)
+    return shown_schema(_column_source(asked, end), changes=asked.change_feed), end.version
 
 
 class FilePartition(InputPartition):
@@ -77,7 +53,7 @@ class DeltaReader(DataSourceReader):
     """Reads a version of a table, or the changes of several."""
 
     def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
-        self._asked = asked
+        self._asked = asked.of_rows_or_changes()
         self._end = _end(asked, version)
         columns = _column_source(asked, self._end)
         self._rows = FileRows.of(columns, struct_of(schema), zone=asked.zone, changes=asked.change_feed)
@@ -119,8 +95,8 @@ class FilesMessage(WriterCommitMessage):
 class DeltaWriter(DataSourceArrowWriter):
     """Writes the rows of one batch as one version, or nothing."""
 
-    def __init__(self, sink: RowSink) -> None:
-        self._sink = sink
+    def __init__(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> None:
+        self._sink = RowSink.open(asked, schema, overwrite=overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of one task into files that nobody knows yet."""
@@ -156,13 +132,9 @@ def written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile]
 
 def _end(asked: SourceOptions, version: int | None = None) -> Snapshot:
     """The version to read; the last one of a range of changes."""
-    if asked.change_feed:
-        if version is None:
-            return asked.snapshot(OPERATION, version=asked.ending_version, timestamp=asked.ending_timestamp)
-        return asked.snapshot(OPERATION, version=version)
-    if version is None:
-        return asked.snapshot("read", version=asked.version, timestamp=asked.timestamp)
-    return asked.snapshot("read", version=version)
+    if asked.change_feed and version is None:
+        return asked.snapshot(OPERATION, version=asked.ending_version, timestamp=asked.ending_timestamp)
+    return asked.snapshot(OPERATION if asked.change_feed else "read", **asked.at(version))
 
 
 def _column_source(asked: SourceOptions, end: Snapshot) -> Snapshot:
@@ -173,7 +145,7 @@ def _column_source(asked: SourceOptions, end: Snapshot) -> Snapshot:
 def _first(asked: SourceOptions, end: Snapshot) -> int:
     """The first version of a range of changes."""
     if asked.starting_timestamp is not None:
-        return first_version_from(end, asked.opened(end.store).milliseconds(asked.starting_timestamp))
+        return first_version_from(end, asked.opened(Opened, end.store).milliseconds(asked.starting_timestamp))
     if asked.starting_version == LATEST:
         return end.version
     return int(asked.starting_version or 0)

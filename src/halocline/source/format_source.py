@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from halocline.schema.types import Struct
 from halocline.source.options import SourceOptions
@@ -18,31 +19,22 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class FormatSource(ABC):
+@dataclass(frozen=True)
+class FormatSource:
     """Readers and writers of the tables of one format.
 
     Attributes:
         options: The options that mean something for them.
+        columns: The columns that are shown, and the version that they are of.
+        reader: Reads the rows of a version, or the changes of several.
+        writer: Appends rows, or puts them in place of all others; takes `overwrite`.
+        stream_reader: Reads what is added, version by version.
+        stream_writer: Appends micro-batches, each once; takes `overwrite`.
     """
 
-    options: ClassVar[frozenset[str]]
-
-    @abstractmethod
-    def columns(self, asked: SourceOptions) -> tuple[Struct, int]:
-        """The columns that are shown, and the version that they are of."""
-
-    @abstractmethod
-    def reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceReader:
-        """Reads the rows of a version, or the changes of several."""
-
-    @abstractmethod
-    def writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceArrowWriter:
-        """Appends rows, or puts them in place of all others."""
-
-    @abstractmethod
-    def stream_reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceStreamReader:
-        """Reads what is added, version by version."""
-
-    @abstractmethod
-    def stream_writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceStreamWriter:
-        """Appends micro-batches, each once."""
+    options: frozenset[str]
+    columns: Callable[[SourceOptions], tuple[Struct, int]]
+    reader: Callable[[SourceOptions, StructType, int | None], DataSourceReader]
+    writer: Callable[..., DataSourceArrowWriter]
+    stream_reader: Callable[[SourceOptions, StructType, int | None], DataSourceStreamReader]
+    stream_writer: Callable[..., DataSourceStreamWriter]

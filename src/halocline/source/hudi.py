@@ -12,102 +12,43 @@ takes it back. The limit: files between two positions that were cleaned meanwhil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    InputPartition,
-)
+from pyspark.sql.datasource import InputPartition
 
-from halocline.errors import InputError, SchemaError
+from halocline.errors import InputError
 from halocline.formats.hudi.change_data import change_range, change_schema
 from halocline.formats.hudi.incremental import as_settled, read_range, settled_time
 from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
-from halocline.source.format_source import FormatSource
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_HUDI, SourceOptions
-from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
-from halocline.spark.scan.file_rows import plain
+from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader, check_columns
 from halocline.spark.scan.slice_frames import PartReader, in_tasks
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.read import CHANGES, instant_of, written_in
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 STREAM: Final = "read.stream"
 _NOTHING_YET: Final = ""
 
 
-def opened(asked: SourceOptions) -> HudiOpened:
-    """The table, opened in the process in which Spark plans for the source."""
-    return HudiOpened(asked.store(), settings=asked.settings, zone=asked.zone, short_lived=True)
+OPTIONS: Final = OF_HUDI | OF_EVERY_FORMAT | {"readChangeFeed", "follow"}
 
 
-def end_of(asked: SourceOptions, version: int | None = None) -> HudiSnapshot:
+def columns(asked: SourceOptions) -> tuple[Struct, int]:
+    """The columns that are shown, and the version that they are of."""
+    snapshot = _end_of(asked)
+    return _shown(asked, snapshot), snapshot.version
+
+
+def _end_of(asked: SourceOptions, version: int | None = None) -> HudiSnapshot:
     """The instant to read."""
-    operation = CHANGES if asked.change_feed else "read"
-    if version is not None:
-        return opened(asked).snapshot(operation, version=version)
-    return opened(asked).snapshot(operation, version=asked.version, timestamp=asked.timestamp)
+    return asked.opened(HudiOpened).snapshot(CHANGES if asked.change_feed else "read", **asked.at(version))
 
 
-def shown_columns(asked: SourceOptions, snapshot: HudiSnapshot) -> Struct:
+def _shown(asked: SourceOptions, snapshot: HudiSnapshot) -> Struct:
     """The columns that the source shows."""
     return struct_of_arrow(change_schema(snapshot) if asked.change_feed else snapshot.schema.columns)
-
-
-def checked_columns(asked: SourceOptions, snapshot: HudiSnapshot, schema: Struct) -> Struct:
-    """Columns that somebody has asked for, if the source has them with that type.
-
-    Raises:
-        SchemaError: It has not.
-    """
-    shown = shown_columns(asked, snapshot)
-    for each in schema.fields:
-        found = shown.get(each.name)
-        if found is None or plain(Struct([found])).fields[0].type != plain(Struct([each])).fields[0].type:
-            raise SchemaError(
-                f"the table has no column {each.name} of that type",
-                sides={"asked for": str(each), "table has": ", ".join(map(str, shown.fields))[:300]},
-                next_step="Leave the schema out, or give columns that the table has.",
-            )
-    return schema
-
-
-class HudiFormatSource(FormatSource):
-    """Readers and writers of Hudi tables."""
-
-    options = OF_HUDI | OF_EVERY_FORMAT | {"readChangeFeed", "follow"}
-
-    def columns(self, asked: SourceOptions) -> tuple[Struct, int]:
-        """The columns that are shown, and the version that they are of."""
-        snapshot = end_of(asked)
-        return shown_columns(asked, snapshot), snapshot.version
-
-    def reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceReader:
-        """Reads the rows of an instant or of a range, or how they changed."""
-        return HudiReader(asked, schema, version)
-
-    def writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceArrowWriter:
-        """Appends rows, or puts them in place of all others."""
-        from halocline.source.hudi_writer import HudiWriter
-
-        return HudiWriter.open(asked, schema, overwrite=overwrite)
-
-    def stream_reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceStreamReader:
-        """Reads what writes bring; the version at which columns were shown does not matter."""
-        return HudiStreamReader(asked, schema)
-
-    def stream_writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceStreamWriter:
-        """Appends micro-batches, each once."""
-        from halocline.source.hudi_stream import HudiStreamWriter
-
-        return cast(DataSourceStreamWriter, HudiStreamWriter.open(asked, schema, overwrite=overwrite))
 
 
 class HudiReader(PartsReader):
@@ -115,13 +56,14 @@ class HudiReader(PartsReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """What the tasks read, of similar size."""
-        asked, columns = self._asked, self._schema.names
-        snapshot = end_of(asked, self._version)
-        checked_columns(asked, snapshot, self._schema)
+        asked, columns, table = self._asked, self._schema.names, self._asked.opened(HudiOpened)
+        snapshot = _end_of(asked, self._version)
+        check_columns(_shown(asked, snapshot), self._schema)
         if asked.change_feed:
-            return _changes(snapshot, _begin(asked, snapshot), _end(asked, snapshot), self._schema)
+            begin, end = (each and instant_of(table, snapshot, each) for each in (asked.begin, asked.end))
+            return _changes(snapshot, begin, end, self._schema)
         if asked.begin is not None or asked.end is not None:
-            found = written_in(opened(asked), snapshot, asked.begin or "0", asked.end)
+            found = written_in(table, snapshot, asked.begin or "0", asked.end)
             return _divided(PartReader(snapshot.store, found.reader(columns).read, self._schema), found.slices)
         merging = asked.query is HudiQuery.SNAPSHOT and any(each.logs for each in snapshot.slices)
         reader = snapshot.reader(columns, merging=merging)
@@ -137,7 +79,9 @@ class HudiStreamReader(PartsStreamReader):
         if self._asked.begin == LATEST:
             return _position(snapshot, settled_time(snapshot.timeline) or "0")
         given = self._asked.begin
-        return _position(snapshot, _NOTHING_YET if given is None else instant_of(opened(self._asked), snapshot, given))
+        if given is None:
+            return _position(snapshot, _NOTHING_YET)
+        return _position(snapshot, instant_of(self._asked.opened(HudiOpened), snapshot, given))
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         """How far the next micro-batch goes: as far as the table has come, and never back."""
@@ -153,7 +97,7 @@ class HudiStreamReader(PartsStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What the tasks of a micro-batch read."""
         snapshot, columns = self._snapshot(), self._schema.names
-        checked_columns(self._asked, snapshot, self._schema)
+        check_columns(_shown(self._asked, snapshot), self._schema)
         first, last = _time(snapshot, start), _time(snapshot, end)
         if first == last:
             return []
@@ -167,7 +111,7 @@ class HudiStreamReader(PartsStreamReader):
         return _divided(PartReader(snapshot.store, found.reader(columns).read, self._schema), found.slices)
 
     def _snapshot(self) -> HudiSnapshot:
-        return opened(self._asked).snapshot(CHANGES if self._asked.change_feed else STREAM)
+        return self._asked.opened(HudiOpened).snapshot(CHANGES if self._asked.change_feed else STREAM)
 
 
 def _divided(reader: PartReader, parts: Sequence[Any]) -> list[InputPartition]:
@@ -177,14 +121,6 @@ def _divided(reader: PartReader, parts: Sequence[Any]) -> list[InputPartition]:
 def _changes(snapshot: HudiSnapshot, begin: str | None, end: str | None, schema: Struct) -> list[InputPartition]:
     found = change_range(snapshot, begin, end)
     return _divided(PartReader(snapshot.store, found.read, schema), found.parts)
-
-
-def _begin(asked: SourceOptions, snapshot: HudiSnapshot) -> str | None:
-    return None if asked.begin is None else instant_of(opened(asked), snapshot, asked.begin)
-
-
-def _end(asked: SourceOptions, snapshot: HudiSnapshot) -> str | None:
-    return None if asked.end is None else instant_of(opened(asked), snapshot, asked.end)
 
 
 def _position(snapshot: HudiSnapshot, time: str) -> dict[str, Any]:

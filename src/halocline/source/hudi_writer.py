@@ -32,12 +32,12 @@ from halocline.formats.hudi.write.heartbeat import beat_once, beating, stop_beat
 from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.hudi.write.transaction import HudiWrite
 from halocline.schema.types import Struct
-from halocline.source.hudi import opened
 from halocline.source.hudi_staging import StagedRows, forget_rows, place_rows, stage_rows
 from halocline.source.options import SourceOptions
 from halocline.spark.scan.packing import packed
 from halocline.spark.write.hudi_rows import attempt
 from halocline.table.hudi.columns import fitting_columns
+from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.writing import action_of, beginning, completed, group_writer, ready
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class HudiRowSink:
                 sides={"mode": "overwrite", "possible": "append"},
                 next_step="Use Table.overwrite, or Table.insert_overwrite for the partitions of the rows.",
             )
-        table = opened(asked)
+        table = asked.opened(HudiOpened)
         snapshot = ready(table)
         index = bucket_index(snapshot, asked.settings.hudi_buckets)
         columns, text = fitting_columns(snapshot, schema, None)
@@ -131,7 +131,7 @@ class HudiRowSink:
         self, write: HudiWrite, messages: Sequence[WriterCommitMessage | None], batch: StreamBatch | None = None
     ) -> None:
         """Makes what was written count; a batch of a stream that the table has already is taken back."""
-        table = opened(self.asked)
+        table = self.asked.opened(HudiOpened)
         with table.operation("write"):
             snapshot, stats = table.snapshot("write"), stats_of(messages)
             if staged := [each for message in messages if isinstance(message, StatsMessage) for each in message.staged]:

@@ -9,18 +9,12 @@ Splits that are only laid out otherwise, by a merge for instance, are no news.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 import msgspec
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    InputPartition,
-)
+from pyspark.sql.datasource import InputPartition
 
-from halocline.errors import InputError, NotFoundError, SchemaError
+from halocline.errors import InputError, NotFoundError
 from halocline.formats.index.history import version_at
 from halocline.formats.index.log.actions import SplitAdd, decode_lines
 from halocline.formats.index.log.encodings import decoded
@@ -29,63 +23,33 @@ from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.log.names import INDEX
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
-from halocline.source.format_source import FormatSource
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_SEARCHES, SourceOptions
-from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
+from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader, check_columns
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.scan.split_frames import SplitReader
 from halocline.spark.scan.split_search import CachePlace, SplitSearch, split_tasks
 from halocline.table.index.opened import IndexOpened
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
 STREAM: Final = "read.stream"
 
 
-def opened(asked: SourceOptions) -> IndexOpened:
-    """The table, opened in the process in which Spark plans or commits for the source."""
-    return IndexOpened(asked.store(), settings=asked.settings, zone=asked.zone, short_lived=True)
+OPTIONS: Final = (
+    OF_SEARCHES
+    | OF_EVERY_FORMAT
+    | {"startingVersion", "startingTimestamp", "ignoreDeletes", "skipChangeCommits", "maxRecordsPerFile", "txnVersion"}
+    | {"replaceWhere", "partitionOverwriteMode", "mergeSchema", "overwriteSchema", "partitionBy"}
+)
 
 
-def end_of(asked: SourceOptions, version: int | None = None) -> IndexSnapshot:
+def columns(asked: SourceOptions) -> tuple[Struct, int]:
+    """The columns that are shown, and the version that they are of."""
+    snapshot = _end_of(asked)
+    return nullable(snapshot.schema), snapshot.version
+
+
+def _end_of(asked: SourceOptions, version: int | None = None) -> IndexSnapshot:
     """The version to read."""
-    if version is not None:
-        return opened(asked).snapshot(version=version)
-    return opened(asked).snapshot(version=asked.version, timestamp=asked.timestamp)
-
-
-class IndexFormatSource(FormatSource):
-    """Readers and writers of index tables."""
-
-    options = OF_SEARCHES | OF_EVERY_FORMAT | {"startingVersion", "startingTimestamp", "ignoreDeletes"}
-    options |= {"skipChangeCommits", "maxRecordsPerFile", "txnVersion", "replaceWhere", "partitionOverwriteMode"}
-    options |= {"mergeSchema", "overwriteSchema", "partitionBy"}
-
-    def columns(self, asked: SourceOptions) -> tuple[Struct, int]:
-        """The columns that are shown, and the version that they are of."""
-        snapshot = end_of(asked)
-        return nullable(snapshot.schema), snapshot.version
-
-    def reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceReader:
-        """Reads the rows of a version, or those that a search finds."""
-        return IndexReader(asked, schema, version)
-
-    def writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceArrowWriter:
-        """Appends rows, or puts them in place of all others."""
-        from halocline.source.index_writer import IndexWriter
-
-        return IndexWriter.open(asked, schema, overwrite=overwrite)
-
-    def stream_reader(self, asked: SourceOptions, schema: StructType, version: int | None) -> DataSourceStreamReader:
-        """Reads what is added; the version at which columns were shown does not matter."""
-        return IndexStreamReader(asked, schema)
-
-    def stream_writer(self, asked: SourceOptions, schema: Struct, *, overwrite: bool) -> DataSourceStreamWriter:
-        """Appends micro-batches, each once."""
-        from halocline.source.index_writer import IndexStreamWriter
-
-        return cast(DataSourceStreamWriter, IndexStreamWriter.open(asked, schema, overwrite=overwrite))
+    return asked.opened(IndexOpened).snapshot(**asked.at(version))
 
 
 class IndexReader(PartsReader):
@@ -94,12 +58,12 @@ class IndexReader(PartsReader):
     def partitions(self) -> Sequence[InputPartition]:
         """What the tasks read, of similar cost."""
         asked = self._asked
-        snapshot = end_of(asked, self._version)
+        snapshot = _end_of(asked, self._version)
         if asked.search is None:
             return split_partitions(snapshot, self._schema, list(snapshot.files.values()))
         found = Search.of(snapshot, asked.search)
-        columns = tuple(known_columns(snapshot, self._schema).fields)
-        work = SplitSearch(found, columns, CachePlace.of(asked.settings))
+        check_columns(snapshot.schema, self._schema)
+        work = SplitSearch(found, tuple(self._schema.fields), CachePlace.of(asked.settings))
         reader = PartReader(snapshot.store, work.rows, self._schema)
         return [PartPartition(reader, each) for each in split_tasks(splits_to_search(found, snapshot.files.values()))]
 
@@ -111,7 +75,7 @@ class IndexStreamReader(PartsStreamReader):
         """Where a query without a checkpoint begins: before the first version, which stands for all that is there."""
         snapshot, asked = self._snapshot(), self._asked
         if asked.starting_timestamp is not None:
-            moment = opened(asked).milliseconds(asked.starting_timestamp)
+            moment = asked.opened(IndexOpened).milliseconds(asked.starting_timestamp)
             try:
                 return _position(snapshot, version_at(snapshot.store, moment - 1))
             except NotFoundError:
@@ -129,14 +93,14 @@ class IndexStreamReader(PartsStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What the tasks of a micro-batch read."""
-        last = opened(self._asked).snapshot(STREAM, version=_version(self._snapshot(), end))
+        last = self._asked.opened(IndexOpened).snapshot(STREAM, version=_version(self._snapshot(), end))
         first = _version(last, start)
         if start.get("whole"):
             return split_partitions(last, self._schema, list(last.files.values()))
         return split_partitions(last, self._schema, list(self._added(last, first)))
 
     def _snapshot(self) -> IndexSnapshot:
-        return opened(self._asked).snapshot(STREAM)
+        return self._asked.opened(IndexOpened).snapshot(STREAM)
 
     def _added(self, last: IndexSnapshot, first: int) -> Iterator[SplitAdd]:
         """The splits that the versions after one have added, as each of them had it."""
@@ -161,26 +125,10 @@ class IndexStreamReader(PartsStreamReader):
 
 def split_partitions(snapshot: IndexSnapshot, schema: Struct, splits: Sequence[SplitAdd]) -> list[InputPartition]:
     """Splits in parts of similar cost, one for each task."""
-    reader = SplitReader(tuple(known_columns(snapshot, schema).fields))
+    check_columns(snapshot.schema, schema)
+    reader = SplitReader(tuple(schema.fields))
     slim = [msgspec.structs.replace(each, min_values=None, max_values=None) for each in splits]
     return [PartPartition(PartReader(snapshot.store, reader.read, schema), each) for each in split_tasks(slim)]
-
-
-def known_columns(snapshot: IndexSnapshot, schema: Struct) -> Struct:
-    """The columns of a schema that Spark has, if the table has them.
-
-    Raises:
-        SchemaError: It has no such column, or of another type.
-    """
-    for field in schema.fields:
-        held = snapshot.schema.get(field.name)
-        if held is None or held.name != field.name or str(held.type) != str(field.type):
-            raise SchemaError(
-                f"the table has no column {field.name} of that type",
-                sides={"asked for": str(field), "table has": ", ".join(map(str, snapshot.schema.fields))[:300]},
-                next_step="Leave the schema out, or give columns that the table has.",
-            )
-    return schema
 
 
 def _position(snapshot: IndexSnapshot, version: int) -> dict[str, Any]:

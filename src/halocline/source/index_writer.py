@@ -25,7 +25,6 @@ from halocline.formats.index.rows import numbered_rows
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.schema.json_edge import parse
 from halocline.schema.types import Struct
-from halocline.source.index import opened
 from halocline.source.options import PartitionOverwrite, SourceOptions, check_replacing
 from halocline.source.replacement import check_rows
 from halocline.source.stream import ArrowStreamWriter, arrow_batches, check_identity, identity
@@ -33,6 +32,7 @@ from halocline.spark.scan.split_frames import kept_splits
 from halocline.spark.types import input_schema
 from halocline.spark.write.split_rows import SplitSink
 from halocline.table.index.columns import table_columns
+from halocline.table.index.opened import IndexOpened
 from halocline.table.index.request import SplitWrite
 from halocline.table.index.write import Txn, check_upgrade, is_done, marks, rows_in
 
@@ -69,7 +69,7 @@ class SplitBatch:
     def begun(asked: SourceOptions, schema: Struct, *, replaces: bool) -> SplitBatch:
         """Begins a write behind the gate, once it is known that the rows fit."""
         request = _request(asked, replaces)
-        table = opened(asked)
+        table = asked.opened(IndexOpened)
         snapshot = table.snapshot(request.operation)
         check_upgrade(table, snapshot)
         columns = input_schema.declared(schema)
@@ -104,7 +104,7 @@ class SplitBatch:
             if isinstance(each, SplitsMessage) and each.refusal is not None:
                 raise each.refusal
         splits = splits_in(messages)
-        table = opened(self.asked)
+        table = self.asked.opened(IndexOpened)
         with table.operation("write"):
             snapshot = table.snapshot(self.request.operation)
             if is_done(snapshot, txn):
@@ -143,7 +143,7 @@ class SplitBatch:
     def discard(self, paths: Sequence[str]) -> None:
         """Deletes what was written, unless it is in the table, or nobody can tell."""
         with contextlib.suppress(HaloclineError, OSError):
-            live = opened(self.asked).snapshot().files
+            live = self.asked.opened(IndexOpened).snapshot().files
             if live.keys().isdisjoint(paths):
                 self.sink.store.delete_many(paths)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from halocline.errors import InputError, UnsupportedError
@@ -26,6 +26,9 @@ from halocline.storage.base import Store
 from halocline.storage.options import KNOWN as STORE_OPTIONS
 from halocline.storage.options import unknown
 from halocline.table.delta.opened import Opened
+from halocline.table.opening import Opening
+
+_O = TypeVar("_O", bound=Opening[Any])
 
 LATEST: Final = "latest"
 """The word for the version after the newest one."""
@@ -326,13 +329,17 @@ class SourceOptions:
         """Where the table lies."""
         return open_store(self.path, self.store_options)
 
-    def opened(self, store: Store | None = None) -> Opened:
+    def opened(self, kind: type[_O], store: Store | None = None) -> _O:
         """The table, opened in the process in which Spark plans or commits for the source."""
-        return Opened(store or self.store(), settings=self.settings, zone=self.zone, short_lived=True)
+        return kind(store or self.store(), settings=self.settings, zone=self.zone, short_lived=True)
+
+    def at(self, version: int | None) -> dict[str, Any]:
+        """Which version to open: the one that was fixed, or else the one that was asked for."""
+        return {"version": self.version, "timestamp": self.timestamp} if version is None else {"version": version}
 
     def snapshot(self, operation: str, *, version: int | None = None, timestamp: str | None = None) -> Snapshot:
-        """The table at a version or time, the newest if neither is given, behind the gate."""
-        return self.opened().snapshot(operation, version=version, timestamp=timestamp)
+        """A Delta table at a version or time, the newest if neither is given, behind the gate."""
+        return self.opened(Opened).snapshot(operation, version=version, timestamp=timestamp)
 
 
 _DECLARED: Final = declarations.declarations(SourceOptions)

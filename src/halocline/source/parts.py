@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from halocline.errors import SchemaError
+from halocline.schema.types import Struct
 from halocline.source.options import SourceOptions
 from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
+from halocline.spark.scan.file_rows import plain
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.types.columns import struct_of
 
@@ -34,6 +37,22 @@ def rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
             yield from partition.reader.batches(part)
 
 
+def check_columns(shown: Struct, schema: Struct) -> None:
+    """Makes sure that a table has the columns of a schema that Spark has.
+
+    Raises:
+        SchemaError: It has no such column, or of another type.
+    """
+    for field in schema.fields:
+        held = shown.get(field.name)
+        if held is None or plain(Struct([held])) != plain(Struct([field])):
+            raise SchemaError(
+                f"the table has no column {field.name} of that type",
+                sides={"asked for": str(field), "table has": ", ".join(map(str, shown.fields))[:300]},
+                next_step="Leave the schema out, or give columns that the table has.",
+            )
+
+
 class PartsReader(DataSourceReader):
     """Reads what its partitions name, at a version."""
 
@@ -50,7 +69,8 @@ class PartsReader(DataSourceReader):
 class PartsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what its partitions name, between two positions; a micro-batch takes all that there is."""
 
-    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
+    def __init__(self, asked: SourceOptions, schema: StructType, version: int | None) -> None:
+        # The version at which columns were shown does not matter.
         self._asked = asked
         self._schema = struct_of(schema)
         self._last: dict[str, Any] | None = None

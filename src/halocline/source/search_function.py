@@ -22,12 +22,12 @@ from halocline.errors import InputError, nearest
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.search import Search, splits_to_search
 from halocline.schema.visitor import nullable
-from halocline.source.index import opened
 from halocline.source.options import SourceOptions
 from halocline.spark.scan.scan import columns_asked_for
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.scan.split_search import CachePlace, SplitSearch
 from halocline.spark.types.columns import spark_schema
+from halocline.table.index.opened import IndexOpened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def register_search(spark: SparkSession, settings: Mapping[str, str]) -> None:
 def _planned(settings: Mapping[str, str], values: Mapping[str, Any]) -> PlannedSearch:
     """What a call comes to, once the table has been opened behind the gate."""
     asked = SourceOptions.read({**settings, "path": values["path"]})
-    snapshot = opened(asked).snapshot(version=values.get("version"))
+    snapshot = asked.opened(IndexOpened).snapshot(version=values.get("version"))
     wanted = values.get("columns")
     names = None if wanted is None else [each.strip() for each in wanted.split(",") if each.strip()]
     shown = [nullable(snapshot.schema).find([name])[1] for name in columns_asked_for(snapshot.schema, names)]

@@ -33,6 +33,7 @@ from halocline.spark.scan.file_rows import FileRows, tasks
 from halocline.spark.scan.packing import packed
 from halocline.spark.types.columns import struct_of
 from halocline.storage import open_store
+from halocline.table.delta.opened import Opened
 from halocline.table.delta.read import first_version_from
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query without a checkpoint begins."""
         asked, log = self._asked, self._walked
         if asked.starting_timestamp is not None:
-            opened = asked.opened()
+            opened = asked.opened(Opened)
             first = first_version_from(opened.snapshot(OPERATION), opened.milliseconds(asked.starting_timestamp))
             return log.at_version(first).to_dict()
         if asked.starting_version == LATEST:

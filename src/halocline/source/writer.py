@@ -90,7 +90,7 @@ class RowSink:
     def open(asked: SourceOptions, schema: Struct, *, overwrite: bool) -> RowSink:
         """Finds the table, or decides what it is going to be, and checks that rows with these columns fit."""
         request = _request(asked, overwrite)
-        opened = asked.opened()
+        opened = asked.opened(Opened)
         snapshot = _snapshot(opened)
         if snapshot is None and not asked.data_change:
             raise InputError(
@@ -142,7 +142,7 @@ class RowSink:
 
     def commit(self, files: Sequence[WrittenFile], said: CommitDescription) -> int:
         """Makes files part of the table; they are deleted if the transaction is in the table already."""
-        opened = self.asked.opened(self.writer.store)
+        opened = self.asked.opened(Opened, self.writer.store)
         with opened.operation("write"):
             return self._committed(opened, files, said)
 
