@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Generic, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,6 +43,18 @@ from halocline.formats.log.segment import list_files
 from halocline.schema.types import Struct
 from halocline.storage.base import Store
 
+_T = TypeVar("_T")
+
+
+class _Configured(Generic[_T]):
+    """An attribute of the configuration, which the snapshot has by the same name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, snapshot: Snapshot, owner: type | None = None) -> _T:
+        return cast(_T, getattr(snapshot.configuration, self._name))
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
@@ -64,6 +77,12 @@ class Snapshot:
     operation: str
     replay: Replay = field(repr=False)
     level: int | None = None
+
+    metadata = _Configured[Metadata]()
+    properties = _Configured[TableProperties]()
+    schema = _Configured[Struct]()
+    columns = _Configured[Schema]()
+    partition_columns = _Configured[tuple[str, ...]]()
 
     @staticmethod
     def load(
@@ -149,31 +168,6 @@ class Snapshot:
     def protocol_action(self) -> ProtocolAction | None:
         """The protocol as it lies in the log; None for a table older than protocols."""
         return self.replay.header.protocol
-
-    @property
-    def metadata(self) -> Metadata:
-        """The metadata."""
-        return self.configuration.metadata
-
-    @property
-    def columns(self) -> Schema:
-        """The schema with the names that files go by."""
-        return self.configuration.columns
-
-    @property
-    def schema(self) -> Struct:
-        """The schema."""
-        return self.configuration.schema
-
-    @property
-    def properties(self) -> TableProperties:
-        """The table's properties."""
-        return self.configuration.properties
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """The names of the partition columns, in order."""
-        return self.configuration.partition_columns
 
     @property
     def txns(self) -> Mapping[str, Txn]:
