@@ -11,6 +11,7 @@ from halocline.cli.rollout import (
     PollOption,
     VerifyOption,
     WaitOption,
+    WalkOptions,
     walk,
 )
 
@@ -33,14 +34,4 @@ def show(
     # Imported here: a wrong argument is told without it.
     from halocline.plan.file import SavedPlan
 
-    saved = SavedPlan.read(file)
-    return walk(
-        saved,
-        members=members,
-        fleet=fleet,
-        verify=verify,
-        policy=policy,
-        confirm=confirm,
-        wait=wait,
-        poll=poll,
-    )
+    return walk(SavedPlan.read(file), WalkOptions(members, fleet, verify, policy, confirm, wait, poll))

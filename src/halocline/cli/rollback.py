@@ -16,6 +16,7 @@ from halocline.cli.rollout import (
     PollOption,
     VerifyOption,
     WaitOption,
+    WalkOptions,
     walk,
 )
 from halocline.errors import NotFoundError, needs_extra
@@ -68,13 +69,4 @@ def show(
     elif dry_run:
         sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}, under way")) + "\n")
         return CHANGES
-    return walk(
-        back,
-        members=members,
-        fleet=fleet,
-        verify=verify,
-        policy=policy,
-        confirm=confirm,
-        wait=wait,
-        poll=poll,
-    )
+    return walk(back, WalkOptions(members, fleet, verify, policy, confirm, wait, poll))

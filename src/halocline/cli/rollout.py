@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -35,17 +35,19 @@ WaitOption = Annotated[
 PollOption = Annotated[float, typer.Option("--poll", min=0.0, help="How often members are looked at, in seconds.")]
 
 
-def walk(
-    saved: SavedPlan,
-    *,
-    members: str,
-    fleet: str,
-    verify: str,
-    policy: str,
-    confirm: list[str] | None,
-    wait: bool,
-    poll: float,
-) -> int:
+class WalkOptions(NamedTuple):
+    """What the options above were set to."""
+
+    members: str
+    fleet: str
+    verify: str
+    policy: str
+    confirm: list[str] | None
+    wait: bool
+    poll: float
+
+
+def walk(saved: SavedPlan, asked: WalkOptions) -> int:
     """Applies a plan and shows how it goes."""
     with needs_extra("the fleet's client", "fleet"):
         from halocline.fleet.member.admin import operator_name
@@ -55,19 +57,14 @@ def walk(
         from halocline.plan.apply.walk import ApplyOptions
         from halocline.plan.policy import RolloutPolicy
 
-    if verify not in list(Verify):
-        sides = {"given": verify, "nearest": nearest(verify, Verify) or "none", "known": ", ".join(Verify)}
-        raise InputError(f"rows cannot be verified by {verify!r}", sides=sides)
-    options = ApplyOptions(
-        Verify(verify),
-        RolloutPolicy.read(policy) if policy else RolloutPolicy(),
-        frozenset(confirm or ()),
-        wait,
-        poll,
-    )
-    watch = FleetWatch(saved, members or saved.members_file, fleet or saved.fleet)
+    if asked.verify not in list(Verify):
+        sides = {"given": asked.verify, "nearest": nearest(asked.verify, Verify) or "none", "known": ", ".join(Verify)}
+        raise InputError(f"rows cannot be verified by {asked.verify!r}", sides=sides)
+    verify, policy = Verify(asked.verify), RolloutPolicy.read(asked.policy) if asked.policy else RolloutPolicy()
+    options = ApplyOptions(verify, policy, frozenset(asked.confirm or ()), asked.wait, asked.poll)
+    watch = FleetWatch(saved, asked.members or saved.members_file, asked.fleet or saved.fleet)
     with ProgressBars(saved) as bars:
-        spark = _session(saved) if Verify(verify) is not Verify.NONE and any(saved.plan.moves) else None
+        spark = _session(saved) if verify is not Verify.NONE and any(saved.plan.moves) else None
         pause = apply_plan(saved, watch, bars, by=operator_name(), spark=spark, options=options)
     if pause is None:
         sys.stdout.write(f"Plan {saved.plan.id} is done: {len(saved.plan.stages)} stages.\n")
