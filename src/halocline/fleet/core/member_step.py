@@ -40,7 +40,6 @@ class LevelSnapshot:
     """What one operation may use, fixed when it began."""
 
     levels: Mapping[str, View] = field(default_factory=dict)
-    why_closed: str = ""
 
     def gate(self, ladder: str, level: int) -> bool:
         """Whether the operation may use that level."""
@@ -161,8 +160,7 @@ def member_step(
 def snapshot(state: MemberState, now: int) -> LevelSnapshot:
     """What an operation that begins now may use. Take one per operation and ask nothing else."""
     if not state.active(now):
-        since = "its lease has run out" if state.status is Status.JOINED else f"it is {state.status}"
-        return LevelSnapshot(why_closed=f"{state.report.identity} has heard nothing from the fleet: {since}")
+        return LevelSnapshot()
     supported = state.report.supported
     return LevelSnapshot({name: each.view for name, each in state.heard.items() if _usable(each, supported.get(name))})
 

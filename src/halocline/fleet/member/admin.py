@@ -196,7 +196,7 @@ class AdminClient:
         if member.provenance is Provenance.DECLARED:
             return self._command(calls.OBSERVE, member)
         # To be seen twice does no harm, and so many keys would.
-        return self._made(lambda: self._link.call(calls.OBSERVE, member), harmless=True)
+        return self._made(lambda: self._link.call(calls.OBSERVE, member))
 
     def remove_member(self, identity: str, reason: str, *, force: bool = False) -> answers.CommandResult:
         """Takes a member out; with `force` the operator vouches that it no longer acts."""
@@ -214,7 +214,7 @@ class AdminClient:
 
     def export(self) -> bytes:
         """Everything durable, as a JSON document."""
-        return b"".join(chunk.data for chunk in self._made(lambda: self._link.download(calls.EXPORT), harmless=True))
+        return b"".join(chunk.data for chunk in self._made(lambda: self._link.download(calls.EXPORT)))
 
     def restore(self, document: bytes, reason: str) -> answers.CommandResult:
         """Puts an export in the place of everything; its log and its handshakes stay behind."""
@@ -227,7 +227,7 @@ class AdminClient:
         return self._once(lambda key: self._link.upload(calls.IMPORT, pieces(), key))
 
     def _ask(self, call: Call[_Q, _A], request: _Q) -> _A:
-        return self._made(lambda: self._link.call(call, request), harmless=True)
+        return self._made(lambda: self._link.call(call, request))
 
     def _pages(self, call: Call[_P, _R], query: _P, limit: int) -> Iterator[_R]:
         """The pages of a long answer; no more than so many items, if that is said."""
@@ -259,21 +259,21 @@ class AdminClient:
             return send(key)
 
         try:
-            return self._made(sending, harmless=True)
+            return self._made(sending)
         except UnavailableError as error:
             if sent and error.condition == "UNAVAILABLE":
                 error.next_step = f"Give the same command again with --key {key}: what was done is not done twice."
             raise
 
-    def _made(self, make: Callable[[], _A], *, harmless: bool = False) -> _A:
-        """Makes a call after a handshake, and once more if the coordinator has changed or the token has expired."""
+    def _made(self, make: Callable[[], _A]) -> _A:
+        """Makes a call after a handshake, and once more if it got lost or the token has expired; it does no harm."""
         try:
             if not self._link.greeted:
                 self._link.handshake()
             try:
                 return make()
             except LinkError as failed:
-                if not (failed.failure.needs_handshake or (harmless and failed.failure.transient)):
+                if not (failed.failure.needs_handshake or failed.failure.transient):
                     raise
                 self._link.handshake()
                 return make()
