@@ -68,8 +68,11 @@ class CloneRequest(NamedTuple):
     options: Mapping[str, str] | None = None
 
 
+SHALLOW: Final = CloneRequest()
+
+
 @as_operation
-def clone(table: Opened, path: str | os.PathLike[str], asked: CloneRequest = CloneRequest()) -> Opened:
+def clone(table: Opened, path: str | os.PathLike[str], asked: CloneRequest = SHALLOW) -> Opened:
     """Creates a table that begins with the rows of this one.
 
     Raises:
