@@ -419,6 +419,7 @@ class Fleets(RuleBasedStateMachine):
     def every_step_was_safe(self):
         for moment in self.drain():
             assert check(moment) == []
+            JUDGED.append(type(moment.event))
 
     def drain(self):
         taken, RECORDED[:] = list(RECORDED), []
@@ -449,6 +450,8 @@ class Fleets(RuleBasedStateMachine):
 
 
 RECORDED = []
+JUDGED = []
+"""The events of all steps that were found to be safe."""
 
 
 def recording(state, event, *rest):
@@ -462,6 +465,7 @@ def _watched(monkeypatch):
     monkeypatch.setattr(coordinator_module, "step", recording)
     monkeypatch.setattr("halocline.fleet.server.service._GATHER_S", 0)
     RECORDED.clear()
+    JUDGED.clear()
 
 
 Fleets.TestCase.settings = settings(
@@ -475,3 +479,4 @@ Fleets.TestCase.settings = settings(
 @pytest.mark.hypothesis
 def test_no_events_make_the_real_service_unsafe():
     Fleets.TestCase().runTest()
+    assert {Join, Heartbeat} <= set(JUDGED), "members must come and speak, or little was tried"
