@@ -155,12 +155,25 @@ def test_a_decimal_partition_column_is_shown_so(spark, tmp_path):
     assert rows(table, "id", "d") == [(1, Decimal("0.25")), (2, Decimal("0.50"))]
 
 
+def plan_of(df):
+    return df._jdf.queryExecution().executedPlan().toString()
+
+
 def test_a_filter_on_such_a_column_reaches_the_files(spark, tmp_path):
     table = Table.create(tmp_path / "t", DECLARED, spark, partition_by=["p"])
     table.append(spark.sql(ROWS))
-    plan = table.to_df().where("id = 1 AND p = 'a'")._jdf.queryExecution().executedPlan().toString()
+    plan = plan_of(table.to_df().where("id = 1 AND p = 'a'"))
     assert "EqualTo(id,1)" in plan.partition("PushedFilters")[2], plan
     assert "p#" in plan.partition("PartitionFilters: [")[2].partition("]")[0], plan
+    spark.conf.set("spark.halocline.scan.mode", "paths")
+    try:
+        df = table.to_df(where="id = 1")
+    finally:
+        spark.conf.unset("spark.halocline.scan.mode")
+    plan = plan_of(df)
+    assert "EqualTo(id,1)" in plan.partition("PushedFilters")[2], plan
+    assert shown(df) == ["id", "p", "d", "s.x", "t", "t.x"]
+    assert [row["id"] for row in df.collect()] == [1]
 
 
 def test_a_null_that_must_not_be_there_is_not_rewritten_as_zero(spark, tmp_path):

@@ -30,12 +30,13 @@ from halocline.spark.scan.branches import Branch, Branches
 from halocline.spark.scan.row_columns import NUMBER, RowColumns
 from halocline.spark.scan.sources import MOST_FILES, ROW, Sources
 from halocline.spark.session.file_system import spark_address
+from halocline.spark.session.functions import F
 from halocline.spark.session.pinning import pinned
 from halocline.spark.session.session import check_session
 from halocline.spark.session.settings import ScanMode, in_force
 from halocline.spark.types.char_types import padded
 from halocline.spark.types.columns import kept_metadata, missing, quoted, spark_schema
-from halocline.spark.types.file_columns import Names, Output, outputs, read_fields, without_void
+from halocline.spark.types.file_columns import Names, Output, outputs, read_fields, reminders, without_void
 from halocline.spark.types.file_layout import FileLayout
 from halocline.spark.types.partition_values import PartitionValues
 from halocline.storage.base import Store
@@ -75,6 +76,8 @@ def scan(
         df = work.annotated(work.frame(sources, base))
         if where is not None:
             df = df.where(where)
+        if base is not None and not sources.by_manifest:
+            df = work.reminded(df)
         names = [*wanted, *(rows.names if rows is not None else ())]
         df = df if names == df.columns else df.select(*map(quoted, names))
         return pinned(df, f"halocline_scan_{uuid.uuid4().hex}") if len(files) else df
@@ -117,11 +120,17 @@ class _Scan:
 
     def annotated(self, df: DataFrame) -> DataFrame:
         """The rows with the metadata that expressions have lost; a condition on text of fixed length needs it."""
-        metadata = {field.name: kept_metadata(field) for field in self._fields if field.name in self._with_metadata}
-        if not metadata:
-            return df
-        columns = ((name, df[quoted(name)]) for name in df.columns)
-        return df.select(*(c.alias(name, metadata=metadata[name]) if name in metadata else c for name, c in columns))
+        return self._with(df, {name: df[quoted(name)] for name in self._with_metadata})
+
+    def reminded(self, df: DataFrame) -> DataFrame:
+        """The rows with Spark told of columns that are never null, which it forgets of files in a list of paths."""
+        return self._with(df, {name: F.expr(sql) for name, sql in reminders(self._data).items()})
+
+    def _with(self, df: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+        """The rows with other columns, which keep the metadata that the table has for them."""
+        metadata = {field.name: kept_metadata(field) for field in self._fields}
+        made = {name: column.alias(name, metadata=metadata[name]) for name, column in columns.items()}
+        return df.select(*(made.get(name, df[quoted(name)]) for name in df.columns)) if made else df
 
     # ------------------------------------------------------------------ branches
 

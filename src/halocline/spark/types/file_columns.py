@@ -15,7 +15,7 @@ what a missing column means. Comments and the lengths of char and varchar are ke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from halocline.formats.delta.configuration.column_mapping import field_id, physical_name
@@ -94,7 +94,8 @@ def outputs(fields: Sequence[Field], names: Names, *, forgets_all: bool = False)
     Args:
         fields: The columns.
         names: How the files name them.
-        forgets_all: Whether Spark takes everything in the files for nullable, whatever the read schema says.
+        forgets_all: Whether Spark takes everything in the files for nullable, whatever the read schema says. It is told
+            of what is inside of columns then, and of columns of plain types later, by `reminders`.
 
     Example:
         >>> [output.select() for output in outputs([Field("a b", Primitive("double"))], Names())]
@@ -109,8 +110,23 @@ def _output(field: Field, names: Names, from_file: _FromFile) -> Output:
     if physical is None:
         return Output(field.name, missing(field.type), metadata or None)
     source = quoted(physical)
-    sql = from_file.whole(field, source)
+    is_told_later = from_file.forgets_all and isinstance(field.type, Primitive)
+    sql = from_file.whole(replace(field, nullable=True) if is_told_later else field, source)
     return Output(field.name, sql, metadata if metadata and sql != source else None)
+
+
+def reminders(fields: Sequence[Field]) -> dict[str, str]:
+    """SQL for columns of plain types that are never null, by name: it says so where Spark has forgotten it.
+
+    A filter on such an expression leaves out no row group, so it comes after the condition.
+
+    Example:
+        >>> reminders([Field("a", Primitive("long"), nullable=False), Field("b", Primitive("long"))])
+        {'a': 'coalesce(`a`, CAST(0 AS bigint))'}
+    """
+    told = [field for field in fields if isinstance(field.type, Primitive) and not field.nullable]
+    made = {field.name: (quoted(field.name), filler(field.type)) for field in told}
+    return {name: f"coalesce({sql}, {value})" for name, (sql, value) in made.items() if value is not None}
 
 
 def without_void(fields: Sequence[Field]) -> list[Field]:
@@ -158,13 +174,13 @@ class _FromFile(_Renamed):
 
     def __init__(self, names: Names, *, forgets_all: bool) -> None:
         super().__init__(names)
-        self._forgets_all = self._forgets = forgets_all
+        self.forgets_all = self._forgets = forgets_all
         self._renamed = _Renamed(names)
 
     def visit(self, type: DataType, context: tuple[str, bool]) -> str:
         sql, may_be_null = context
         self._renamed.depth = self.depth
-        is_left = _holds_structs(type) or (not self._forgets_all and (may_be_null or not self._forgets))
+        is_left = _holds_structs(type) or (not self.forgets_all and (may_be_null or not self._forgets))
         return sql if is_left and self._renamed.visit(type, context) == sql else super().visit(type, context)
 
     def whole(self, field: Field, sql: str) -> str:
@@ -179,7 +195,7 @@ class _FromFile(_Renamed):
         return made
 
     def below(self, type: DataType, variable: str, may_be_null: bool) -> str:
-        outside, self._forgets = self._forgets, self._forgets_all
+        outside, self._forgets = self._forgets, self.forgets_all
         inner = super().below(type, variable, may_be_null)
         # Spark knows of keys, whatever the files say.
         reminded = inner if may_be_null or variable.endswith(KEY) else self._reminded(inner, type)
