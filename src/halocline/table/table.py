@@ -20,7 +20,7 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
-from halocline.errors import InputError, MissingExtraError, MissingVerbError, UnsupportedError, nearest
+from halocline.errors import InputError, MissingExtraError, MissingVerbError, UnsupportedError, nearest, needs_extra
 from halocline.formats.base import TableFormat, detect_format, formats_at
 from halocline.html import html_table
 from halocline.table.arguments import checked, checks_arguments
@@ -286,10 +286,7 @@ class Table(ABC):
         """The same rows as a stream of Arrow batches, without Spark; see `halocline.table.record_batches`."""
 
     def to_pandas(self, **reading: Any) -> Any:
-        """The rows as a pandas DataFrame, without Spark.
-
-        Args:
-            reading: The version, the condition, the columns, and what else `to_arrow` takes.
+        """The rows as a pandas DataFrame, without Spark; the arguments are those of `to_arrow`.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -302,10 +299,7 @@ class Table(ABC):
         return self.to_arrow(**reading).read_pandas()
 
     def to_polars(self, **reading: Any) -> Any:
-        """The rows as a polars DataFrame, without Spark.
-
-        Args:
-            reading: The version, the condition, the columns, and what else `to_arrow` takes.
+        """The rows as a polars DataFrame, without Spark; the arguments are those of `to_arrow`.
 
         Raises:
             MissingExtraError: polars is not installed.
@@ -313,10 +307,8 @@ class Table(ABC):
         Example:
             >>> Table.for_path("lake/orders").to_polars(columns=["id", "country"])  # doctest: +SKIP
         """
-        try:
+        with needs_extra("polars", "polars"):
             import polars
-        except ImportError:
-            raise MissingExtraError("polars", "polars") from None
         return polars.from_arrow(self.to_arrow(**reading).read_all())
 
     def register_view(self, name: str, **reading: Any) -> None:
