@@ -77,6 +77,13 @@ def upsert(spark, job):
     return {}
 
 
+def write(spark, job):
+    """Writes the rows of a Parquet file."""
+    rows = spark.read.parquet(job["rows"]).coalesce(1)
+    rows.write.format("hudi").options(**job["options"]).mode("append").save(job["path"])
+    return {}
+
+
 def lives(spark):
     try:
         return bool(spark.sparkContext._jvm.java.lang.System.currentTimeMillis())
@@ -85,7 +92,7 @@ def lives(spark):
 
 
 HELD = {}
-JOBS = {"read": read, "opened": opened, "collected": collected, "upsert": upsert}
+JOBS = {"read": read, "opened": opened, "collected": collected, "upsert": upsert, "write": write}
 
 
 def main():

@@ -17,6 +17,8 @@ from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.metadata import WriteStat
 from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.formats.hudi.write.transaction import HudiWrite
+from halocline.table.hudi.opened import HudiOpened
+from halocline.table.hudi.writing import writing
 from tests.support.hudi_tables import HudiTableMaker, rows
 
 
@@ -31,22 +33,53 @@ def write_groups(
     table: HudiTableMaker, write: HudiWrite, ids: Sequence[int], ts: int, tag: str, deletes: Sequence[int] = ()
 ) -> list[WriteStat]:
     """Writes files that do not count yet: each row goes where its key is, or to a new file group."""
-    snapshot, config = table.snapshot, table.config
-    index = bucket_index(snapshot)
+    writer = GroupWriter(write.store, table.config, table.snapshot.reader(), table.schema, write.time)
     changed, dead = rows(ids, ts, tag), rows(deletes, ts, "gone")
+    return _written(write, writer, table.snapshot, changed, dead)
+
+
+def write_rows(
+    table: HudiOpened, operation: str, ids: Sequence[int], ts: int, tag: str, deletes: Sequence[int] = ()
+) -> int:
+    """A verb of a table as Spark's driver does it, with the work of its tasks done here; returns the instant."""
+    replaces = operation.startswith("INSERT_OVERWRITE")
+    with writing(table, operation, replaces=replaces) as running:
+        snapshot, changed = running.snapshot, rows(ids, ts, tag)
+        within = None if operation == "INSERT_OVERWRITE_TABLE" else set(partition_paths(changed, snapshot.config))
+        gone: dict[str, list[str]] = {}
+        for each in snapshot.slices if replaces else ():
+            if within is None or each.partition in within:
+                gone.setdefault(each.partition, []).append(each.file_id)
+        finds = bucket_index(snapshot) is not None if operation == "INSERT" else not replaces
+        writer = running.writer(unique=operation != "INSERT" or finds)
+        dead = rows(deletes, ts, "gone")
+        stats = _written(running.write, writer, snapshot, changed, dead, finds=finds)
+        return running.complete(stats, gone if replaces else None)
+
+
+def _written(
+    write: HudiWrite,
+    writer: GroupWriter,
+    snapshot: HudiSnapshot,
+    changed: pa.Table,
+    dead: pa.Table,
+    *,
+    finds: bool = True,
+) -> list[WriteStat]:
+    """Writes rows, and takes others out, where their keys are, or all of them to new file groups."""
+    config, index = snapshot.config, bucket_index(snapshot)
     planned = snapshot.timeline.planned_compactions if config.layout == 1 else {}
     targets: dict[tuple[str, str], tuple[WriteTarget, list[str], list[str]]] = {}
     for given, at in ((changed, 1), (dead, 2)):
         for key, path in zip(given["id"].to_pylist(), partition_paths(given, config), strict=True):
             bucket = None if index is None else int(index.of(pa.array([key]))[0])
-            held = _held(snapshot, key, path, bucket)
+            held = _held(snapshot, key, path, bucket) if finds else None
             if held is None and at == 2:
                 continue
             place = (path, str(bucket) if held is None else held.file_id)
             if place not in targets:
                 targets[place] = (_target(held, path, bucket, planned), [], [])
             targets[place][at].append(key)
-    writer = GroupWriter(write.store, config, snapshot.reader(), table.schema, write.time)
     stats = []
     for number, (target, keys, gone) in enumerate(targets.values()):
         write.prepare_partition(target.partition)

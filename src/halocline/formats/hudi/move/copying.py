@@ -37,10 +37,13 @@ def copy_timeline(store: Store, source: HudiTableConfig, target: HudiTableConfig
         How many files were written.
     """
     wanted = translated_files(store, source, target)
-    there = {each.path for each in instant_files(store, target.timeline_folder)}
-    store.delete_many(sorted(there - {each.path for each in wanted}))
+    there = {each.path: each.written_ms for each in instant_files(store, target.timeline_folder)}
+    store.delete_many(sorted(there.keys() - {each.path for each in wanted}))
     missing = [each for each in wanted if each.path not in there]
     _put(store, missing, target.layout, workers)
+    for each in wanted:  # whoever copied it before may have died before it said when it was written
+        if each.modified_ms is not None and there.get(each.path, each.modified_ms) != each.modified_ms:
+            store.set_modified(each.path, each.modified_ms)
     return len(missing)
 
 
