@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -19,7 +20,7 @@ from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_groups import write_groups, write_rows
 from tests.support.hudi_tables import HudiTableMaker
 
-from halocline.errors import NotFoundError
+from halocline.errors import IncompatibleError, NotFoundError
 from halocline.formats.hudi.buckets import BucketIndex, bucket_index, bucket_of
 from halocline.formats.hudi.change_data import read_changes
 from halocline.formats.hudi.configuration import ChangeLogging, TableType
@@ -95,12 +96,14 @@ class HudiKinds(RuleBasedStateMachine):
         self.told = meta_columns and change_logging is not None
         self.model: Rows = {}
         self.past: list[Past] = []
+        self.dead: set[int] = set()
         self.ts = 100
 
     # ------------------------------------------------------------------ what changes rows
 
     @rule(ids=IDS, deletes=IDS, late=st.booleans())
     def write(self, ids: set[int], deletes: set[int], late: bool) -> None:
+        self._to_write()
         before, since = dict(self.model), settled_time(self.table.snapshot.timeline)
         step, after = self._upsert(ids, deletes - ids, late)
         step(self.table.store)
@@ -119,6 +122,7 @@ class HudiKinds(RuleBasedStateMachine):
 
     @rule(region=st.sampled_from(REGIONS))
     def drop_partition(self, region: str) -> None:
+        self._to_write()
         if region in {each.partition for each in self.table.snapshot.slices}:
             delete_partition(HudiOpened(self.table.store), region)
             self._became(self._without(region))
@@ -166,6 +170,7 @@ class HudiKinds(RuleBasedStateMachine):
     @rule(name=st.sampled_from(sorted(SERVICES)), keep=st.integers(1, 3), at=st.integers(1, 25))
     def die_serving(self, name: str, keep: int, at: int) -> None:
         if self._serves(name):
+            take_back_failed(self.table.store, self.table.config)
             self._die(lambda store: SERVICES[name](store, keep), self.model, at)
             if name == "cluster":  # until it is run or cancelled, its groups may not be changed
                 cluster(self.table.store)
@@ -225,7 +230,11 @@ class HudiKinds(RuleBasedStateMachine):
     # ------------------------------------------------------------------ how
 
     def _upsert(self, ids: set[int], deletes: set[int], late: bool) -> tuple[Callable[[Store], object], Rows]:
+        self._to_write()
         self.ts += 1
+        # As in Apache Hudi, a row that comes late competes with what a delete in a log file has not yet taken out.
+        late = late and ids.isdisjoint(self.dead)
+        self.dead |= deletes
         ts = 50 if late else self.ts
         tag = f"w{self.ts}-"
         given = {f"k{each}": (ts, f"{tag}{each}") for each in ids}
@@ -237,12 +246,20 @@ class HudiKinds(RuleBasedStateMachine):
         )
 
     def _replacement(self, ids: set[int], whole: bool) -> tuple[Callable[[Store], object], Rows]:
+        self._to_write()
         self.ts += 1
         ts, tag = self.ts, f"o{self.ts}-"
         given = {f"k{each}": (ts, f"{tag}{each}") for each in ids}
         after = {} if whole else self._without(*{REGIONS[each % 2] for each in ids})
         operation = "INSERT_OVERWRITE_TABLE" if whole else "INSERT_OVERWRITE"
         return lambda store: write_rows(HudiOpened(store), operation, sorted(ids), ts, tag), after | given
+
+    def _to_write(self) -> None:
+        """A table at the version between the timelines is read, and moves on before it is written to."""
+        if self.table.config.version == 7:
+            with pytest.raises(IncompatibleError):
+                HudiSnapshot.load(self.table.store, operation="write")
+            self.move(8, 3600)
 
     def _without(self, *regions: str) -> Rows:
         return {key: value for key, value in self.model.items() if REGIONS[int(key[1:]) % 2] not in regions}

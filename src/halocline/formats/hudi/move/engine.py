@@ -35,7 +35,7 @@ from halocline.formats.hudi.move.survey import check_not_running, to_compact
 from halocline.formats.hudi.move.verification import verify
 from halocline.formats.hudi.properties import FILES, FOLDER, encode, read_properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
-from halocline.formats.hudi.timeline.instant import ROLLBACK, InstantState, file_name, order
+from halocline.formats.hudi.timeline.instant import order
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.heartbeat import is_alive
 from halocline.formats.hudi.write.metadata_table import METADATA_KEYS, delete_metadata_table
@@ -215,16 +215,11 @@ def _begin(store: Store, move: HudiMove) -> None:
 
 
 def _roll_back(run: _Run) -> None:
-    timeline = HudiTimeline.load(run.store, run.source)
-    begun = [each for each in timeline.instants if each.action == ROLLBACK and not each.is_completed]
-    failed = failed_writes(timeline)
+    failed = failed_writes(HudiTimeline.load(run.store, run.source))
     # One that has begun since the move was planned has a writer, which would complete it without its files.
     check_not_running(run.store.root, (each for each in failed if is_alive(run.store, each.time)))
     for each in failed:
         roll_back(run.store, run.source, each)
-    for each in begun:  # what they were to take back is taken back
-        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-            run.store.delete(f"{run.source.timeline_folder}/{file_name(replace(each, state=state))}")
 
 
 def _complete(run: _Run) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from halocline.errors import MalformedError, NotYetError, UnsupportedError
+from halocline.errors import NotYetError, UnsupportedError
 from halocline.formats.hudi.base_file import open_base_file
 from halocline.formats.hudi.configuration import MERGE_MODE, HudiTableConfig, KeyGeneratorType
 from halocline.formats.hudi.maintain.compaction import pending_compactions
@@ -18,9 +18,8 @@ from halocline.formats.hudi.slice_reader import SliceReader
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import INDEXING, LOG_COMPACTION, RESTORE, ROLLBACK, HudiInstant
-from halocline.formats.hudi.timeline.metadata import RollbackPlan
 from halocline.formats.hudi.write.heartbeat import is_alive
-from halocline.formats.hudi.write.rollback import failed_writes
+from halocline.formats.hudi.write.rollback import failed_writes, taken_back
 from halocline.storage.base import Store
 
 _UNMOVABLE: Final = frozenset({INDEXING, LOG_COMPACTION, RESTORE})
@@ -35,7 +34,6 @@ class Survey:
     Attributes:
         failed: Writes that did not finish.
         running: Those among them whose writers are alive.
-        rollbacks: Rollbacks that did not finish, with the instants that they take back.
         compactions: Compactions that are pending.
         obstacles: What stands in the way.
         warnings: What to know before.
@@ -43,7 +41,6 @@ class Survey:
 
     failed: tuple[HudiInstant, ...]
     running: tuple[HudiInstant, ...]
-    rollbacks: tuple[HudiInstant, ...]
     compactions: tuple[HudiInstant, ...]
     obstacles: tuple[Obstacle, ...]
     warnings: tuple[str, ...]
@@ -66,7 +63,6 @@ def survey(snapshot: HudiSnapshot, target: HudiTableConfig) -> Survey:
     return Survey(
         failed=failed,
         running=tuple(each for each in failed if is_alive(snapshot.store, each.time)),
-        rollbacks=rollbacks,
         compactions=pending_compactions(timeline),
         obstacles=tuple(obstacles),
         warnings=tuple(_warnings(snapshot, target)),
@@ -124,22 +120,13 @@ def _unfinished(
             )
     known = {each.time for each in failed}
     for rollback in rollbacks:
-        about = _taken_back(snapshot, rollback)
+        about = taken_back(snapshot.timeline, rollback)
         if about not in known:
             yield Obstacle(
                 f"pending rollback {rollback.time} of {about or 'an unknown instant'}",
                 "what it takes back has taken effect or is gone",
                 "Let the writer that began it finish it.",
             )
-
-
-def _taken_back(snapshot: HudiSnapshot, rollback: HudiInstant) -> str | None:
-    try:
-        record = snapshot.timeline.requested_body(rollback).record
-        plan = RollbackPlan.parse(record, f"{rollback} of {snapshot.store.root}")
-    except MalformedError:
-        return None
-    return plan.instant_to_rollback.commit_time if plan.instant_to_rollback else None
 
 
 def _keys(snapshot: HudiSnapshot, target: HudiTableConfig) -> Iterator[Obstacle]:

@@ -3,7 +3,8 @@
 Base files of such a write are deleted. Of its log files, up to table version 7 a file may hold blocks of other writes
 as well, so a command block in a new log file takes the blocks back; from 8 on a log file is one write's, and is
 deleted, as are files that tell changes. The rollback is an instant of its own, and the pending files of the write go
-last: until then it is found again and taken back again, with the same result.
+last: until then it is found again and taken back again, with the same result. A rollback that was cut short is gone on
+with, so that none stays pending whose write is gone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.hudi.avro.containers import write_record
 from halocline.formats.hudi.blocks.frame import BlockType, HeaderKey, encode_block, read_blocks
 from halocline.formats.hudi.configuration import HudiTableConfig
@@ -26,6 +28,7 @@ from halocline.formats.hudi.timeline.instant import (
     InstantState,
     file_name,
 )
+from halocline.formats.hudi.timeline.metadata import RollbackPlan
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write import schemas
 from halocline.formats.hudi.write.instants import put_completed, put_inflight, put_requested
@@ -53,9 +56,8 @@ def roll_back(store: Store, config: HudiTableConfig, failed: HudiInstant) -> Hud
     Returns:
         The completed rollback.
     """
-    about = {"commitTime": failed.time, "action": failed.action}
-    plan = {"instantToRollback": about, "RollbackRequests": [], "version": 1}
-    rollback = put_requested(store, config, ROLLBACK, write_record(schemas.ROLLBACK_PLAN, plan))
+    begun = _begun(HudiTimeline.load(store, config), failed)
+    rollback = begun[0] if begun else _requested(store, config, failed)
     put_inflight(store, config, rollback)
     partitions: dict[str, dict[str, Any]] = {}
     for file in _left_behind(store, config, failed):
@@ -78,9 +80,31 @@ def roll_back(store: Store, config: HudiTableConfig, failed: HudiInstant) -> Hud
             said["successDeleteFiles"].append(file.path)
     done = _completed(store, config, rollback, failed, partitions)
     delete_markers(store, failed.time)
-    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        store.delete(f"{config.timeline_folder}/{file_name(replace(failed, state=state))}")
+    for each in (*begun[1:], failed):
+        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+            store.delete(f"{config.timeline_folder}/{file_name(replace(each, state=state))}")
     return done
+
+
+def taken_back(timeline: HudiTimeline, rollback: HudiInstant) -> str | None:
+    """The instant that a pending rollback takes back; None if its plan does not tell."""
+    try:
+        plan = RollbackPlan.parse(timeline.requested_body(rollback).record, f"{rollback} of {timeline.store.root}")
+    except (MalformedError, NotFoundError):
+        return None
+    return plan.instant_to_rollback.commit_time if plan.instant_to_rollback else None
+
+
+def _begun(timeline: HudiTimeline, failed: HudiInstant) -> list[HudiInstant]:
+    """The rollbacks of a write that were begun and cut short."""
+    pending = (each for each in timeline.instants if each.action == ROLLBACK and not each.is_completed)
+    return [each for each in pending if taken_back(timeline, each) == failed.time]
+
+
+def _requested(store: Store, config: HudiTableConfig, failed: HudiInstant) -> HudiInstant:
+    about = {"commitTime": failed.time, "action": failed.action}
+    plan = {"instantToRollback": about, "RollbackRequests": [], "version": 1}
+    return put_requested(store, config, ROLLBACK, write_record(schemas.ROLLBACK_PLAN, plan))
 
 
 def _left_behind(store: Store, config: HudiTableConfig, failed: HudiInstant) -> list[BaseFile | LogFile]:

@@ -1,10 +1,12 @@
 """What is written is read again, counts only when it is completed, and can be taken back."""
 
+import contextlib
 import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.faulty_store import WRITES, CrashError, FaultyStore
 from tests.support.hudi_tables import COLUMNS, KINDS, HudiTableMaker, rows, shown
 
 from halocline.errors import AlreadyExistsError, ConflictError, ConstraintError, InputError, UnsupportedError
@@ -12,6 +14,7 @@ from halocline.formats.hudi.avro.from_arrow import avro_schema
 from halocline.formats.hudi.avro.types import arrow_schema
 from halocline.formats.hudi.configuration import HudiTableConfig, MergeMode, TableType
 from halocline.formats.hudi.incremental import read_range
+from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.partition_paths import partition_paths
 from halocline.formats.hudi.properties import checksum, properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
@@ -19,9 +22,10 @@ from halocline.formats.hudi.timeline.metadata import RollbackMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.formats.hudi.write.base_writer import with_meta_columns
 from halocline.formats.hudi.write.bloom_filter import bloom_filter
+from halocline.formats.hudi.write.heartbeat import take_back_failed
 from halocline.formats.hudi.write.markers import MarkerKind, marked_files
 from halocline.formats.hudi.write.rollback import failed_writes, roll_back
-from halocline.formats.hudi.write.transaction import begin_write
+from halocline.formats.hudi.write.transaction import HudiWrite, begin_write
 from halocline.storage.memory import MemoryStore
 
 ids = pytest.mark.parametrize(("version", "type"), KINDS)
@@ -98,6 +102,29 @@ def test_taking_back_is_repeatable(version, type):
     for _ in range(2):
         roll_back(table.store, table.config, failed.instant)
         assert shown(table.snapshot.read()) == before
+
+
+@ids
+def test_taking_back_that_is_cut_short_is_gone_on_with_and_nothing_stays_pending(version, type):
+    def failing() -> tuple[HudiTableMaker, HudiWrite]:
+        table = HudiTableMaker.create(MemoryStore(), version, type)
+        table.upsert(range(4), 100, "a")
+        failed = table.begin()
+        table.write(failed, rows([1], 200, "lost"))
+        return table, failed
+
+    table, failed = failing()
+    before, counted = shown(table.snapshot.read()), FaultyStore(table.store)
+    roll_back(counted, table.config, failed.instant)
+    for number in range(1, sum(each.name in WRITES for each in counted.operations) + 1):
+        table, failed = failing()
+        for _ in range(2):
+            with contextlib.suppress(CrashError):
+                roll_back(FaultyStore(table.store).crash_after(number, on=WRITES), table.config, failed.instant)
+        take_back_failed(table.store, table.config)
+        assert shown(table.snapshot.read()) == before
+        assert not table.snapshot.timeline.pending, f"cut short after write {number}, twice"
+        plan_move(table.store, 8 if version == 6 else 6)
 
 
 def test_two_writes_to_one_file_group_conflict_and_to_two_do_not():
