@@ -13,7 +13,7 @@ from tests.support.fleets import make_table
 
 from halocline.errors import ConflictError, NotFoundError, UnavailableError
 from halocline.plan.action import TableAction
-from halocline.plan.apply import engine
+from halocline.plan.apply import table_move
 from halocline.plan.apply.backwards import saved_way_back
 from halocline.plan.apply.engine import apply_plan
 from halocline.plan.apply.fleetwatch import FleetWatch
@@ -166,7 +166,7 @@ def test_nothing_is_done_twice(lake):
 def test_a_writer_that_was_in_the_way_is_waited_for(lake, monkeypatch):
     lake.run(report="trino@470")
     saved = lake.planned(**VECTORS)
-    really, refused = engine.carry_out, []
+    really, refused = table_move.carry_out, []
 
     def once_refused(action, place, *rest):
         if not refused:
@@ -174,7 +174,7 @@ def test_a_writer_that_was_in_the_way_is_waited_for(lake, monkeypatch):
             raise ConflictError("somebody else changed the table first", condition="CONCURRENT_METADATA_CHANGE")
         really(action, place, *rest)
 
-    monkeypatch.setattr(engine, "carry_out", once_refused)
+    monkeypatch.setattr(table_move, "carry_out", once_refused)
     pause = lake.applied(saved)
     assert "another writer was at work" in pause.why
     assert len(pause.subjects) == 1, "the other table has moved"
