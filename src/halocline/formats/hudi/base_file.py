@@ -112,7 +112,7 @@ def open_base_file(store: Store, file: BaseFile, dictionaries: Sequence[str] = (
     Args:
         store: Where it lies.
         file: The file.
-        dictionaries: Columns of text that are given as dictionaries.
+        dictionaries: Columns of text that are given as dictionaries, if the file has all of them.
 
     Raises:
         MalformedError: It is no Parquet file.
@@ -122,11 +122,18 @@ def open_base_file(store: Store, file: BaseFile, dictionaries: Sequence[str] = (
     check_format(file)
     try:
         with _reading(file.path):
-            options = {"memory_map": True, "read_dictionary": list(dictionaries)}
-            opened = open_parquet(store, file.path, file.size, whole=_WHOLE, **options)
+            try:
+                opened = _opened(store, file, dictionaries)
+            except KeyError:  # a file without meta columns has none of them
+                opened = _opened(store, file, ())
     except (FileNotFoundError, NotFoundError) as error:
         raise files_gone(store.root, error) from error
     return OpenBaseFile(opened, file.path)
+
+
+def _opened(store: Store, file: BaseFile, dictionaries: Sequence[str]) -> pq.ParquetFile:
+    options = {"memory_map": True, "read_dictionary": list(dictionaries)}
+    return open_parquet(store, file.path, file.size, whole=_WHOLE, **options)
 
 
 def check_format(file: BaseFile) -> None:
