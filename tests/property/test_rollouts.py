@@ -167,6 +167,7 @@ format = "hudi"
 first = "1.0"
 last = "2.0"
 unlisted = "refused"
+source = "made up"
 {facts}
 """
 FACT = """

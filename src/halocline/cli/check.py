@@ -108,19 +108,28 @@ def _observed(
 
 
 def _table(found: Forecast, proposal: FeatureProposal) -> Table:
-    table = columns("client", "now", *proposal.ways, "why", "known from")
+    table = columns("client", "now", *proposal.ways, "why", "the answer is", "known from")
     now_ms = time.time_ns() // 1_000_000
     for each in found.outlooks:
         client, given = each.client, [verdict.answer for verdict in (each.now, *each.after)]
         answers = [Text(str(answer), style=_STYLES[answer]) for answer in given]
         age = "" if client.last_ms is None else f" {age_text(now_ms - client.last_ms)}"
-        table.add_row(_shown(client), *answers, _why(each), f"{client.known_from}{age}")
+        table.add_row(_shown(client), *answers, _why(each), _how_known(each), f"{client.known_from}{age}")
     return table
+
+
+def _loudest(outlook: Outlook) -> Verdict:
+    return max((outlook.now, *outlook.after), key=lambda verdict: verdict.answer.loudness)
+
+
+def _how_known(outlook: Outlook) -> str:
+    """How the loudest verdict is known: measured, from source, or said by the vendor."""
+    return str(_loudest(outlook).evidence or "")
 
 
 def _why(outlook: Outlook) -> str:
     """The reasons of the loudest verdict that is not `ok`; only those about what comes in, if there are any."""
-    loudest = max((outlook.now, *outlook.after), key=lambda verdict: verdict.answer.loudness)
+    loudest = _loudest(outlook)
     told = {reason.feature for reason in loudest.reasons}
     # A mode says nothing new where the feature itself is the reason.
     reasons = [each for each in loudest.reasons if each.feature.partition(":")[0] not in told - {each.feature}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
@@ -25,6 +26,7 @@ from halocline.compat.terms import Terms
 from halocline.compat.verdict import Verdict, can
 
 _LEGEND = "\n1.2.0: from there on   [1.2.0, 2.0.0): only those   -: refused   ?: not known   WRONG: silently wrong data"
+_MOST_COLUMNS = 7
 _STYLES = {Answer.OK: "green", Answer.REFUSED: "dim", Answer.UNKNOWN: "yellow", Answer.WRONG: "bold white on red"}
 
 
@@ -77,17 +79,24 @@ def _tokens(format: str, operation: str, names: list[str] | None) -> tuple[str, 
 def _show_products(
     output: OutputFormat, products: tuple[Product, ...], format: str, operation: str, tokens: tuple[str, ...]
 ) -> None:
-    grid = columns(f"{operation} ({format})", *(each.name for each in products))
-    for column in grid.columns:
-        column.min_width = len(str(column.header))
-    grid.columns[0].no_wrap = True
-    facts = []
-    for token in tokens:
-        found = {each.name: feature_stretches(each, format, operation, token) for each in products}
-        grid.add_row(token, *map(_cell, found.values()))
-        told = {name: [each.to_dict() for each in stretches] for name, stretches in found.items()}
-        facts.append({"token": token, "products": told})
-    emit(output, {"format": format, "operation": operation, "features": facts}, grid, _LEGEND)
+    found = {
+        token: {each.name: feature_stretches(each, format, operation, token) for each in products} for token in tokens
+    }
+    facts = [
+        {"token": token, "products": {name: [each.to_dict() for each in told] for name, told in row.items()}}
+        for token, row in found.items()
+    ]
+    grids: list[RenderableType] = []
+    for first in range(0, len(products), _MOST_COLUMNS):
+        few = products[first : first + _MOST_COLUMNS]
+        grid = columns(f"{operation} ({format})", *(each.name for each in few))
+        for column in grid.columns:
+            column.min_width = len(str(column.header))
+        grid.columns[0].no_wrap = True
+        for token, row in found.items():
+            grid.add_row(token, *(_cell(row[each.name]) for each in few))
+        grids += ["", grid] if grids else [grid]
+    emit(output, {"format": format, "operation": operation, "features": facts}, *grids, _LEGEND)
 
 
 def _show_releases(
@@ -104,7 +113,7 @@ def _show_releases(
 
 def _show_protocol(output: OutputFormat, products: tuple[Product, ...], terms: Terms, operation: str) -> None:
     judged = [each for product in products for each in protocol_stretches(product, terms, operation)]
-    grid = columns("product", "releases", operation, "why")
+    grid = columns("product", "releases", operation, "why", "the answer is")
     for at, each in enumerate(judged):
         again = at > 0 and judged[at - 1].product is each.product
         grid.add_row("" if again else each.product.name, _releases(each.product, each.stretch), *_told(each.verdict))
@@ -114,7 +123,7 @@ def _show_protocol(output: OutputFormat, products: tuple[Product, ...], terms: T
 
 def _show_verdicts(output: OutputFormat, releases: list[Release], terms: Terms, operation: str) -> None:
     verdicts = [can(each, terms, operation) for each in releases]
-    grid = columns("release", operation, "why", "fix")
+    grid = columns("release", operation, "why", "the answer is", "fix")
     for each in verdicts:
         grid.add_row(str(each.release), *_told(each), str(each.fix or ""))
     facts = {"protocol": str(terms.protocol), "operation": operation, "verdicts": [each.to_dict() for each in verdicts]}
@@ -129,9 +138,10 @@ def _releases(product: Product, stretch: Stretch) -> str:
     return f"{stretch.since} to before {stretch.until}"
 
 
-def _told(verdict: Verdict) -> tuple[Text, str]:
+def _told(verdict: Verdict) -> tuple[Text, str, str]:
     loud = verdict.answer.upper() if verdict.wrong else str(verdict.answer)
-    return Text(loud, _STYLES[verdict.answer]), "; ".join(reason.text for reason in verdict.reasons)
+    reasons = "; ".join(reason.text for reason in verdict.reasons)
+    return Text(loud, _STYLES[verdict.answer]), reasons, str(verdict.evidence or "")
 
 
 def _answer(stretch: Stretch) -> Text:

@@ -48,6 +48,31 @@ class When(StrEnum):
     UNUSED = "unused"
 
 
+class Evidence(StrEnum):
+    """How something is known, the surest first."""
+
+    MEASURED = "measured"
+    SOURCE = "from source"
+    VENDOR = "said by the vendor"
+
+    @staticmethod
+    def of(source: str) -> Evidence:
+        """How a source knows: it begins with `measured`, with the address of a page, or names a file of the program.
+
+        Example:
+            >>> print(Evidence.of("delta-io/delta v2.3.0: actions.scala"))
+            from source
+        """
+        if source.startswith("measured"):
+            return Evidence.MEASURED
+        return Evidence.VENDOR if source.startswith("http") else Evidence.SOURCE
+
+    @property
+    def sureness(self) -> int:
+        """0 for what was measured, rising with doubt."""
+        return list(Evidence).index(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """What a product answers to some tokens in some releases.
@@ -76,6 +101,11 @@ class Fact:
     along: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
     what: str = ""
+
+    @property
+    def evidence(self) -> Evidence:
+        """How it is known."""
+        return Evidence.of(self.source)
 
     @property
     def conditional(self) -> bool:
@@ -119,6 +149,25 @@ class OwnUpgrade:
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """Releases that were tried on real tables, so that what is said of them is measured whatever the source of a fact.
+
+    Args:
+        releases: The releases.
+        tokens: What the tables asked for.
+        operations: What was tried on them; finer ones are not meant.
+    """
+
+    releases: frozenset[Version]
+    tokens: frozenset[str]
+    operations: frozenset[str]
+
+    def covers(self, version: Version, token: str, operation: str) -> bool:
+        """Whether this was tried."""
+        return version in self.releases and token in self.tokens and operation in self.operations
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """A program, its releases, and the facts about them.
 
@@ -136,6 +185,8 @@ class Product:
         facts: What it answers.
         pins: Where it follows another product.
         upgrades: Where it moves tables up when it writes them.
+        source: Where the answer to a token without a fact is known from; empty if that is `unknown`.
+        trials: What was tried on real tables.
     """
 
     name: str
@@ -151,6 +202,20 @@ class Product:
     facts: tuple[Fact, ...] = ()
     pins: tuple[Pin, ...] = ()
     upgrades: tuple[OwnUpgrade, ...] = ()
+    source: str = ""
+    trials: tuple[Trial, ...] = ()
+
+    @property
+    def newest(self) -> Version:
+        """The newest release that is known."""
+        bounds = (bound for format in self.formats for each in OPERATIONS for bound in self.boundaries(format, each))
+        return self.last or max(bounds)
+
+    def evidence(self, version: Version, token: str, operation: str, fact: Fact | None) -> Evidence:
+        """How the answer to a token is known, given the fact behind it if there is one."""
+        if any(each.covers(version, token, operation) for each in self.trials):
+            return Evidence.MEASURED
+        return Evidence.of(fact.source if fact else self.source)
 
     def own_upgrade(self, format: str, version: Version) -> OwnUpgrade | None:
         """What this release does by itself to a lower table that it writes; None if it leaves tables as they are."""
@@ -279,17 +344,21 @@ def _files(folder: Traversable) -> dict[str, Traversable]:
 
 
 _PRODUCT_KEYS = frozenset(
-    ("product", "title", "format", "first", "last", "unlisted", "reports", "numbers-only", "aliases", "separate")
+    (
+        *("product", "title", "format", "first", "last", "unlisted", "source"),
+        *("reports", "numbers-only", "aliases", "separate"),
+    )
 )
 _FACT_KEYS = frozenset(
     ("format", "operation", "tokens", "spans", "source", "answer", "when", "with", "without", "what")
 )
+_TRIAL_KEYS = frozenset(("operation", "releases", "tokens"))
 _PIN_KEYS = frozenset(("operation", "spans", "product", "release", "source"))
 _UPGRADE_KEYS = frozenset(("format", "spans", "version", "switch", "source"))
 
 
 def _product(name: str, data: Mapping[str, Any]) -> Product:
-    _only(name, data, _PRODUCT_KEYS | {"fact", "pin", "upgrade"})
+    _only(name, data, _PRODUCT_KEYS | {"fact", "pin", "upgrade", "trial"})
     try:
         if data["product"] != name:
             raise _malformed(name, f"names the product {data['product']!r}; file and product must have the same name")
@@ -309,11 +378,15 @@ def _product(name: str, data: Mapping[str, Any]) -> Product:
             facts,
             tuple(_pin(name, each) for each in data.get("pin", ())),
             tuple(_own_upgrade(name, formats[0], each) for each in data.get("upgrade", ())),
+            data.get("source", ""),
+            tuple(_trial(name, each) for each in data.get("trial", ())),
         )
     except KeyError as error:
         raise _malformed(name, f"lacks {error}") from error
     except (TypeError, ValueError) as error:
         raise _malformed(name, f"has a value that cannot be used: {error}") from error
+    if product.unlisted is not Answer.UNKNOWN and not product.source.strip():
+        raise _malformed(name, f"does not say where it is known from that what is not listed is {product.unlisted}")
     _no_contradiction(product)
     return product
 
@@ -337,6 +410,13 @@ def _fact(name: str, format: str, data: Mapping[str, Any]) -> Fact:
     if fact.answer is Answer.WRONG and not fact.what:
         raise _malformed(name, f"does not say what goes wrong with {', '.join(fact.tokens)}")
     return fact
+
+
+def _trial(name: str, data: Mapping[str, Any]) -> Trial:
+    _only(name, data, _TRIAL_KEYS)
+    releases = frozenset(_version(name, each) for each in _texts(data["releases"]))
+    operations = map(checked_operation, _texts(data["operation"]))
+    return Trial(releases, frozenset(_texts(data["tokens"])), frozenset(operations))
 
 
 def _pin(name: str, data: Mapping[str, Any]) -> Pin:

@@ -14,10 +14,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Final
 
 from halocline.compat.knowledge import Knowledge
 from halocline.errors import InputError
 from halocline.versions import Version, find_versions
+
+LATEST: Final = "latest"
+"""Stands for the newest release of a product that is known."""
 
 _TEXT = re.compile(r"\s*(?P<product>[^@\s]+)@(?P<version>[^@]*)")
 _WITHOUT_NUMBER = re.compile(r"(?<![A-Za-z0-9_.:-])(?P<product>[A-Za-z][A-Za-z0-9_.:-]*)/(?P<version>[^\s\d][^\s]*)")
@@ -43,7 +47,7 @@ class Release:
 
     @staticmethod
     def parse(text: str | Release) -> Release:
-        """Reads `product@version`.
+        """Reads `product@version`; `product@latest` is the newest release that is known.
 
         Raises:
             InputError: The text has no such form. A version that is no number is fine: it is an unknown one.
@@ -79,7 +83,10 @@ def _parse(text: str) -> Release:
             sides={"given": text, "expected": "product@version, e.g. deltalake@1.6.6"},
             next_step="See which products are known: halocline matrix",
         )
-    return Release(found["product"].casefold(), Version.parse(found["version"]))
+    product, version = found["product"].casefold(), found["version"].strip()
+    if version.casefold() == LATEST and (known := Knowledge.load().find(product)):
+        return Release(known.name, known.newest)
+    return Release(product, Version.parse(version))
 
 
 def releases_in(engine_info: str) -> tuple[Release, ...]:

@@ -15,11 +15,11 @@ lies between two releases: where the release before and the release it leads to 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from halocline.compat.answer import Answer
-from halocline.compat.knowledge import ANY, Fact, Knowledge, Product, is_number
+from halocline.compat.knowledge import ANY, Evidence, Fact, Knowledge, Pin, Product, is_number
 from halocline.compat.release import Release
 
 _NOTHING: frozenset[str] = frozenset()
@@ -115,10 +115,21 @@ def _at(product: Product, release: Release, format: str, operation: str, knowled
     for pin in product.pins:
         if version in pin.spans and not set(lineage).isdisjoint(pin.operations):
             followed = support_of(Release(pin.product, pin.version), format, operation, knowledge)
-            fixed = {**followed.fixed, **fixed}
-            conditional = {**followed.conditional, **conditional}
+            theirs = {
+                token: Answered(found.answer, found.fact and _by_pin(found.fact, pin))
+                for token, found in followed.fixed.items()
+            }
+            fixed = theirs | fixed
+            told = {token: tuple(_by_pin(fact, pin) for fact in facts) for token, facts in followed.conditional.items()}
+            conditional = told | conditional
             unlisted = followed.unlisted
     return _compiled(product, fixed, conditional, unlisted, _finer(product, release, format, operation, knowledge))
+
+
+def _by_pin(fact: Fact, pin: Pin) -> Fact:
+    """A fact about another product: no surer than that this one stands on it."""
+    sources = sorted((fact.source, pin.source), key=lambda each: -Evidence.of(each).sureness)
+    return replace(fact, source="; ".join(sources))
 
 
 def _finer(

@@ -30,7 +30,7 @@ from typing import Any
 from halocline.compat.answer import Answer, Reason
 from halocline.compat.features import feature
 from halocline.compat.fix import Fix, nearest_fix
-from halocline.compat.knowledge import Knowledge, checked_operation, is_number
+from halocline.compat.knowledge import Evidence, Knowledge, checked_operation, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import Answered, Support, support_of
@@ -133,6 +133,30 @@ class Verdict:
         release = Release(product.name, self.release.version)
         return nearest_fix(release, self.protocol, product.boundaries(self.protocol.format, self.operation), judge)
 
+    @cached_property
+    def evidence(self) -> Evidence | None:
+        """How the answer is known; None if it is not.
+
+        One refusal is enough, so the surest counts; to be `ok`, everything must be, so the least sure does.
+
+        Example:
+            >>> print(can("trino@426", "(3,7|R: deletionVectors|W: deletionVectors)").evidence)
+            from source
+        """
+        product, version = self._support.product, self.release.version
+        if self.unknown or product is None:
+            return None
+        if self.wrong:
+            told = (each for each in self.reasons if each.answer is Answer.WRONG)
+            return min((Evidence.of(each.source) for each in told), key=lambda each: each.sureness)
+        need, known = self._need, []
+        for token in need.required:
+            found = self._support.answer(token, need.uses(token), need.table)
+            if found.answer is self.answer:
+                known.append(product.evidence(version, token, self.operation, found.fact))
+        decides = min if self.refused else max
+        return decides(known, key=lambda each: each.sureness, default=None)
+
     @property
     def blockers(self) -> frozenset[str]:
         """The tokens that stand in the way."""
@@ -150,6 +174,7 @@ class Verdict:
             "protocol": str(self.protocol),
             "operation": self.operation,
             "answer": str(self.answer),
+            "evidence": None if self.evidence is None else str(self.evidence),
             "reasons": [reason.to_dict() for reason in self.reasons],
             "fix": self.fix.to_dict() if self.fix else None,
         }

@@ -119,8 +119,9 @@ class TableSurvey:
 
 
 def why(verdict: Verdict) -> str:
-    """The reasons of a verdict and what would help, in one line; empty for `ok`."""
+    """The reasons of a verdict, how they are known, and what would help, in one line; empty for `ok`."""
     reasons = "; ".join(each.text for each in verdict.reasons)
+    reasons += f" ({verdict.evidence})" if reasons and verdict.evidence else ""
     return f"{reasons}: {verdict.fix}" if reasons and verdict.fix is not None else reasons
 
 

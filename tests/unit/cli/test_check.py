@@ -245,3 +245,21 @@ def test_a_feature_of_an_index_table_shows_whom_it_would_lock_out(tmp_path, caps
     assert told["protocol"]["after"] == "index(5,5|R: tantivyFst7|W: tantivyFst7)"
     assert run(capsys, table, "--drop", "skippedFiles")[0] == 1
     assert run(capsys, table, "--enable", "tantivyFst9")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("client", "known"),
+    [
+        ("trino@426", "from source"),
+        ("deltalake@0.25.5", "measured"),
+        ("databricks-runtime@13.3", "said by the vendor"),
+        ("fabric@latest", "said by the vendor"),
+    ],
+)
+def test_each_answer_tells_how_it_is_known(orders, capsys, client, known):
+    _, out, _ = run(capsys, "orders", "--enable", "deletionVectors", "--client", client)
+    assert known in next(line for line in out.splitlines() if "@" in line.split()[0])
+    _, out, _ = run(capsys, "orders", "--enable", "deletionVectors", "--client", client, "--output", "json")
+    (found,) = json.loads(out)["clients"]
+    (after,) = (each for way, each in found.items() if isinstance(each, dict) and way != "now")
+    assert after["evidence"] == known

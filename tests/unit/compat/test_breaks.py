@@ -19,6 +19,7 @@ title = "Power BI"
 format = "delta"
 first = "2.0"
 unlisted = "refused"
+source = "test"
 
 [[fact]]
 operation = ["read", "write"]

@@ -5,10 +5,12 @@ import pytest
 from halocline import __version__
 from halocline.compat.answer import Answer
 from halocline.compat.features import features, rules
-from halocline.compat.knowledge import ANY, Knowledge, is_number
+from halocline.compat.knowledge import ANY, Evidence, Knowledge, is_number
 from halocline.compat.matrix import feature_stretches, tokens_for
 from halocline.compat.release import Release
 from halocline.compat.support import support_of
+from halocline.compat.terms import Terms
+from halocline.compat.verdict import can
 from halocline.errors import InputError, MalformedError, NotFoundError
 from halocline.versions import Version
 
@@ -17,6 +19,18 @@ PRODUCTS = Knowledge.load().products
 ASKED_FOR = {
     *("delta-spark", "delta-kernel-java", "delta-kernel-rs", "deltalake", "trino", "duckdb-delta"),
     *("databricks-runtime", "hudi", "hudi-rs", "indextables4spark", "halocline"),
+    *(
+        "duckdb",
+        "polars",
+        "daft",
+        "snowflake",
+        "fabric-runtime",
+        "athena",
+        "bigquery",
+        "delta-flink",
+        "presto",
+        "redshift",
+    ),
 }
 
 
@@ -34,6 +48,7 @@ def written(folder, **changes):
         "first": '"1.0"',
         "last": '"2.0"',
         "unlisted": '"refused"',
+        "source": '"here"',
     } | changes.pop("top", {})
     fact = {"operation": '"read"', "tokens": '["reader 1"]', "spans": '"1.0"', "source": '"here"'} | changes
     text = "".join(f"{key} = {value}\n" for key, value in lines.items() if value)
@@ -191,7 +206,7 @@ def test_a_file_that_breaks_a_rule_is_refused_with_the_rule(tmp_path, changes, c
 
 def test_two_answers_to_the_same_thing_are_refused(tmp_path):
     (tmp_path / "thing.toml").write_text(
-        'product = "thing"\ntitle = "Thing"\nformat = "delta"\nfirst = "1.0"\nunlisted = "refused"\n'
+        'product = "thing"\ntitle = "Thing"\nformat = "delta"\nfirst = "1.0"\nunlisted = "refused"\nsource = "a"\n'
         '[[fact]]\noperation = "read"\ntokens = ["reader 1"]\nspans = "1.0"\nsource = "a"\n'
         '[[fact]]\noperation = "read"\ntokens = ["reader 1"]\nspans = "[1.5, 1.7)"\nanswer = "refused"\nsource = "b"\n'
     )
@@ -207,3 +222,35 @@ def test_an_operation_that_does_not_exist_is_an_error(tmp_path):
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(NotFoundError, match="no folder of knowledge files"):
         Knowledge.load(tmp_path / "nowhere")
+
+
+def test_a_claim_about_everything_unlisted_needs_a_source(tmp_path):
+    with pytest.raises(MalformedError, match="where it is known from"):
+        written(tmp_path, top={"source": ""})
+    assert written(tmp_path, top={"source": "", "unlisted": '"unknown"'}).source == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "known"),
+    [
+        ("measured: make compat", Evidence.MEASURED),
+        ("measured by us, https://example.org", Evidence.MEASURED),
+        ("https://docs.example.org/page", Evidence.VENDOR),
+        ("owner/project v1.0: file.scala; https://example.org/issues/1", Evidence.SOURCE),
+    ],
+)
+def test_a_source_tells_how_something_is_known(source, known):
+    assert Evidence.of(source) is known
+
+
+@pytest.mark.parametrize("name", ["fabric", "flink", "prestodb", "redshift-spectrum", "biglake"])
+def test_products_are_found_under_the_names_that_people_use(name):
+    assert Release.parse(f"{name}@latest").version.known
+
+
+def test_what_follows_another_product_is_known_no_better_than_that_it_does():
+    verdict = can("fabric-runtime@1.3", Terms.using("delta", ["deletionVectors"]))
+    assert verdict.ok
+    assert verdict.evidence is Evidence.VENDOR
+    refused = can("fabric-runtime@1.1", Terms.using("delta", ["deletionVectors"]))
+    assert (refused.answer, refused.evidence) == (Answer.REFUSED, Evidence.VENDOR)

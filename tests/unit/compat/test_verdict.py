@@ -7,7 +7,8 @@ import pytest
 
 from halocline.compat.answer import Answer
 from halocline.compat.features import features
-from halocline.compat.knowledge import Knowledge
+from halocline.compat.knowledge import OPERATIONS, Knowledge, is_number
+from halocline.compat.matrix import tokens_for
 from halocline.compat.metadata import TableMetadata
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
@@ -26,7 +27,7 @@ def using(protocol, names) -> Terms:
 def made(folder, *facts, unlisted="refused", name="thing", separate=()):
     """A product with these facts, each `(operation, tokens, spans, extra lines)`."""
     lines = [f'product = "{name}"', 'title = "Thing"', 'format = "delta"', 'first = "1.0"', 'last = "9.0"']
-    lines += [f'unlisted = "{unlisted}"', f"separate = {list(separate)}"]
+    lines += [f'unlisted = "{unlisted}"', 'source = "made up"', f"separate = {list(separate)}"]
     for operation, tokens, spans, *extra in facts:
         lines += ["[[fact]]", f'operation = "{operation}"', f"tokens = {list(tokens)}", f"spans = {list(spans)}"]
         lines += ['source = "made up"', *extra]
@@ -73,7 +74,8 @@ def made(folder, *facts, unlisted="refused", name="thing", separate=()):
         ("halocline@0.1.0", "(3,7|R: shiny|W: shiny)", "read", "refused"),
         ("halocline@0.1.0", "(1,7|W: shiny)", "read", "ok"),
         ("powerbi@2.131", "(1,2)", "read", "unknown"),
-        ("deltalake@latest", "(1,2)", "read", "unknown"),
+        ("deltalake@nightly", "(1,2)", "read", "unknown"),
+        ("deltalake@latest", "(1,2)", "read", "ok"),
         ("deltalake@1.6.6", "hudi(6)", "read", "unknown"),
     ],
 )
@@ -346,6 +348,7 @@ def test_a_verdict_as_data_has_reasons_and_fix():
         "protocol": VECTORS,
         "operation": "read",
         "answer": "refused",
+        "evidence": "from source",
         "reasons": [
             {"feature": "deletionVectors", "answer": "refused", "text": "reads deletionVectors from 427"},
         ],
@@ -400,3 +403,55 @@ def test_the_gate_names_what_is_missing(release, protocol, operation, condition,
     assert (caught.value.condition, caught.value.message) == (condition, message)
     assert caught.value.next_step
     assert {"table", "you are"} <= caught.value.sides.keys()
+
+
+# ---- how an answer is known
+
+
+@pytest.mark.parametrize(
+    ("release", "protocol", "answer", "evidence"),
+    [
+        ("trino@426", VECTORS, "refused", "from source"),
+        ("trino@480", VECTORS, "ok", "from source"),
+        ("deltalake@1.6.6", VECTORS, "ok", "measured"),
+        ("deltalake@1.0.2", VECTORS, "refused", "measured"),
+        ("databricks-runtime@13.3", VECTORS, "ok", "said by the vendor"),
+        ("trino@413", VECTORS, "wrong", "said by the vendor"),
+        ("somebody@1.0", VECTORS, "unknown", None),
+    ],
+)
+def test_every_answer_tells_how_it_is_known(release, protocol, answer, evidence):
+    verdict = can(release, protocol)
+    assert verdict.answer == answer
+    assert verdict.evidence == evidence
+    assert verdict.to_dict()["evidence"] == evidence
+
+
+def test_every_answer_about_every_known_release_tells_how_it_is_known():
+    """Whatever is asked: an answer that is not `unknown` rests on something."""
+    for product in Knowledge.load().products.values():
+        for format in product.formats:
+            for operation in OPERATIONS:
+                for version in product.boundaries(format, operation):
+                    for token in tokens_for(format, operation):
+                        if is_number(token):
+                            continue
+                        verdict = can(Release(product.name, version), Terms.using(format, [token]), operation)
+                        assert verdict.unknown or verdict.evidence is not None, verdict
+
+
+def test_a_trial_makes_an_answer_a_measured_one(tmp_path):
+    known = made(tmp_path, ("read", ["reader 1"], ["1.0"]))
+    assert can("thing@1.5", "(1,1)", knowledge=known).evidence == "from source"
+    file = tmp_path / "thing.toml"
+    file.write_text(file.read_text() + '\n[[trial]]\noperation = "read"\nreleases = ["1.5"]\ntokens = ["reader 1"]\n')
+    known = Knowledge.load(tmp_path)
+    assert can("thing@1.5", "(1,1)", knowledge=known).evidence == "measured"
+    assert can("thing@1.4", "(1,1)", knowledge=known).evidence == "from source"
+
+
+def test_latest_is_the_newest_release_that_is_known():
+    assert can("trino@latest", "(1,2)").release == Release.parse("trino@483")
+    assert Release.parse("DBR@Latest") == Release.parse(f"databricks-runtime@{Knowledge.load().product('dbr').last}")
+    assert Release.parse("halocline@latest").version.known
+    assert not Release.parse("somebody@latest").version.known

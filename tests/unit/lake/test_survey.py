@@ -15,10 +15,13 @@ from tests.support.index_logs import protocol as index_protocol
 from halocline import Lake
 from halocline.cli import main
 from halocline.compat.answer import Answer
+from halocline.compat.terms import Terms
+from halocline.compat.verdict import can
 from halocline.errors import InputError, NotFoundError
 from halocline.formats.hudi.configuration import TableType
 from halocline.lake import surveyors
 from halocline.lake.facts import Job, gather
+from halocline.lake.judging import why
 from halocline.storage import open_store
 
 SPARK, RUST = "Apache-Spark/3.5.0 Delta-Lake/3.2.0", "delta-rs:py-0.25.5"
@@ -300,3 +303,8 @@ def test_a_survey_with_a_limit_names_the_next_command(folder, capsys):
     out = run(capsys, folder, "--limit", "2")[1]
     assert "--after 'empty'" in out
     assert "sales.orders" in run(capsys, folder, "--after", "empty")[1]
+
+
+def test_each_reason_tells_how_it_is_known():
+    told = why(can("trino@426", Terms.using("delta", ["deletionVectors"])))
+    assert told.startswith("reads deletionVectors from 427 (from source): upgrade to trino 427")
