@@ -4,14 +4,14 @@ Without options, releases from PyPI; with `--jvm`, those that read Hudi tables: 
 with `--delta-spark`, releases of Delta Spark.
 
 Options: `--only deltalake@1.6.6` (may be repeated, also a product), `--table TEXT` (tables whose name has it),
-`--write-docs` (writes docs/compat.md, or the page of Hudi tables or of Delta Spark), `--disagreements` (prints only
-those), `--save FILE` (all outcomes as JSON).
+`--disagreements` (prints only those), `--write-docs` (puts the outcomes into docs/compat-PRODUCT.csv, in place of
+earlier ones of the same releases, and renews the pages), `--save FOLDER` (puts the CSV there instead), `--pages` (tries
+nothing, and writes the pages from knowledge and CSV).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,12 +21,14 @@ from pathlib import Path
 from tests.interop_jvm.releases import RELEASES, Engine, NoEngineError, environment
 
 from .delta_spark import DeltaSpark, delta_spark_releases
-from .environments import ROOT, Client, clients, prepare
+from .environments import Client, clients, prepare
 from .hudi_kinds import HudiCase, kinds
 from .hudi_measure import Bundle, Rust, measure_hudi
 from .hudi_tables import plain_cases
-from .measure import Outcome, measure
-from .report import delta_spark_page, hudi_page, page, summary
+from .measure import measure
+from .outcomes import Outcome, read, renewed, written
+from .pages import DOCS, data_of, pages
+from .report import summary
 
 
 def main() -> int:
@@ -38,9 +40,12 @@ def main() -> int:
         "--table", action="append", default=[], help="Hudi tables whose name has this; may be repeated"
     )
     options.add_argument("--disagreements", action="store_true", help="print only where they differ")
-    options.add_argument("--write-docs", action="store_true", help="write the result into docs/compat.md")
-    options.add_argument("--save", type=Path, help="write all outcomes as JSON")
+    options.add_argument("--write-docs", action="store_true", help="write the outcomes and the pages into docs/")
+    options.add_argument("--save", type=Path, help="write the outcomes into this folder")
+    options.add_argument("--pages", action="store_true", help="try nothing, and write the pages")
     asked = options.parse_args()
+    if asked.pages:
+        return _write_pages()
     outcomes: list[Outcome] = []
     missing: dict[str, str] = {}
     for release, tried in _trials(asked, tuple(asked.table)):
@@ -62,14 +67,13 @@ def main() -> int:
                 line = f"{mark} {each.release:<18} {each.operation:<16} {each.case:<44} {told}{note}"
                 print(line[:260], flush=True)
         outcomes += found
+        if asked.save is not None or asked.write_docs:
+            _keep(asked.save or DOCS, found)
         agreed = sum(each.agrees for each in found)
         print(f"= {release}: {agreed} of {len(found)} agree, {time.monotonic() - started:.0f} s", flush=True)
     print(summary(outcomes, missing))
-    if asked.save is not None:
-        asked.save.write_text(json.dumps([vars(each) for each in outcomes], indent=1))
     if asked.write_docs:
-        name, made = _page(asked)
-        (ROOT / "docs" / name).write_text(made(outcomes, missing))
+        _write_pages()
     if (asked.jvm or asked.delta_spark) and missing and all(each.agrees for each in outcomes):
         return 0  # bundles that cannot be fetched are told, and no failure
     return 0 if outcomes and all(each.agrees for each in outcomes) and not missing else 1
@@ -79,10 +83,18 @@ class NotHereError(Exception):
     """A release that cannot be had here, and why."""
 
 
-def _page(asked: argparse.Namespace) -> tuple[str, Callable[[list[Outcome], dict[str, str]], str]]:
-    if asked.delta_spark:
-        return "compat-delta-spark.md", delta_spark_page
-    return ("compat-hudi.md", hudi_page) if asked.jvm else ("compat.md", page)
+def _keep(folder: Path, found: list[Outcome]) -> None:
+    """Puts outcomes into the CSV of their product, in place of earlier ones of the same release."""
+    for product in {each.product for each in found}:
+        path = folder / data_of(product).name
+        old = read(path.read_text()) if path.exists() else []
+        path.write_text(written(renewed(old, [each for each in found if each.product == product])))
+
+
+def _write_pages() -> int:
+    for path, text in pages().items():
+        path.write_text(text)
+    return 0
 
 
 def _trials(

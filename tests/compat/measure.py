@@ -6,8 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,50 +14,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from halocline.compat.answer import Answer
-from halocline.compat.knowledge import Knowledge
-from halocline.compat.verdict import can
 
 from .cases import delta_cases, spark_cases
 from .delta_spark import DeltaSpark
 from .delta_tables import Case
 from .environments import Client, Worker
+from .outcomes import Outcome
 
-_GATES = Path(__file__).resolve().parent / "gates"
 OPERATIONS = {
     "deltalake": ("read.query", "read.arrow", "write.append", "write.arrow"),
+    "duckdb": ("read", "write.append"),
+    # Whatever deltalake is installed beside them writes for these.
+    **dict.fromkeys(("polars", "daft"), ("read",)),
     "delta-spark": ("read", "read.changes", "write.append", "write.delete", "write.merge", "write.optimize"),
 }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One release, one table, one operation.
-
-    Args:
-        release: Who.
-        case: The table's name in the report.
-        protocol: The table's protocol.
-        operation: What was tried.
-        predicted: What knowledge says.
-        observed: What happened.
-        by_source: What the lists in the client's own source say; None if there are none.
-        unseen: True if knowledge was not made from this release.
-        note: The error, or what was wrong.
-    """
-
-    release: str
-    case: str
-    protocol: str
-    operation: str
-    predicted: Answer
-    observed: Answer
-    by_source: Answer | None = None
-    unseen: bool = False
-    note: str = ""
-
-    @property
-    def agrees(self) -> bool:
-        return self.predicted is self.observed
 
 
 def measure(client: Client | DeltaSpark) -> Iterator[Outcome]:
@@ -70,26 +39,11 @@ def measure(client: Client | DeltaSpark) -> Iterator[Outcome]:
                 if not case.tried_by(operation):
                     continue
                 observed, note = _observe(worker, case, operation)
-                if observed is None:
-                    continue
-                asked = case.asked(operation) if isinstance(client, DeltaSpark) else operation
-                predicted = can(client.release, case.terms, asked).answer
-                by_source = _by_source(client, case, operation)
-                names = (client.release, case.name, case.protocol, operation)
-                yield Outcome(*names, predicted, observed, by_source, client.unseen, note)
+                if observed is not None:
+                    asked = case.asked(operation) if isinstance(client, DeltaSpark) else operation
+                    yield Outcome(client.release, case.name, case.terms, operation, observed, note, asked)
     finally:
         worker.stop()
-
-
-def _by_source(client: Client | DeltaSpark, case: Case, operation: str) -> Answer | None:
-    if not (_GATES / f"{client.product}.toml").exists():
-        return None
-    return can(client.release, case.terms, operation, knowledge=_gates()).answer
-
-
-@lru_cache(maxsize=1)
-def _gates() -> Knowledge:
-    return Knowledge.load(_GATES)
 
 
 def _observe(worker: Worker, case: Case, operation: str) -> tuple[Answer | None, str]:
@@ -202,6 +156,10 @@ def _problem(folder: Path, new: list[str], case: Case) -> str:
         return "an append removes files"
     if any("protocol" in action for action in actions):
         return "an append changes the protocol"
+    if missing := [add["path"] for add in adds if not (folder / add["path"]).exists()]:
+        return (
+            f"the commit names {'an absolute path, where' if missing[0].startswith('/') else 'a file, but'} nothing is"
+        )
     rows = pa.concat_tables([pq.read_table(folder / add["path"]) for add in adds], promote_options="default")
     if rows.num_rows != 1:
         return f"{rows.num_rows} rows arrive instead of 1"

@@ -31,7 +31,8 @@ def start():
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Duser.timezone=UTC",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
     }
     builder = SparkSession.builder.master("local[1]")
     for key, value in settings.items():
@@ -82,6 +83,29 @@ def optimize(spark, job):
     return read(spark, job)
 
 
+def statements(spark, job):
+    """Runs SQL, and returns the rows of the last statement as text."""
+    found = []
+    for text in job["statements"]:
+        found = spark.sql(text).collect()
+    return {"outcome": "done", "rows": sorted([str(value) for value in row] for row in found)}
+
+
+def feed(spark, job):
+    """What happened to rows, as text."""
+    rows = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(job["path"])
+    found = rows.select("_change_type", "_commit_version", *job["columns"]).collect()
+    return {"outcome": "done", "rows": sorted([str(value) for value in row] for row in found)}
+
+
+def stream(spark, job):
+    """Copies what a table has, and what it got since the last time, into another one."""
+    rows = spark.readStream.format("delta").options(**job.get("options", {})).load(job["path"])
+    into = rows.writeStream.format("delta").option("checkpointLocation", job["checkpoint"])
+    into.trigger(availableNow=True).start(job["target"]).awaitTermination()
+    return {"outcome": "done"}
+
+
 def release():
     names = [os.path.basename(each) for each in os.environ["HALOCLINE_JARS"].split(",")]
     name = next(each for each in names if each.startswith(("delta-core_", "delta-spark_")))
@@ -117,6 +141,9 @@ OPERATIONS = {
     "write.delete": delete,
     "write.merge": merge,
     "write.optimize": optimize,
+    "statements": statements,
+    "feed": feed,
+    "stream": stream,
 }
 
 if __name__ == "__main__":

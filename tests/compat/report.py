@@ -1,4 +1,4 @@
-"""The result as one line, and as the pages docs/compat.md and docs/compat-hudi.md."""
+"""What was measured, as one line, and as the section of a product's page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from halocline.compat.answer import Answer
 from halocline.compat.verdict import can
 
 from .hudi_measure import OPERATIONS as HUDI_OPERATIONS
-from .measure import OPERATIONS, Outcome
+from .measure import OPERATIONS
+from .outcomes import Outcome
 
 # The columns of the tables; everything else that was measured is between two of these and told in words.
 _SHOWN = {
@@ -27,7 +28,8 @@ _SHOWN = {
 _TITLES = {
     "read.query": "Reading through the query engine (`QueryBuilder`, from 0.22)",
     "read.arrow": "Reading through Arrow (`to_pyarrow_table`, `to_pandas`)",
-    "write.append": "Appending with the writer in Rust (from 0.14)",
+    "deltalake write.append": "Appending with the writer in Rust (from 0.14)",
+    "write.append": "Appending a row",
     "write.arrow": "Appending with the Arrow writer (up to 0.25)",
     "write.delete": "Deleting a row",
     "write.merge": "Merging into a row",
@@ -66,6 +68,17 @@ _SPARK_METHOD = """`make compat-jvm` lets real releases of Delta Spark, each on 
     tables of `make compat` by path, and compares what they do with what Halocline says about them. Rows are compared,
     the rows in the live files are counted from outside, and rows that break a table's rule are offered as well. An
     optimize comes after an append by the same release."""
+_ENGINE_METHOD = """`make compat` installs real releases, each with what it stood on when it came out, and lets them
+    read the tables that deltalake is tried on, which no Delta client wrote. Rows are compared, and what an append
+    leaves behind is looked at from outside."""
+_METHODS = {
+    **dict.fromkeys(("duckdb", "polars", "daft"), _ENGINE_METHOD),
+    "deltalake": _METHOD,
+    "delta-spark": _SPARK_METHOD,
+    "hudi": _HUDI_METHOD,
+    "hudi-rs": _HUDI_METHOD,
+}
+ALL_OPERATIONS = OPERATIONS | HUDI_OPERATIONS
 _SCORE_HEAD = "| predicted by | right | | silently wrong ones foreseen |\n|---|---|---|---|\n"
 _SIGNS = {Answer.OK: "ok", Answer.REFUSED: "–", Answer.WRONG: "**WRONG**", Answer.UNKNOWN: "?"}
 
@@ -81,93 +94,46 @@ def summary(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
     return text + (f"; not installed: {', '.join(missing)}" if missing else "")
 
 
-def page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
-    """The page about deltalake; those about Hudi tables and Delta Spark are others."""
-    outcomes = [each for each in outcomes if each.release.startswith("deltalake@")]
-    releases = list(dict.fromkeys(each.release for each in outcomes))
-    cases = len({each.case for each in outcomes})
-    parts = [
-        "# Predicted against observed",
-        "<!-- Written by `python -m tests.compat --write-docs`. Do not edit. -->",
-        _filled(_METHOD),
-        f"{len(releases)} releases, {cases} tables, {len(outcomes):,} outcomes.",
-        *_scores(outcomes),
-        _filled(_SECOND_AND_THIRD),
-        _filled(_LAST_TWO),
-    ]
-    if missing:
-        names = ", ".join(f"{name} ({why})" for name, why in missing.items())
-        parts.append(_filled(f"Not installed here: {names}."))
-    parts += _disagreements(outcomes)
-    parts += _wrong(outcomes)
-    tried = {"deltalake": OPERATIONS["deltalake"]}
-    return "\n\n".join([*parts, *_product_tables(tried, outcomes)]) + "\n"
-
-
-def hudi_page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
-    """The page about Hudi tables."""
-    by_version = _score_line("the table version alone", outcomes, _by_version)
-    return _jvm_page("Hudi tables", "--jvm", _HUDI_METHOD, HUDI_OPERATIONS, outcomes, missing, by_version)
-
-
-def delta_spark_page(outcomes: Sequence[Outcome], missing: Mapping[str, str]) -> str:
-    """The page about Delta Spark."""
-    operations = {"delta-spark": OPERATIONS["delta-spark"]}
-    refusing = _score_line("always answering refused", outcomes, lambda each: Answer.REFUSED)
-    return _jvm_page("Delta Spark", "--delta-spark", _SPARK_METHOD, operations, outcomes, missing, refusing)
-
-
-def _jvm_page(
-    title: str,
-    option: str,
-    method: str,
-    tried: Mapping[str, Sequence[str]],
-    outcomes: Sequence[Outcome],
-    missing: Mapping[str, str],
-    *scores: str,
-) -> str:
-    releases = list(dict.fromkeys(each.release for each in outcomes))
-    told = [
-        _score_line("**shipped knowledge**", outcomes, lambda each: each.predicted),
-        _score_line("always answering ok", outcomes, lambda each: Answer.OK),
-        *scores,
-    ]
-    parts = [
-        f"# Predicted against observed, {title}",
-        f"<!-- Written by `python -m tests.compat {option} --write-docs`. Do not edit. -->",
-        _filled(method),
-        f"{len(releases)} releases, {len({each.case for each in outcomes})} tables, {len(outcomes):,} outcomes.",
-        _SCORE_HEAD + "\n".join(told),
-    ]
-    if missing:
-        names = ", ".join(f"{name} ({why})" for name, why in missing.items())
-        parts.append(_filled(f"Not to be had here: {names}."))
-    parts += _disagreements(outcomes)
-    parts += _wrong(outcomes)
-    return "\n\n".join([*parts, *_product_tables(tried, outcomes)]) + "\n"
-
-
-def _product_tables(tried: Mapping[str, Sequence[str]], outcomes: Sequence[Outcome]) -> Iterator[str]:
-    for product, operations in tried.items():
-        yield f"## {product}"
-        yield _filled(_HOW_TO_READ)
-        for operation in operations:
-            chosen = [
-                each for each in outcomes if each.operation == operation and each.release.startswith(f"{product}@")
-            ]
-            if chosen:
-                yield from _table(chosen, operation, _SHOWN[product])
+def measured(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The section of a product's page: how it was measured, how well it was foretold, and what was observed."""
+    product = outcomes[0].product
+    releases = {each.release for each in outcomes}
+    yield "## Measured"
+    yield filled(_METHODS[product])
+    counted = f"{len(releases)} releases, {len({each.case for each in outcomes})} tables, {len(outcomes):,} outcomes"
+    yield f"{counted}: all of them are in [compat-{product}.csv](compat-{product}.csv)."
+    yield _SCORE_HEAD + "\n".join(_scores(product, outcomes))
+    if product == "deltalake":
+        yield filled(_SECOND_AND_THIRD)
+        yield filled(_LAST_TWO)
+    yield from _disagreements(outcomes)
+    yield from _wrong(outcomes)
+    yield "### Table by table"
+    yield filled(_HOW_TO_READ)
+    for operation in ALL_OPERATIONS[product]:
+        chosen = [each for each in outcomes if each.operation == operation]
+        if chosen:
+            title = _TITLES.get(f"{product} {operation}") or _TITLES[operation]
+            yield from _table(chosen, title, _SHOWN.get(product, [each.version for each in chosen]))
 
 
 def _by_version(outcome: Outcome) -> Answer:
     """What the table version says if nothing else is known of the table."""
-    return can(outcome.release, outcome.protocol, outcome.operation).answer
+    return can(outcome.release, outcome.terms.protocol, outcome.operation).answer
 
 
-def _scores(outcomes: Sequence[Outcome]) -> list[str]:
+def _scores(product: str, outcomes: Sequence[Outcome]) -> list[str]:
     rows = [
         _score_line("**shipped knowledge**", outcomes, lambda each: each.predicted),
+        _score_line("always answering ok", outcomes, lambda each: Answer.OK),
         _score_line("always answering refused", outcomes, lambda each: Answer.REFUSED),
+    ]
+    if product in HUDI_OPERATIONS:
+        rows.append(_score_line("the table version alone", outcomes, _by_version))
+    if product != "deltalake":
+        return rows
+    return [
+        *rows,
         _score_line("deltalake's own gates, from source", outcomes, lambda each: each.by_source),
         _score_line(
             "shipped, releases it was not made from", [o for o in outcomes if o.unseen], lambda each: each.predicted
@@ -178,7 +144,6 @@ def _scores(outcomes: Sequence[Outcome]) -> list[str]:
             lambda each: each.predicted,
         ),
     ]
-    return [_SCORE_HEAD + "\n".join(rows)]
 
 
 def _score_line(title: str, chosen: Iterable[Outcome], says: Callable[[Outcome], Answer | None]) -> str:
@@ -200,7 +165,7 @@ def _disagreements(outcomes: Sequence[Outcome]) -> list[str]:
         for each in found
     ]
     head = "| release | operation | table | predicted | observed | |\n|---|---|---|---|---|---|\n"
-    return ["## Where they differ", head + "\n".join(lines)]
+    return ["### Where they differ", head + "\n".join(lines)]
 
 
 def _wrong(outcomes: Sequence[Outcome]) -> list[str]:
@@ -214,12 +179,14 @@ def _wrong(outcomes: Sequence[Outcome]) -> list[str]:
     groups: dict[tuple[str, str, str], list[str]] = {}
     for (operation, case, note), places in found.items():
         groups.setdefault((_runs(releases, places), operation, note), []).append(case)
+    if not groups:
+        return ["No outcome was silently wrong."]
     items = [
-        _item(f"**{who}**, `{operation}`: {note}. Tables: {'; '.join(cases)}.")
+        item(f"**{who}**, `{operation}`: {note}. Tables: {'; '.join(cases)}.")
         for (who, operation, note), cases in groups.items()
     ]
     intro = "No error, no warning, and the wrong result. Refusing would have been safe."
-    return ["## Silently wrong", intro, "\n".join(items)]
+    return ["### Silently wrong", intro, "\n".join(items)]
 
 
 def _runs(releases: Sequence[str], places: Sequence[int]) -> str:
@@ -235,11 +202,11 @@ def _runs(releases: Sequence[str], places: Sequence[int]) -> str:
     return f"{releases[places[0]].split('@')[0]} {', '.join(told)}"
 
 
-def _table(outcomes: Sequence[Outcome], operation: str, shown: Sequence[str]) -> list[str]:
+def _table(outcomes: Sequence[Outcome], title: str, shown: Iterable[str]) -> list[str]:
     """One row for every group of tables with the same outcome everywhere, and what is in the groups below."""
     found = {(each.release.split("@")[1], each.case): each for each in outcomes}
     releases = list(dict.fromkeys(version for version, _ in found))
-    columns = [version for version in shown if version in releases]
+    columns = [version for version in dict.fromkeys(shown) if version in releases]
     groups: dict[tuple[Answer | None, ...], list[str]] = {}
     for case in dict.fromkeys(case for _, case in found):
         pattern = tuple(each.observed if (each := found.get((version, case))) else None for version in releases)
@@ -248,16 +215,16 @@ def _table(outcomes: Sequence[Outcome], operation: str, shown: Sequence[str]) ->
         ([_sign(found.get((version, cases[0]))) for version in columns], _changes(found, releases, cases[0]), cases)
         for cases in groups.values()
     ]
-    return _matrix(_TITLES[operation], columns, rows)
+    return _matrix(title, columns, rows)
 
 
 def _matrix(title: str, columns: Sequence[str], rows: Sequence[tuple[Sequence[str], str, Sequence[str]]]) -> list[str]:
     lines, items = [], []
     for number, (cells, changes, cases) in enumerate(rows, start=1):
         lines.append(f"| {number} | {' | '.join(cells)} | {changes} |")
-        items.append(_item(f"**{number}** ({len(cases)}): {'; '.join(cases)}"))
+        items.append(item(f"**{number}** ({len(cases)}): {'; '.join(cases)}"))
     head = f"| group | {' | '.join(columns)} | changes at |\n|---|{'---|' * len(columns)}---|\n"
-    return [f"### {title}", head + "\n".join(lines), "\n".join(items)]
+    return [f"#### {title}", head + "\n".join(lines), "\n".join(items)]
 
 
 def _changes(found: Mapping[tuple[str, str], Outcome], releases: Sequence[str], case: str) -> str:
@@ -276,11 +243,12 @@ def _sign(outcome: Outcome | None) -> str:
     return _SIGNS[outcome.observed] + ("" if outcome.agrees else " ≠ predicted")
 
 
-def _filled(text: str) -> str:
+def filled(text: str) -> str:
+    """A paragraph in lines that can be read."""
     return fill(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _item(text: str) -> str:
+def item(text: str) -> str:
     """One item of a list, in lines that can be read."""
     return fill(
         text, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
