@@ -13,11 +13,12 @@ ROWS   := tests/spark/scan/test_scan.py tests/spark/write/test_writer.py tests/s
 OLDEST := .venvs/oldest
 # Apache Hudi's own Spark bundles, fetched from Maven Central when they are needed.
 HUDI   := .venvs/hudi-jvm
+DELTA  := .venvs/delta-jvm
 AIRFLOW := .venvs/airflow
 # How long `make fuzz` looks, and `make soak` lasts.
 MINUTES ?= 5
 
-.PHONY: help demo test test-connect test-oldest unit fuzz soak check format bench compat compat-jvm interop interop-jvm airflow clean java
+.PHONY: help demo test test-connect test-oldest unit fuzz soak check format bench bench-delta-spark compat compat-jvm interop interop-jvm airflow clean java
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +81,15 @@ format: $(VENV)/.ready ## Format the code and fix what can be fixed
 bench: java $(VENV)/.ready ## Measure every promise against a peer in the same run
 	@for each in bench/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
+# Delta Spark has no release for the newest Spark yet; its jars come from Maven Central.
+$(DELTA)/.ready: pyproject.toml $(VENV)/.ready
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(DELTA)
+	@$(BIN)/uv pip install --quiet --python $(DELTA)/bin/python --group dev --editable '.[all]' 'pyspark==4.2.*'
+	@touch $@
+
+bench-delta-spark: java $(DELTA)/.ready ## Measure every row of Delta tables beside Delta Spark in one session
+	@$(DELTA)/bin/python bench/delta_spark.py --full
+
 compat: $(VENV)/.ready ## Try real old releases of other clients and compare with the predictions
 	@$(BIN)/python -m tests.compat
 
@@ -95,7 +105,7 @@ $(HUDI)/.ready: pyproject.toml $(VENV)/.ready
 	@$(BIN)/uv pip install --quiet --python $(HUDI)/bin/python 'pyspark==3.5.*' setuptools
 	@touch $@
 
-interop-jvm: java $(HUDI)/.ready ## Exchange Hudi tables with Apache Hudi's own Spark bundles, both ways
+interop-jvm: java $(HUDI)/.ready ## Exchange tables with Apache Hudi's own Spark bundles and with Delta Spark, both ways
 	@HALOCLINE_HUDI_JVM=$(CURDIR)/$(HUDI) $(BIN)/python -m pytest tests/interop_jvm
 
 # Airflow has many dependencies with limits of their own, so it has an environment of its own, which has no Halocline.

@@ -18,7 +18,7 @@ warnings.simplefilter("ignore")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def session():
+def session(**more):
     from pyspark.sql import SparkSession
 
     settings = {
@@ -33,7 +33,7 @@ def session():
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2]").appName("halocline-bench")
-    for key, value in settings.items():
+    for key, value in (settings | more).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

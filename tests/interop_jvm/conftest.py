@@ -1,9 +1,10 @@
-"""The releases of Apache Hudi to exchange tables with, each in a process of its own."""
+"""Those to exchange tables with: releases of Apache Hudi and of Delta Spark, each in a process of its own."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.interop_jvm.delta import Theirs
 from tests.interop_jvm.releases import KNOW, Engine, NoEngineError, environment
 
 
@@ -33,5 +34,16 @@ class Engines:
 @pytest.fixture(scope="session")
 def engines():
     found = Engines()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def delta():
+    """Delta Spark, in one session for all tests."""
+    try:
+        found = Theirs()
+    except NoEngineError as error:
+        pytest.skip(str(error))
     yield found
     found.close()

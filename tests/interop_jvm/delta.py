@@ -1,0 +1,101 @@
+"""Delta Spark and Halocline as two sides that take the same SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import halocline as hc
+from tests.compat.delta_spark import DeltaSpark, delta_spark_releases
+from tests.compat.environments import Worker
+from tests.interop_jvm.maven import NoEngineError
+
+RELEASE = "4.4.0"
+
+
+def name(path: Path) -> str:
+    """A table at a path, as SQL names it."""
+    return f"delta.`{path}`"
+
+
+class Side(Protocol):
+    """Who runs SQL on tables at paths."""
+
+    def run(self, *statements: str) -> list[list[str]]:
+        """Runs statements, and returns the rows of the last as text, in order."""
+
+
+@dataclass
+class Theirs:
+    """Delta Spark, in a process that starts with its first job."""
+
+    release: str = RELEASE
+    _worker: Worker = field(init=False)
+
+    def __post_init__(self) -> None:
+        found: DeltaSpark = next(each for each in delta_spark_releases() if each.version == self.release)
+        if problem := found.prepare():
+            raise NoEngineError(problem)
+        self._worker = found.worker()
+
+    def run(self, *statements: str) -> list[list[str]]:
+        rows: list[list[str]] = self._ask({"operation": "statements", "statements": statements})["rows"]
+        return rows
+
+    def attempt(self, *statements: str) -> str:
+        """What it says against it; nothing if it does it."""
+        answer = self._worker.do({"operation": "statements", "statements": statements})
+        return "" if answer["outcome"] == "done" else str(answer["note"])
+
+    def feed(self, path: Path) -> list[list[str]]:
+        """What happened to the rows of a table: the kind of change, its version, `id` and `value`."""
+        rows: list[list[str]] = self._ask({"operation": "feed", "path": str(path), "columns": ["id", "value"]})["rows"]
+        return rows
+
+    def stream(self, source: Path, target: Path, checkpoint: Path, **options: str) -> None:
+        """Copies by a stream what is new in a table into another."""
+        paths = {"path": str(source), "target": str(target), "checkpoint": str(checkpoint)}
+        self._ask({"operation": "stream", "options": options, **paths})
+
+    def close(self) -> None:
+        self._worker.stop()
+
+    def _ask(self, job: dict[str, Any]) -> dict[str, Any]:
+        answer = self._worker.do(job)
+        assert answer["outcome"] == "done", f"Delta Spark {self.release}: {answer['note']} {job}"
+        return answer
+
+
+@dataclass
+class Ours:
+    """Halocline, in this process."""
+
+    spark: Any
+
+    def run(self, *statements: str) -> list[list[str]]:
+        found: Sequence[Any] = []
+        for text in statements:
+            found = hc.sql(self.spark, text).collect()
+        return sorted([str(value) for value in row] for row in found)
+
+    def stream(self, source: Path, target: Path, checkpoint: Path, **options: str) -> None:
+        """Copies by a stream what is new in a table into another."""
+        rows = self.spark.readStream.format("halocline").options(**options).load(str(source))
+        into = rows.writeStream.format("halocline").option("checkpointLocation", str(checkpoint))
+        into.trigger(availableNow=True).start(str(target)).awaitTermination()
+
+
+def everything(table: str, but: str = "") -> str:
+    """A query for all rows, each as JSON, so that both sides spell values alike."""
+    columns = f"* EXCEPT ({but})" if but else "*"
+    return f"SELECT to_json(struct(*)) AS row FROM (SELECT {columns} FROM {table})"
+
+
+def actions(path: Path, kind: str) -> list[dict[str, Any]]:
+    """The actions of a kind in the commits of a table, oldest first."""
+    commits = sorted((path / "_delta_log").glob(f"{'[0-9]' * 20}.json"))
+    lines = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+    return [line[kind] for line in lines if kind in line]
