@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
+from tests.support.faulty_store import FaultyStore
+from tests.support.hudi_groups import write_rows
 from tests.support.hudi_tables import HudiTableMaker, rows, shown
 
-from halocline.errors import UnsupportedError
+from halocline.errors import ConflictError, UnsupportedError
 from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.maintain.compaction import compact
 from halocline.formats.hudi.move.engine import apply_move
 from halocline.formats.hudi.move.planning import plan_move
+from halocline.spark.session.settings import Settings
 from halocline.storage import open_store
 from halocline.table import Table
+from halocline.table.hudi.opened import HudiOpened
+from halocline.table.hudi.write import delete_partition
 
 BRIDGE = {"halocline.hudi.bridge": "true"}
 
@@ -51,3 +57,51 @@ def test_a_bridge_that_stays_open_reads_the_table_on_both_sides_of_every_move(tm
         assert shown(reader.snapshot().read()) == before, f"at version {to}"
     table.upsert([1], 300, "c")
     assert ("k1", 300, "c1") in shown(reader.snapshot().read())
+
+
+@pytest.mark.parametrize("type", TableType)
+@pytest.mark.parametrize("moves", [*permutations((6, 8, 9)), (7, 8, 9, 8, 7, 6)], ids=str)
+def test_a_writer_and_a_reader_that_stay_open_get_along_with_moves_in_any_order(tmp_path, type, moves):
+    table = HudiTableMaker.create(open_store(tmp_path), 6, type)
+    table.upsert(range(4), 100, "a")
+    writer, reader = (Table.for_path(tmp_path, options=BRIDGE) for _ in range(2))
+    expected = {f"k{each}": (100, f"a{each}") for each in range(4)}
+    for number, to in enumerate(moves):
+        if to != reader.detail()["tableVersion"]:
+            apply_move(table.store, plan_move(table.store, to))
+        if to != 7:  # between the timelines there is nothing to write
+            write_rows(writer.opened, "UPSERT", [1, 10 + number], 200 + number, "w", [number] if number == 2 else [])
+            expected |= {key: (200 + number, f"w{key[1:]}") for key in ("k1", f"k{10 + number}")}
+            if number == 2:
+                del expected["k2"]
+        assert shown(reader.snapshot().read()) == sorted((key, *value) for key, value in expected.items()), to
+
+
+class OvertakenStore(FaultyStore):
+    """A store where a move is done by somebody else, right before a write becomes pending in it for the first time."""
+
+    def __init__(self, inner, to: int) -> None:
+        super().__init__(inner)
+        self.to: int | None = to
+
+    def _do(self, name, path, action, torn=None):
+        if self.to is not None and name == "put_if_absent" and path.endswith(".replacecommit.requested"):
+            to, self.to = self.to, None
+            apply_move(self.inner, plan_move(self.inner, to))
+        return super()._do(name, path, action, torn)
+
+
+@pytest.mark.parametrize(("version", "to"), [(6, 8), (8, 6), (8, 9), (9, 6)])
+def test_a_write_that_a_move_overtakes_is_done_again_by_a_bridge_and_refused_otherwise(tmp_path, version, to):
+    table = HudiTableMaker.create(open_store(tmp_path), version, TableType.COPY_ON_WRITE)
+    table.upsert(range(4), 100, "a")
+    with pytest.raises(ConflictError) as overtaken:
+        delete_partition(HudiOpened(OvertakenStore(table.store, to)), "eu")
+    assert overtaken.value.condition in ("TABLE_MOVED", "CONCURRENT_METADATA_CHANGE")
+    assert len(shown(table.snapshot.read())) == 4
+    apply_move(table.store, plan_move(table.store, version))
+    bridge = HudiOpened(OvertakenStore(table.store, to), settings=Settings(hudi_bridge=True))
+    delete_partition(bridge, "eu")
+    assert table.snapshot.config.version == to
+    assert [row[0] for row in shown(table.snapshot.read())] == ["k0", "k2"]
+    assert not table.snapshot.timeline.pending
