@@ -46,6 +46,10 @@ CHAINS = sorted({path.name.partition(".")[0] for path in (SPARK / "upgrade").glo
 UNTOUCHED = [name for name in CHAINS if name.startswith("cow_") and name != "cow_complex1"]
 """Tables that the original moves without a compaction."""
 
+SAMPLES = sorted(
+    str(path.relative_to(SPARK.with_name("hudi")).with_suffix("")) for path in SPARK.with_name("hudi").rglob("*.zip")
+)
+
 MERGING = {keys.MERGE_MODE, keys.MERGE_STRATEGY, keys.OLD_MERGE_STRATEGY, keys.PAYLOAD_CLASS, keys.LEGACY_PAYLOAD_CLASS}
 OURS = {keys.WATERMARK, keys.COPIED_TIMELINE}
 METADATA = {keys.METADATA_PARTITIONS, f"{keys.METADATA_PARTITIONS}.inflight", "hoodie.table.index.defs.path"}
@@ -127,6 +131,19 @@ def test_a_table_keeps_its_rows_through_every_version(name, tmp_path):
         if by_rs is not None and found is not None:
             assert found == by_rs, f"hudi-rs at version {stop}"
     assert history(table) == archived
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_table_of_hudi_rs_s_own_tests_keeps_its_rows_through_every_version(name, tmp_path):
+    table = unpacked(SPARK.with_name("hudi") / f"{name}.zip", tmp_path)
+    store = open_store(table)
+    before, by_rs, archived = ours(table), theirs(table), history(table)
+    assert before
+    for stop in STOPS[HudiSnapshot.load(store).config.version]:
+        apply_move(store, plan_move(store, stop), grace_s=0)
+        assert ours(table) == before, f"at version {stop}"
+        assert set(archived) <= set(history(table)), f"archived instants at version {stop}"
+        assert theirs(table) == by_rs, f"hudi-rs at version {stop}"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("v6_", "v6by120_"))])
