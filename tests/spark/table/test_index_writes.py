@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import halocline as hc
-from halocline.errors import ConstraintError
+from halocline.errors import ConstraintError, SchemaError
 from halocline.source.data_source import register
+from halocline.table.index.opened import IndexOpened
 
 
 def rows(spark, count=12, first=0, extra=""):
@@ -83,3 +87,47 @@ def test_new_columns_are_indexed_as_is_said(spark, logs):
     assert ids(logs.search("note:cool")) == [40]
     with pytest.raises(Exception, match="replaceWhere replaces rows"):
         rows(spark).write.format("halocline").option("replaceWhere", "p = 1").mode("append").save(logs.url)
+
+
+def at_once(monkeypatch, *writes):
+    """What each write returns or raises, where none commits before all are about to."""
+    meeting, seen, commit = threading.Barrier(len(writes), timeout=120), threading.local(), IndexOpened.commit
+
+    def met(self, *given, **said):
+        if not getattr(seen, "met", False):
+            seen.met = True
+            meeting.wait()
+        return commit(self, *given, **said)
+
+    monkeypatch.setattr(IndexOpened, "commit", met)
+    with ThreadPoolExecutor(len(writes)) as pool:
+        found = [pool.submit(write) for write in writes]
+        return [each.exception() or each.result() for each in found]
+
+
+def test_two_who_add_columns_at_once_both_land_and_no_column_or_row_is_lost(spark, logs, monkeypatch):
+    notes, codes = (rows(spark, 2, 20, extra="'Kept Cool' AS note"), rows(spark, 2, 30, extra="id AS code"))
+    versions = at_once(
+        monkeypatch,
+        lambda: logs.append(notes, schema_mode="merge", fields={"note": "text"}),
+        lambda: logs.append(codes, schema_mode="merge"),
+    )
+    assert sorted(versions) == [1, 2]
+    assert sorted(logs.to_df().columns) == ["code", "id", "message", "note", "p"]
+    assert ids(logs.to_df()) == [*range(12), 20, 21, 30, 31]
+    assert ids(logs.search("note:cool OR code:31")) == [20, 21, 31]
+    assert {row["note"] for row in logs.to_df(where="id > 25").collect()} == {None}
+
+
+def test_of_two_who_add_one_column_in_two_types_one_lands_and_the_other_is_refused(spark, logs, monkeypatch):
+    words, numbers = (rows(spark, 2, 20, extra="'x' AS note"), rows(spark, 2, 30, extra="DATE'2024-01-01' AS note"))
+    found = at_once(
+        monkeypatch,
+        lambda: logs.append(words, schema_mode="merge"),
+        lambda: logs.append(numbers, schema_mode="merge"),
+    )
+    refused = [each for each in found if isinstance(each, BaseException)]
+    assert [type(each) for each in refused] == [SchemaError], found
+    assert ids(logs.to_df()) == [*range(12), *([20, 21] if isinstance(found[1], SchemaError) else [30, 31])]
+    live = {each.path for each in logs.store.list() if each.path.endswith(".parquet")}
+    assert live == set(logs.snapshot().files), "the splits of the refused write are gone"

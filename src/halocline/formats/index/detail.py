@@ -6,13 +6,11 @@ import time
 from typing import Any
 
 from halocline.formats.index.snapshot import IndexSnapshot
-from halocline.formats.index.split.fields import fields_of
 
 
 def detail_of(snapshot: IndexSnapshot) -> dict[str, Any]:
     """The figures of a version."""
     metadata, files = snapshot.metadata, snapshot.files.values()
-    fields = fields_of(snapshot.schema, metadata.configuration, metadata.partition_columns)
     now_ms = time.time_ns() // 1_000_000
     return {
         "format": "index",
@@ -30,6 +28,6 @@ def detail_of(snapshot: IndexSnapshot) -> dict[str, Any]:
         "minReaderVersion": snapshot.protocol.reader,
         "minWriterVersion": snapshot.protocol.writer,
         "features": sorted(snapshot.protocol.features),
-        "fields": {each.column: str(each.kind) for each in fields},
+        "fields": {each.column: str(each.kind) for each in snapshot.fields},
         "properties": dict(metadata.configuration),
     }

@@ -17,14 +17,14 @@ import pyarrow as pa
 from halocline.errors import IncompatibleError, MalformedError
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.pruning import may_match
-from halocline.formats.index.query.bind import SearchedColumns, bind
+from halocline.formats.index.query.bind import bind
 from halocline.formats.index.query.bound import BoundQuery
 from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits, decided
 from halocline.formats.index.query.parse import parse
 from halocline.formats.index.rows import column_of, split_rows
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.split.cache import IndexCache
-from halocline.formats.index.split.fields import IndexField, fields_of
+from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.masks import deleted_rows
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.split.rebuild import rebuilt
@@ -61,10 +61,9 @@ class Search:
             InputError: It is not understood, or a column cannot answer it.
             NotFoundError: There is no such column.
         """
-        metadata = snapshot.metadata
-        known = SearchedColumns.of(snapshot.schema, metadata.configuration, metadata.partition_columns, columns)
-        fields = fields_of(snapshot.schema, metadata.configuration, metadata.partition_columns)
-        return Search(text, bind(parse(text), known), fields)
+        known = snapshot.searched_columns
+        known = known if columns is None else known.when_unnamed(columns)
+        return Search(text, bind(parse(text), known), snapshot.fields)
 
 
 def splits_to_search(search: Search, splits: Iterable[SplitAdd]) -> list[SplitAdd]:
@@ -138,6 +137,26 @@ def search_split(
     nothing = SplitHits(np.empty(0, dtype=np.int64))
     found, damage = _answered(store, split, search, Evaluation.hits, nothing, rebuild, scratch, cache)
     return found if damage is None else replace(found, damage=damage)
+
+
+def few_in_split(
+    store: Store, split: SplitAdd, search: Search, most: int, *, cache: IndexCache | None = None
+) -> SplitHits:
+    """The rows that one split has of a search, if they are few; else only how many there are.
+
+    Args:
+        store: Where the table lies.
+        split: The split.
+        search: What is looked for.
+        most: How many rows are few.
+        cache: Where unpacked indexes are kept for the next search.
+
+    Raises:
+        IncompatibleError: The index is of a later kind.
+        MalformedError: The split is damaged.
+    """
+    nothing = SplitHits(np.empty(0, dtype=np.int64))
+    return _answered(store, split, search, lambda asked: asked.few(most), nothing, False, None, cache)[0]
 
 
 def count_split(

@@ -24,6 +24,8 @@ from halocline.formats.index.log.actions import IndexHeader, IndexMetadata, Spli
 from halocline.formats.index.log.checkpoints import write_checkpoint
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.protocol import LEGACY, OWN, check_use, terms_of
+from halocline.formats.index.query.bind import SearchedColumns
+from halocline.formats.index.split.fields import IndexField, fields_of
 from halocline.formats.log.gate import WRITE, LegacyProtocolWarning, own_release
 from halocline.schema.json_edge import parse
 from halocline.schema.types import Struct
@@ -118,6 +120,20 @@ class IndexSnapshot:
     def schema(self) -> Struct:
         """The columns of the table, those that it is partitioned by among them."""
         return parse(self.metadata.schema_string)
+
+    @cached_property
+    def fields(self) -> tuple[IndexField, ...]:
+        """What indexes of the table have of its columns.
+
+        Raises:
+            InputError: An option of a column does not exist, or cannot be had for it.
+        """
+        return fields_of(self.schema, self.metadata.configuration, self.metadata.partition_columns)
+
+    @cached_property
+    def searched_columns(self) -> SearchedColumns:
+        """What a query of the table may name."""
+        return SearchedColumns.of(self.schema, self.metadata.configuration, self.metadata.partition_columns)
 
     @property
     def files(self) -> Mapping[str, SplitAdd]:

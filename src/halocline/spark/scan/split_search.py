@@ -23,7 +23,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -38,8 +38,9 @@ from halocline.formats.index.query.evaluate import SplitHits
 from halocline.formats.index.relevance.best import best_in_split, scored_rows
 from halocline.formats.index.relevance.snippets import Highlighter
 from halocline.formats.index.relevance.statistics import WordStatistics, split_statistics
-from halocline.formats.index.search import Search, count_split, index_to_ask, search_split
+from halocline.formats.index.search import Search, count_split, few_in_split, index_to_ask, search_split
 from halocline.formats.index.split.cache import IndexCache
+from halocline.formats.index.split.facts import at_hand
 from halocline.formats.index.split.file import GROUP_ROWS
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Field, Primitive, Struct
@@ -51,6 +52,8 @@ from halocline.storage.base import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
 
 SCORE: Final = "_score"
 """The column of scores."""
@@ -137,8 +140,11 @@ class SplitSearch:
 
     def rows(self, store: Store, split: SplitAdd) -> Iterator[pa.RecordBatch]:
         """The rows that one split has, a batch at a time."""
+        return self.fetched(store, split, self._hits(store, split))
+
+    def fetched(self, store: Store, split: SplitAdd, hits: SplitHits) -> Iterator[pa.RecordBatch]:
+        """The rows that were found in one split, a batch at a time."""
         schema = arrow_schema(self.schema.fields)
-        hits = self._hits(store, split)
         found = len(hits.rows) if self.most is None else min(self.most, len(hits.rows))
         for start in range(0, found, _BATCH_ROWS):
             end = min(start + _BATCH_ROWS, found)
@@ -218,41 +224,53 @@ def few_rows(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> pa
     Raises:
         MalformedError: The rows of a split are damaged.
     """
-    counts = _few(store, asked, splits)
-    if counts is None:
+    cache = asked.opened_cache()
+    hits = _few(store, asked, splits, lambda each: few_in_split(store, each, asked.search, _FEW_ROWS, cache=cache))
+    if hits is None:
         return None
     found, rows, groups = [], 0, 0
-    for each in splits:
-        if counts.get(each.path) and (asked.most is None or rows < asked.most):
-            found.append(each)
-            here = counts[each.path] if asked.most is None else min(counts[each.path], asked.most)
+    for each, few in hits:
+        if few.count and (asked.most is None or rows < asked.most):
+            found.append((each, few))
+            here = few.count if asked.most is None else min(few.count, asked.most)
             all_groups = (each.num_records or 0) // GROUP_ROWS + 1
             # Those that come first lie in the first groups, as far as rows are spread evenly.
-            rows, groups = rows + here, groups + min(here, all_groups * here // counts[each.path] + 1)
+            rows, groups = rows + here, groups + min(here, all_groups * here // few.count + 1)
     if rows > _FEW_ROWS or groups > _FEW_GROUPS:
         return None
-    batches = at_once(lambda each: list(asked.rows(store, each)), found)
-    return pa.Table.from_batches([batch for part in batches for batch in part], arrow_schema(asked.schema.fields))
+
+    def fetched(part: tuple[SplitAdd, SplitHits]) -> list[pa.RecordBatch]:
+        split, few = part
+        return list(asked.fetched(store, split, few) if few.total is None else asked.rows(store, split))
+
+    batches = [batch for part in at_once(fetched, found) for batch in part]
+    return pa.Table.from_batches(batches, arrow_schema(asked.schema.fields))
 
 
 def few_count(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> int | None:
     """How many rows splits have of a search, if that is easily told; None if tasks have to count."""
-    counts = _few(store, asked, splits)
-    return None if counts is None else sum(counts.values())
+    cache = asked.opened_cache()
+    counts = _few(store, asked, splits, lambda each: count_split(store, each, asked.search, cache=cache))
+    return None if counts is None else sum(count for _, count in counts)
 
 
-def _few(store: Store, asked: SplitSearch, splits: Sequence[SplitAdd]) -> dict[str, int] | None:
-    """How many rows each split has, if few may have one; None if there is more to do than a driver should."""
+def _few(
+    store: Store, asked: SplitSearch, splits: Sequence[SplitAdd], ask: Callable[[SplitAdd], T]
+) -> list[tuple[SplitAdd, T]] | None:
+    """What every split answers that may have a row; None if there is more to do than a driver should."""
     if len(splits) > _LOOKED_AT:
         return None
+
+    def look(split: SplitAdd) -> int:
+        return index_to_ask(store, split, asked.search)
+
     try:
-        asking = at_once(lambda each: index_to_ask(store, each, asked.search), splits)
+        asking = list(map(look, splits)) if at_hand(store, splits) else at_once(look, splits)
         left = [each for each, size in zip(splits, asking, strict=True) if size]
         read = _READING * sum(each.size for each in left) if reads_rows(asked.search) else 0
         if sum(asking) + read > _OPENED_HERE:
             return None
-        counts = at_once(lambda each: count_split(store, each, asked.search, cache=asked.opened_cache()), left)
-        return {each.path: count for each, count in zip(left, counts, strict=True)}
+        return list(zip(left, at_once(ask, left), strict=True))
     except (MalformedError, IncompatibleError):
         return None  # a task builds another index, or says what is wrong
 

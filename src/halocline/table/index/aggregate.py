@@ -27,7 +27,7 @@ from halocline.formats.index.search import Search
 from halocline.schema.arrow import struct_of_arrow
 from halocline.spark.scan.read_errors import in_our_words
 from halocline.spark.scan.split_search import CachePlace, SplitAggregation, found_partials, row_partials
-from halocline.spark.types.columns import spark_schema
+from halocline.spark.types.constant_rows import known_rows
 from halocline.table.index.opened import IndexOpened
 from halocline.table.index.read import read_rows
 from halocline.table.index.search import search
@@ -95,7 +95,7 @@ def aggregate(
             )
             partials = row_partials(rows, work)
         result: pa.Table = finished(asked, partials)
-    return table.spark.createDataFrame(result, spark_schema(struct_of_arrow(result.schema).fields))
+    return known_rows(table.spark, result, struct_of_arrow(result.schema).fields)
 
 
 def _metrics(given: Mapping[str, Any]) -> dict[str, Metric]:

@@ -34,7 +34,8 @@ from halocline.spark.scan.split_search import (
     found_statistics,
 )
 from halocline.spark.session.functions import F
-from halocline.spark.types.columns import quoted, spark_schema
+from halocline.spark.types.columns import quoted
+from halocline.spark.types.constant_rows import known_rows
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import Moment
 
@@ -105,7 +106,7 @@ def search(
     if few is None:
         df = found_rows(table.spark, table.store, asked, splits)
     else:
-        df = table.spark.createDataFrame(few, spark_schema(asked.schema.fields))
+        df = known_rows(table.spark, few, asked.schema.fields)
     df = df if where is None else df.where(where)
     if score:
         df = df.orderBy(F.desc(SCORE), SPLIT, NUMBER)

@@ -6,7 +6,7 @@ import pytest
 from tests.support.index_tables import delete, table_of
 from tests.support.splits import row
 
-from halocline.formats.index.search import Search
+from halocline.formats.index.search import Search, few_in_split, search_split
 from halocline.spark.scan import split_search
 from halocline.spark.scan.split_search import SplitSearch, few_count, few_rows
 
@@ -87,3 +87,18 @@ def test_a_limit_makes_many_rows_few(snapshot, monkeypatch):
         "enough for the limit, and the splits after that are not asked"
     )
     assert few_rows(snapshot.store, replace(every, most=None), splits) is None
+
+
+@pytest.mark.parametrize("query", ["id:IN [3 14 15 42]", "message:request", "*", "level:[A TO Z]", "NOT id:3"])
+@pytest.mark.parametrize("gone", [(), (3, 4)])
+def test_few_rows_of_a_split_are_all_of_them_or_only_counted(snapshot, query, gone):
+    path = next(iter(snapshot.files))
+    table = delete(snapshot, {path: gone}) if gone else snapshot
+    for split in table.files.values():
+        search = Search.of(table, query)
+        whole = search_split(table.store, split, search).rows.tolist()
+        few = few_in_split(table.store, split, search, len(whole) + 1)
+        assert (few.rows.tolist(), few.count) == (whole, len(whole))
+        assert few_in_split(table.store, split, search, len(whole)).rows.tolist() == whole
+        if whole:
+            assert few_in_split(table.store, split, search, max(len(whole) - 1, 1)).count == len(whole)

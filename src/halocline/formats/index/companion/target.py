@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from halocline.formats.index.companion.source import IndexedFile
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.snapshot import IndexSnapshot
-from halocline.formats.index.split.fields import IndexField, fields_of
+from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.masks import write_masks
 from halocline.formats.index.split.source_files import CompanionFile, source_files, with_source_files
 from halocline.formats.index.split.writer import SplitWriter
@@ -43,8 +43,7 @@ class CompanionTarget:
     @staticmethod
     def of(snapshot: IndexSnapshot, version: int) -> CompanionTarget:
         """What splits of a companion are like now."""
-        fields = fields_of(snapshot.schema, snapshot.metadata.configuration)
-        return CompanionTarget(snapshot.store, tuple(snapshot.schema.fields), fields, version)
+        return CompanionTarget(snapshot.store, tuple(snapshot.schema.fields), snapshot.fields, version)
 
     def indexed(
         self,

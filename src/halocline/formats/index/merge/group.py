@@ -23,7 +23,7 @@ from halocline.errors import HaloclineError, IncompatibleError, MalformedError, 
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.rows import live_rows
 from halocline.formats.index.snapshot import IndexSnapshot
-from halocline.formats.index.split.fields import IndexField, fields_of
+from halocline.formats.index.split.fields import IndexField
 from halocline.formats.index.split.file import BuiltSplit, IndexFiles, SplitFile
 from halocline.formats.index.split.library import library
 from halocline.formats.index.split.masks import deleted_rows, write_masks
@@ -66,7 +66,7 @@ class MergeTarget:
         """What splits of a table are like now."""
         metadata = snapshot.metadata
         columns = tuple(each for each in snapshot.schema.fields if each.name not in metadata.partition_columns)
-        return MergeTarget(columns, fields_of(snapshot.schema, metadata.configuration, metadata.partition_columns))
+        return MergeTarget(columns, snapshot.fields)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,15 @@ class SearchedColumns:
         known = {field.name: (inside | around)[field.name] for field in schema.fields}
         types = {field.name: field.type for field in schema.fields}
         columns = SearchedColumns(known, tuple(known), types)
-        return columns if unnamed is None else replace(columns, unnamed=tuple(map(columns.named, unnamed)))
+        return columns if unnamed is None else columns.when_unnamed(unnamed)
+
+    def when_unnamed(self, columns: Sequence[str]) -> SearchedColumns:
+        """The same, with other columns for words without one.
+
+        Raises:
+            NotFoundError: A column does not exist.
+        """
+        return replace(self, unnamed=tuple(map(self.named, columns)))
 
     def named(self, name: str) -> str:
         """The column of a name, whatever its case.

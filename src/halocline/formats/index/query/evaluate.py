@@ -6,9 +6,10 @@ index can answer is asked of it, each other leaf of the rows, and the sets of ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     import tantivy
 
 
+_FIRST: Final = itemgetter(0)
+_NO_ROWS: Final = np.empty(0, dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class SplitHits:
     """What a search found in one split.
@@ -52,7 +57,7 @@ class SplitHits:
         scores: How relevant each is; None if nobody asked.
         scanned: The columns that were read because the index could not answer.
         damage: What is wrong with the split's own index; None if it answered.
-        total: How many rows were found, where only the best are here; None where all are.
+        total: How many rows were found, where not all of them are here; None where all are.
     """
 
     rows: np.ndarray
@@ -60,6 +65,11 @@ class SplitHits:
     scanned: tuple[str, ...] = ()
     damage: str | None = None
     total: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many rows were found."""
+        return len(self.rows) if self.total is None else self.total
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,28 @@ class Evaluation:
         rows = without_deleted(self._rows(self.query), self.deleted)
         return SplitHits(rows, None, tuple(sorted(self.scanned)))
 
+    def few(self, most: int) -> SplitHits:
+        """Every row that is found, if they are few; else only how many there are.
+
+        Args:
+            most: How many rows are few.
+
+        Raises:
+            MalformedError: The split is damaged.
+        """
+        if isinstance(self.query, EveryRow):
+            return self.hits() if self.count() <= most else SplitHits(_NO_ROWS, total=self.count())
+        asked = self._asked(self.query)
+        if asked is None or len(self.deleted):
+            return self.hits()
+        with self._searching():
+            found: Any = self.opened.searcher.search(
+                asked, limit=most, count=True, order_by_field=ROW, order=library().Order.Asc
+            )
+        if found.count > most:
+            return SplitHits(_NO_ROWS, total=int(found.count))
+        return SplitHits(self._in_order(found.hits))
+
     def count(self) -> int:
         """How many rows are found."""
         if isinstance(self.query, EveryRow):
@@ -148,7 +180,7 @@ class Evaluation:
                 order_by_field=ROW,
                 order=library().Order.Asc,
             ).hits
-        order = np.argsort(self.opened.row_numbers(document for document, _ in hits))
+        order = np.argsort(self.opened.row_numbers(map(_FIRST, hits)))
         return _places([hits[place][1] for place in order[rows].tolist()])
 
     # ------------------------------------------------------------------ sets of rows
@@ -182,7 +214,10 @@ class Evaluation:
             hits = self.opened.searcher.search(
                 asked, limit=max(self.opened.layout.rows, 1), count=False, order_by_field=ROW, order=order
             ).hits
-        rows = self.opened.row_numbers(document for document, _ in hits)
+        return self._in_order(hits)
+
+    def _in_order(self, hits: Sequence[tuple[int, Any]]) -> np.ndarray:
+        rows = self.opened.row_numbers(map(_FIRST, hits))
         return rows if len(self.opened.layout.parts) == 1 else np.sort(rows)
 
     def _scanned(self, leaf: BoundLeaf) -> np.ndarray:

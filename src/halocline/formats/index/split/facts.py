@@ -11,6 +11,7 @@ are the rows and the index, each with checksums.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -99,3 +100,13 @@ def identity_of(store: Store, split: SplitAdd) -> Identity:
     found = store.head(path)
     told = split.size, split.num_records, split.footer_start_offset, *sorted((split.tags or {}).items(), key=str)
     return store.root, path, found.size, found.etag or found.modified_ms, told
+
+
+def at_hand(store: Store, splits: Iterable[SplitAdd]) -> bool:
+    """Whether splits lie on this machine and their facts are known, so that there is nothing to wait for.
+
+    Raises:
+        NotFoundError: A file is gone.
+    """
+    local = store.address().startswith("/")
+    return local and all(KNOWN.of(identity_of(store, each)) is not None for each in splits)

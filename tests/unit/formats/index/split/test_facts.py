@@ -7,8 +7,9 @@ from tests.support.index_tables import table_of
 from tests.support.splits import row
 
 from halocline.errors import MalformedError, NotFoundError
-from halocline.formats.index.split.facts import KnownSplits, SplitFacts
+from halocline.formats.index.split.facts import KnownSplits, SplitFacts, at_hand
 from halocline.formats.index.split.reader import OpenedSplit
+from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
 
 
@@ -78,3 +79,14 @@ def test_facts_that_were_used_the_longest_ago_go_first():
     known.keep(("d",), SplitFacts(footer="d", footer_bytes=1000))
     assert len(known) == 1
     assert known.of(("d",)) is not None
+
+
+def test_splits_are_at_hand_once_they_are_known_and_lie_on_this_machine(tmp_path):
+    snapshot = table_of([row(1)], [row(2)], store=open_store(str(tmp_path)))
+    first, second = snapshot.files.values()
+    with OpenedSplit.of(snapshot.store, first):
+        assert at_hand(snapshot.store, [first])
+    assert not at_hand(snapshot.store, [first, second])
+    elsewhere, split = table()
+    with OpenedSplit.of(elsewhere, split):
+        assert not at_hand(elsewhere, [split])

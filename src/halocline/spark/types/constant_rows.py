@@ -1,0 +1,85 @@
+"""A few rows that are known already, as a DataFrame.
+
+Spark takes rows of Arrow through a file and some forty questions to its process, which is longer than finding a row in
+an index. A few rows of simple types are constants of one SQL statement instead. Whatever is more than that, or has no
+constant that is the same to the last bit in every session, goes through Arrow.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from halocline.schema.types import DataType, Field, Primitive, decimal_of
+from halocline.spark.session.session import is_connect
+from halocline.spark.types.columns import missing, quoted, spark_schema, sql_type, text_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOST_VALUES: Final = 400
+_MOST_BYTES: Final = 32 * 1024
+_PLAIN: Final = re.compile(r"[A-Za-z0-9 _.,:/@=+-]*")
+"""Text that Spark SQL reads as it is, whatever a session says of backslashes, quotes and variables."""
+
+_VARIABLE: Final = "${"
+"""What a session may put something else in place of, also inside of names."""
+
+_NAMES: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_LITERALS: Final[Mapping[str, Callable[[Any, str], str]]] = {
+    "boolean": lambda value, type: "true" if value else "false",
+    **dict.fromkeys(("byte", "short", "integer", "long"), lambda value, type: f"CAST('{value}' AS {type})"),
+    **dict.fromkeys(
+        ("float", "double"),
+        lambda value, type: f"CAST('{repr(value) if math.isfinite(value) else _NAMES[repr(value)]}' AS {type})",
+    ),
+    "string": lambda value, type: f"'{value}'" if _PLAIN.fullmatch(value) else text_literal(value),
+    "binary": lambda value, type: f"X'{value.hex()}'",
+    "date": lambda value, type: f"date_from_unix_date({value})",
+    "timestamp": lambda value, type: f"timestamp_micros({value})",
+}
+_COUNTED: Final = {"date": pa.int32(), "timestamp": pa.int64()}
+"""Types whose values are counted since the epoch: Python's own end with the year 9999."""
+
+
+def known_rows(spark: SparkSession, table: pa.Table, fields: Sequence[Field]) -> DataFrame:
+    """Rows as a DataFrame.
+
+    Args:
+        spark: The session.
+        table: The rows, with the columns of the fields.
+        fields: The columns, all of which may be null.
+    """
+    statement = None if is_connect(spark) else _statement(table, fields)
+    return spark.createDataFrame(table, spark_schema(fields)) if statement is None else spark.sql(statement)
+
+
+def _statement(table: pa.Table, fields: Sequence[Field]) -> str | None:
+    """SQL that gives the rows; None if there is none, or it would be long."""
+    if not fields or len(table) * len(fields) > _MOST_VALUES or table.nbytes > _MOST_BYTES:
+        return None
+    if any(field.metadata or not field.nullable or not _has_literal(field.type) for field in fields):
+        return None
+    if any(_VARIABLE in field.name for field in fields):
+        return None
+    columns = [_literals(column, field.type) for column, field in zip(table.columns, fields, strict=True)]
+    # The last row, which is not shown, says that every column may be null, and of which type it is.
+    nulls = [missing(field.type) for field in fields]
+    rows = ", ".join(f"({', '.join(row)})" for row in [*zip(*columns, strict=True), nulls])
+    names = ", ".join(quoted(field.name) for field in fields)
+    return f"SELECT * FROM VALUES {rows} AS known({names}) LIMIT {len(table)}"
+
+
+def _has_literal(type: DataType) -> bool:
+    return isinstance(type, Primitive) and (type.text in _LITERALS or decimal_of(type) is not None)
+
+
+def _literals(column: pa.ChunkedArray, type: DataType) -> list[str]:
+    name, written = type.name, sql_type(type)
+    values = column.cast(_COUNTED[name]) if name in _COUNTED else column
+    literal = _LITERALS.get(name, lambda value, type: f"CAST('{value:f}' AS {type})")
+    return [missing(type) if value is None else literal(value, written) for value in values.to_pylist()]
