@@ -16,6 +16,7 @@ from halocline.formats.index.query.bound import (
     Either,
     EveryRow,
     HasValue,
+    InRow,
     Without,
 )
 from halocline.formats.index.search import Search
@@ -136,6 +137,8 @@ def _answered(leaf: BoundLeaf) -> AnsweredPart:
     match leaf:
         case Among() if field.hashed:
             return AnsweredPart(part, "index", "and the rows found are compared, since the column is hashed")
+        case InRow(slop=slop) if slop:
+            return AnsweredPart(part, "index", "and the order of words is looked up in the rows found")
         case Between() if field.kind is FieldKind.STRING:
             return AnsweredPart(part, "rows", "since an index of strings has no ranges")
         case HasValue() if field.kind is FieldKind.FLOAT:

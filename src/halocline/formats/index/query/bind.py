@@ -236,9 +236,11 @@ def _row_of_words(leaf: Word, field: IndexField, path: tuple[str, ...]) -> InRow
         _refuse(f"column {field.column!r} does not know the order of words", leaf.text, "the option positions")
     if leaf.goes_on and path:
         _refuse(f"inside column {field.column!r} there are no patterns", leaf.text, "whole words and phrases")
+    if leaf.slop and path:
+        _refuse(f"inside column {field.column!r} no words stand in between", leaf.text, "a phrase without ~")
     if leaf.goes_on and len(found) < 2:
         _refuse("a phrase that goes on has two words or more", leaf.text, "a pattern: word*")
-    return InRow(field, found, leaf.slop, leaf.goes_on, path, typed)
+    return InRow(field, found, leaf.slop if len(found) > 1 else 0, leaf.goes_on, path, typed)
 
 
 def _single_word(text: str, field: IndexField) -> str:

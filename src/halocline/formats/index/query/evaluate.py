@@ -155,7 +155,7 @@ class Evaluation:
         Raises:
             MalformedError: The split is damaged.
         """
-        asked = self._asked(self.query)
+        asked = self._words(self.query) if isinstance(self.query, InRow) else self._asked(self.query)
         assert asked is not None, "only words and phrases are weighed, and the index answers those"
         with self._searching():
             searcher = self.opened.searcher
@@ -227,6 +227,9 @@ class Evaluation:
             with guarded(self.opened.path):
                 asked = library().Query.term_set_query(self.opened.index.schema, leaf.field.name, digests)
             return scanned_rows(self.opened, leaf, self._numbers(asked))
+        if isinstance(leaf, InRow):
+            # With others in between, the library also takes words in another order, and one word for two.
+            return scanned_rows(self.opened, leaf, self._numbers(self._words(leaf)))
         self.scanned.add(leaf.field.column)
         return scanned_rows(self.opened, leaf)
 
@@ -295,8 +298,8 @@ class Evaluation:
                 return None
             case Between():
                 return self._range(leaf)
-            case InRow():
-                return self._words(leaf)
+            case InRow(slop=slop):
+                return None if slop else self._words(leaf)
             case Like(_, expression):
                 return queries.regex_query(schema, name, expression)
             case Near(_, word, distance, path):

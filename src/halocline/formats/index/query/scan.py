@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from halocline.errors import InputError
-from halocline.formats.index.query.bound import Among, Between, BoundLeaf, HasValue, Like
+from halocline.formats.index.query.bound import Among, Between, BoundLeaf, HasValue, InRow, Like
+from halocline.formats.index.split.analyzers import words
 from halocline.formats.index.split.reader import OpenedSplit
 
 
@@ -42,6 +45,26 @@ def _found(values: pa.Array | pa.ChunkedArray, leaf: BoundLeaf) -> np.ndarray:
     return _plain(values, leaf)
 
 
+def in_row(text: Sequence[str], wanted: Sequence[str], slop: int) -> bool:
+    """Whether a text has words in their order, with no more than some others in between them all.
+
+    Example:
+        >>> in_row(["a", "x", "b"], ["a", "b"], 1), in_row(["b", "a"], ["a", "b"], 2), in_row(["a"], ["a", "a"], 1)
+        (True, False, False)
+    """
+    first, *others = wanted
+    for start in (at for at, word in enumerate(text) if word == first):
+        at, end = start, start + len(wanted) + slop
+        for word in others:
+            # The next one that is the same leaves the most room for those that follow.
+            at = next((each for each in range(at + 1, min(end, len(text))) if text[each] == word), -1)
+            if at < 0:
+                break
+        else:
+            return True
+    return False
+
+
 def _plain(values: pa.Array, leaf: BoundLeaf) -> np.ndarray:
     match leaf:
         case Among(_, wanted):
@@ -56,6 +79,11 @@ def _plain(values: pa.Array, leaf: BoundLeaf) -> np.ndarray:
             mask = pc.match_substring_regex(values, rf"\A(?:{expression})\z")
         case HasValue():
             mask = pc.is_valid(values)
+        case InRow(field, wanted, slop):
+            texts = values.to_pylist()
+            mask = pa.array(
+                [each is not None and in_row(words(field.analyzer, each, None), wanted, slop) for each in texts]
+            )
         case _:
             raise InputError(
                 f"column {leaf.field.column!r} has values that are not in the index, and rows cannot answer this",

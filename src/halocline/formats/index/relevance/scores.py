@@ -109,9 +109,9 @@ class Scoring:
             raise damaged(self.opened.path, "the library weighs words in another way than this release expects")
         average = self.statistics.average(column)
         norm = K1 * ((1 - B) + B * (lengths / average))
-        mask[hits.rows] = True
+        mask[evaluation.hits().rows if leaf.slop else hits.rows] = True
         scores[hits.rows] = self.statistics.idf(column, leaf.words) * (K1 + 1) * (times / (times + norm))
-        return Found(mask, scores)
+        return Found(mask, np.where(mask, scores, 0.0))
 
     def _all(self, value: bool) -> np.ndarray:
         return np.full(self.opened.layout.rows, value, dtype=np.bool_)

@@ -28,8 +28,8 @@ LONGEST_WORD: Final = 255
 
 
 @cache
-def analyzer(name: str) -> tantivy.TextAnalyzer:
-    """The analyzer of that name.
+def analyzer(name: str, longest: int | None = LONGEST_WORD) -> tantivy.TextAnalyzer:
+    """The analyzer of that name, which leaves longer words out, or none.
 
     Raises:
         UnsupportedError: There is none; a later release may have one.
@@ -43,7 +43,8 @@ def analyzer(name: str) -> tantivy.TextAnalyzer:
     found = library()
     filters = found.Filter
     source = found.Tokenizer.whitespace() if name == "whitespace" else found.Tokenizer.simple()
-    builder = found.TextAnalyzerBuilder(source).filter(filters.remove_long(LONGEST_WORD + 1))
+    builder = found.TextAnalyzerBuilder(source)
+    builder = builder if longest is None else builder.filter(filters.remove_long(longest + 1))
     if name != "whitespace":
         builder = builder.filter(filters.lowercase())
     if name == "en_stem":
@@ -51,14 +52,14 @@ def analyzer(name: str) -> tantivy.TextAnalyzer:
     return builder.build()  # type: ignore[no-any-return]
 
 
-def words(name: str, text: str) -> list[str]:
-    """The words that an analyzer makes of a text.
+def words(name: str, text: str, longest: int | None = LONGEST_WORD) -> list[str]:
+    """The words that an analyzer makes of a text, without longer ones if there is a limit.
 
     Example:
         >>> words("text", "Time-out: 3 s")
         ['time', 'out', '3', 's']
     """
-    return analyzer(name).analyze(text)
+    return analyzer(name, longest).analyze(text)
 
 
 def register(index: tantivy.Index, names: Iterable[str]) -> None:
