@@ -74,6 +74,10 @@ def _statement(table: pa.Table, fields: Sequence[Field]) -> str | None:
     return f"SELECT * FROM VALUES {rows} AS known({names}) LIMIT {len(table)}"
 
 
+def _decimal(value: Any, type: str) -> str:
+    return f"CAST('{value:f}' AS {type})"
+
+
 def _has_literal(type: DataType) -> bool:
     return isinstance(type, Primitive) and (type.text in _LITERALS or decimal_of(type) is not None)
 
@@ -81,5 +85,5 @@ def _has_literal(type: DataType) -> bool:
 def _literals(column: pa.ChunkedArray, type: DataType) -> list[str]:
     name, written = type.name, sql_type(type)
     values = column.cast(_COUNTED[name]) if name in _COUNTED else column
-    literal = _LITERALS.get(name, lambda value, type: f"CAST('{value:f}' AS {type})")
+    literal = _LITERALS.get(name, _decimal)
     return [missing(type) if value is None else literal(value, written) for value in values.to_pylist()]
