@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Final
 
 from halocline.errors import MalformedError, NotFoundError
@@ -23,6 +24,8 @@ from halocline.storage.base import Store
 
 _LISTINGS: Final = 3
 """How often a log is listed before a gap in it is believed."""
+_LEFT_OUT: Final = 100
+"""How many commits that a listing does not show are looked for one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def find_segment(
         try:
             return _listed_segment(store, layout, version, without)
         except MalformedError:
-            # A listing is no photograph: of two commits made while it runs it may show only the later one.
+            # A clean-up may have taken away files while they were listed.
             continue
     return _listed_segment(store, layout, version, without)
 
@@ -153,9 +156,27 @@ def list_files(store: Store, layout: LogLayout, *, first: int = 0) -> list[LogEn
         file = layout.parse(meta)
         if file is not None:
             found.append(file)
+    if left_out := _left_out(store, layout, found, first):
+        found = sorted((*found, *left_out), key=lambda file: file.path)
     if layout.states:
         after = f"{beginning}{layout.states}" + (f"{first:0{DIGITS}d}" if first else "")
         found += filter(None, map(layout.parse, store.list(layout.folder, start_after=after)))
+    return found
+
+
+def _left_out(store: Store, layout: LogLayout, listed: Iterable[LogEntry], first: int) -> list[LogEntry]:
+    """Commits that a listing does not show though it shows later ones, as it may with those made while it runs."""
+    versions = {file.version for file in listed if file.kind is FileKind.COMMIT}
+    found: list[LogEntry] = []
+    lowest = first + 1 if first else min(versions, default=0)
+    absent = (each for each in range(max(versions, default=0), lowest - 1, -1) if each not in versions)
+    for version in islice(absent, _LEFT_OUT):
+        try:
+            file = layout.parse(store.head(layout.commit_path(version)))
+        except NotFoundError:
+            break  # a real gap: what a clean-up or somebody's hand took away
+        if file is not None:
+            found.append(file)
     return found
 
 
