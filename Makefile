@@ -106,7 +106,7 @@ $(HUDI)/.ready: pyproject.toml $(VENV)/.ready
 	@touch $@
 
 interop-jvm: java $(HUDI)/.ready ## Exchange tables with Apache Hudi's own Spark bundles and with Delta Spark, both ways
-	@HALOCLINE_HUDI_JVM=$(CURDIR)/$(HUDI) $(BIN)/python -m pytest tests/interop_jvm
+	@HALOCLINE_DELTA_JVM=1 HALOCLINE_HUDI_JVM=$(CURDIR)/$(HUDI) $(BIN)/python -m pytest tests/interop_jvm
 
 # Airflow has many dependencies with limits of their own, so it has an environment of its own, which has no Halocline.
 $(AIRFLOW)/.ready: $(VENV)/.ready

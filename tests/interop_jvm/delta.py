@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from tests.compat.environments import Worker
 from tests.interop_jvm.maven import NoEngineError
 
 RELEASE = "4.4.0"
+SWITCH = "HALOCLINE_DELTA_JVM"
+"""What must be set, since the environment is fetched from PyPI and Maven Central."""
 
 
 def name(path: Path) -> str:
@@ -36,6 +39,8 @@ class Theirs:
     _worker: Worker = field(init=False)
 
     def __post_init__(self) -> None:
+        if not os.environ.get(SWITCH):
+            raise NoEngineError(f"{SWITCH} is not set; run make interop-jvm")
         found: DeltaSpark = next(each for each in delta_spark_releases() if each.version == self.release)
         if problem := found.prepare():
             raise NoEngineError(problem)
