@@ -72,7 +72,7 @@ _UNSEEN = {
     _OLD_ARROW: "0.16.2 0.17.2 0.18.1 0.19.1 0.20.1 0.23.1 0.25.2 0.25.4",
     _NEW_ARROW: "1.0.1",
 }
-_DUCKDB = "1.1.3 1.2.0 1.2.1 1.2.2 1.3.0 1.3.2 1.4.0 1.4.4 1.5.0 1.5.5"
+_DUCKDB = "1.1.3 1.2.0 1.2.1 1.2.2 1.3.0 1.3.1 1.3.2 1.4.0 1.4.4 1.5.0 1.5.5"
 # Engines that read Delta tables, each with what it stood on when it came out. DuckDB's extension is a package as well.
 _ENGINES: dict[str, dict[str, tuple[str, ...]]] = {
     "duckdb": {version: (f"duckdb-extension-delta=={version}", "pyarrow==21.0.0") for version in _DUCKDB.split()},
