@@ -48,8 +48,9 @@ def columns(asked: SourceOptions) -> tuple[Struct, int]:
 
 
 def _end_of(asked: SourceOptions, version: int | None = None) -> IndexSnapshot:
-    """The version to read."""
-    return asked.opened(IndexOpened).snapshot(**asked.at(version))
+    """The version to read, or to search."""
+    table = asked.opened(IndexOpened)
+    return (table.snapshot if asked.search is None else table.searched)(**asked.at(version))
 
 
 class IndexReader(PartsReader):

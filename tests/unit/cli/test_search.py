@@ -1,11 +1,15 @@
 """`halocline search`: rows for people and programs, how many there are, and what is refused."""
 
+import io
 import json
+import re
 
 import pytest
+from rich.console import Console
 from tests.support.splits import COLUMNS, OPTIONS, build, row
 
 from halocline.cli import main
+from halocline.cli import search as command
 from halocline.formats.index.split.fields import OPTIONS_KEY
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.transaction import IndexTransaction
@@ -102,3 +106,15 @@ def test_the_most_relevant_rows_come_first_with_their_scores(table, capsys):
     assert (told["found"], told["shown"]) == (200, 2)
     assert run(table, "message:17", "--score", "--columns", "id,message") == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["score", "id", "message"]
+
+
+def test_hits_are_highlighted_in_a_terminal_and_nowhere_else(table, capsys, monkeypatch):
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, color_system="standard", width=200)
+    monkeypatch.setattr(command, "emit", lambda output, result, body, *notes: terminal.print(body))
+    assert run(table, "message:17 AND level:ERR*", "--columns", "id,level,message") == 0
+    marked = re.findall("\x1b\\[1;30;43m(.*?)\x1b\\[0m", shown.getvalue())
+    assert marked == ["ERROR", "17", "17"], "both words of the message, and not the id, which is 17 as well"
+    monkeypatch.undo()
+    assert run(table, "message:17 AND level:ERR*", "--columns", "id,level,message") == 0
+    assert "\x1b" not in capsys.readouterr().out

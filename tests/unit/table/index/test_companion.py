@@ -11,6 +11,7 @@ from tests.support.hudi_tables import HudiTableMaker
 from tests.support.index_tables import rows_of, table_of
 from tests.support.log_builder import LogBuilder, schema_of
 
+from halocline.cli import main
 from halocline.errors import ConflictError, InputError, NotFoundError, UnsupportedError
 from halocline.formats.base import formats_at
 from halocline.formats.delta.actions.action import Metadata, ProtocolAction, Remove
@@ -23,6 +24,8 @@ from halocline.formats.index.merge.group import MergeTarget, merge_group
 from halocline.formats.index.merge.run import commit_merged, merge_splits
 from halocline.formats.index.search import Search, search_table
 from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.source import search_function
+from halocline.source.data_source import HaloclineSource
 from halocline.storage import open_store
 from halocline.storage.memory import MemoryStore
 from halocline.table.index.companion import build_index, fresh_companion, source_at, sync_index
@@ -152,6 +155,33 @@ def test_a_hudi_table_has_a_companion_with_its_log_files_merged(tmp_path, store,
     assert len(kept & after.files.keys()) == 1, "the other partition stays as it is"
     hits = search_table(after, Search.of(after, "name:new2 OR region:eu")).rows["id"].to_pylist()
     assert sorted(hits) == ["k1", "k2", "k3", "k5"]
+
+
+@pytest.mark.parametrize("door", ["terminal", "source", "function"])
+def test_a_stale_companion_is_refused_at_every_door_unless_a_version_of_it_is_named(tmp_path, capsys, door):
+    table = HudiTableMaker.create(open_store(str(tmp_path / "source")), 8, TableType.COPY_ON_WRITE)
+    table.upsert(range(4), 1, "old")
+    path = str(tmp_path / "companion")
+    made = build_index(table.store, open_store(path), ["id", "name"], fields={"name": {"type": "text"}})
+
+    def searched(**version: int) -> None:
+        if door == "terminal":
+            named = [text for value in version.values() for text in ("--version", str(value))]
+            if main.run(["search", path, "name:old1", *named]):
+                raise ConflictError(capsys.readouterr().err)
+        elif door == "source":
+            told = {"versionAsOf": str(version["version"])} if version else {}
+            HaloclineSource({"path": path, "search": "name:old1", **told}).schema()
+        else:
+            search_function._planned({}, {"path": path, "query": "name:old1", **version})
+
+    searched()
+    table.upsert([0], 2, "new")
+    with pytest.raises(ConflictError, match="does not show the version"):
+        searched()
+    searched(version=made.version)
+    sync_index(open_store(path))
+    searched()
 
 
 def test_what_cannot_be_a_companion_is_refused(source, store, tmp_path):

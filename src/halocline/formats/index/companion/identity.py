@@ -85,7 +85,7 @@ def check_fresh(snapshot: IndexSnapshot, version: int, *, stale: str = "refuse")
             f"{snapshot.store.root} does not show the version that {found.source} has",
             condition="COMPANION_STALE",
             sides={"source": f"version {version}", "companion": f"version {found.version}"},
-            next_step="Bring the companion up to date, or allow stale answers.",
+            next_step="Bring the companion up to date, allow stale answers, or name a version of the companion.",
         )
 
 

@@ -2,7 +2,7 @@
 
     timeout                    a word, in any column that is searched
     timeout error              either; AND, OR, NOT, + and - say more, brackets group
-    "connection reset"         words in a row; "connection reset"~2 with up to two others in between
+    "connection reset"         words in a row; "connection reset"~2 in this order, with up to two others in between
     "connection res"*          the last word may go on
     tim*  t?meout              patterns of one word, or of a whole string
     timout~1                   words that differ in one letter, or in two
