@@ -428,6 +428,10 @@ class LakeNames:
             return error
         raise InternalError(f"{name_of(parts)} is a table of {self.lake.place}, and was not found")
 
+    def known(self) -> Sequence[str]:
+        """The names of all tables of the lake."""
+        return self.lake.names
+
     def options(self) -> Mapping[str, str]:
         """Settings, and options of the store, for tables that are made."""
         acting = {} if self.lake.release is None else {"halocline.release": self.lake.release}

@@ -43,6 +43,8 @@ def create(target: StatementTarget) -> DataFrame | None:
     target.parts = reader.name()
     if reader.word() in ("SHALLOW", "DEEP", "CLONE"):
         return _cloned(target, replaces, exist_ok)
+    if reader.word() == "LIKE" and target.names.place(target.parts, None) is not None:
+        reader.refuse("tables are not made LIKE others: use AS SELECT * FROM the other WHERE false")
     said = _Declaration()
     if reader.word() == "(":
         reader.parenthesised(lambda: _column_or_constraint(reader, said))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -106,25 +107,17 @@ def truncate(target: StatementTarget) -> DataFrame | None:
 
 
 def describe(target: StatementTarget) -> DataFrame | None:
-    """`DESCRIBE HISTORY table [LIMIT number]`, `DESCRIBE DETAIL table`, and `DESCRIBE [TABLE] table`."""
+    """`DESCRIBE HISTORY table [LIMIT number]`, `DESCRIBE DETAIL table`, and `DESCRIBE [TABLE] [EXTENDED] table`."""
     reader = target.reader
     if not reader.accept("DESCRIBE"):
         reader.expect("DESC")
     what = reader.word() if reader.word() in ("HISTORY", "DETAIL", "TABLE") and reader.word(1) != "." else ""
     if what:
         reader.at += 1
-    if reader.word() in (
-        "EXTENDED",
-        "FORMATTED",
-        "FUNCTION",
-        "DATABASE",
-        "SCHEMA",
-        "CATALOG",
-        "QUERY",
-        "SELECT",
-        "WITH",
-    ):
+    if reader.word() in ("FUNCTION", "DATABASE", "SCHEMA", "CATALOG", "QUERY", "SELECT", "WITH"):
         return None
+    is_long = what in ("", "TABLE") and reader.word() in ("EXTENDED", "FORMATTED") and reader.word(1) != "."
+    reader.at += is_long
     table = target.own_table() if what in ("HISTORY", "DETAIL") else target.table()
     if table is None:
         return None
@@ -136,13 +129,19 @@ def describe(target: StatementTarget) -> DataFrame | None:
         return target.delta(table).history(limit)
     fields = StructType.fromJson(table.schema).fields
     told = [(each.name, each.dataType.simpleString(), each.metadata.get("comment")) for each in fields]
+    if is_long:
+        detail = table.detail()
+        figures = [(name, str(value), "") for name, value in detail.items() if value not in (None, "", [], {})]
+        told += [("", "", ""), ("# Detailed Table Information", "", ""), *figures]
     return target.listed(["col_name", "data_type", "comment"], told)
 
 
 def show(target: StatementTarget) -> DataFrame | None:
-    """`SHOW TBLPROPERTIES table [('key')]`, and `SHOW COLUMNS IN table`."""
+    """`SHOW TABLES [IN name] [LIKE 'pattern']`, `SHOW TBLPROPERTIES table [('key')]`, and `SHOW COLUMNS IN table`."""
     reader = target.reader
     reader.expect("SHOW")
+    if reader.accept("TABLES"):
+        return _tables(target)
     if reader.accept("COLUMNS"):
         if not reader.accept("IN"):
             reader.expect("FROM")
@@ -161,6 +160,26 @@ def show(target: StatementTarget) -> DataFrame | None:
     values = dict(target.delta(table).table.detail()["properties"])
     wanted = sorted(values) if keys is None else keys
     return target.listed(["key", "value"], [[key, values.get(key)] for key in wanted])
+
+
+def _tables(target: StatementTarget) -> DataFrame | None:
+    """The tables of a lake, and those that Spark knows by temporary names or in its catalog."""
+    reader, names = target.reader, target.names.known()
+    within = ".".join(reader.name()) if reader.accept("IN") or reader.accept("FROM") else None
+    mine = [name for name in names if within is None or name.rpartition(".")[0].casefold() == within.casefold()]
+    if not mine:
+        return None
+    pattern = reader.string() if reader.accept("LIKE") or not reader.is_done else "*"
+    reader.end()
+    # As Spark has it: a star stands for any characters, a bar separates patterns.
+    like = re.compile(
+        "|".join(".*".join(map(re.escape, each.split("*"))) for each in pattern.split("|")), re.IGNORECASE
+    )
+    shown = [(*name.rpartition(".")[::2], False) for name in mine if like.fullmatch(name.rpartition(".")[2])]
+    ours = target.spark.createDataFrame(shown, "namespace STRING, tableName STRING, isTemporary BOOLEAN")
+    if within is not None:
+        return ours
+    return ours.unionAll(target.spark.sql("SHOW TABLES LIKE :pattern", {"pattern": pattern}))
 
 
 STATEMENTS: Final[dict[str, Translate]] = {

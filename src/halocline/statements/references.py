@@ -119,7 +119,7 @@ def references(spark: SparkSession, text: str, find: Find) -> list[_Reference]:
     tree = _parsed(text)
     if tree is None:
         return _none_by_path(text)
-    found = []
+    found = list(_change_feeds(text, find))
     for table in _tables(tree):
         parts = [each for each in (table.args.get("catalog"), table.args.get("db"), table.this) if each is not None]
         names = tuple(each.name for each in parts)
@@ -135,6 +135,27 @@ def references(spark: SparkSession, text: str, find: Find) -> list[_Reference]:
         rows = opened.to_df(**at) if where is None else _pruned(opened, where)
         found.append(_Reference(start, end, rows, "" if path_of(names) else alias))
     return sorted(found, key=lambda each: each.start)
+
+
+def _change_feeds(text: str, find: Find) -> Iterator[_Reference]:
+    """The calls of `table_changes('table', first [, last])` on tables of ours, by versions or times."""
+    reader = Reader(text)
+    for at, token in enumerate(reader.tokens):
+        if token.word != "TABLE_CHANGES" or token.is_quoted or reader.tokens[at + 1 : at + 2] == []:
+            continue
+        reader.at = at + 1
+        if not reader.accept("("):
+            continue
+        opened = find(Reader(reader.string()).name())
+        if opened is None:
+            continue
+        span: list[Any] = []
+        while reader.accept(","):
+            span.append(reader.whole_number() if reader.word().isdigit() else reader.string())
+        if not 1 <= len(span) <= 2:
+            reader.refuse("table_changes takes a table, the first version or time, and perhaps the last")
+        reader.expect(")")
+        yield _Reference(token.start, reader.tokens[reader.at - 1].end, opened.changes(*span), "")
 
 
 def substituted(text: str, found: Sequence[_Reference]) -> tuple[str, dict[str, DataFrame]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -30,6 +31,9 @@ class TableNames(Protocol):
 
     def missing(self, parts: tuple[str, ...]) -> NotFoundError:
         """What to say of a name that is not ours where only ours will do."""
+
+    def known(self) -> Sequence[str]:
+        """The names of all tables."""
 
     def options(self) -> Mapping[str, str]:
         """Settings, and options of the store, for tables that are made."""
@@ -63,12 +67,17 @@ class PathNames:
             next_step="Give the path, or use Lake.sql, which knows names.",
         )
 
+    def known(self) -> Sequence[str]:
+        """See `TableNames.known`."""
+        return ()
+
     def options(self) -> Mapping[str, str]:
         """See `TableNames.options`."""
         return self.given
 
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "EXPLAIN", "INSERT", "MERGE"})
+_UNKNOWN: Final = re.compile(r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (?P<name>`[^`]+`(?:\.`[^`]+`)*) ")
 _ON_TABLES: Final = frozenset(
     {
         "ALTER",
@@ -172,7 +181,13 @@ def _passed_on(
 ) -> DataFrame:
     head = Reader(text).word()
     if head in _QUERIES or _makes_a_table(Reader(text)):
-        return frame(spark, text, names.find, args)
+        try:
+            return frame(spark, text, names.find, args)
+        except Exception as error:  # Spark's classes differ between classic sessions and Connect
+            unknown = _UNKNOWN.search(str(error)) if names.known() else None
+            if unknown is None:
+                raise
+            raise names.missing(Reader(unknown["name"]).name()) from None
     if head in _ON_TABLES:
         _refuse_ours(text, names, head)
         if references(spark, text, names.find):

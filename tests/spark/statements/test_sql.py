@@ -351,10 +351,41 @@ def unharmed(spark, tmp_path_factory):
     return lake
 
 
-def test_a_name_that_the_lake_lacks_is_answered_with_the_nearest(made):
+@pytest.mark.parametrize(
+    "text", ["OPTIMIZE sales.order", "SELECT * FROM sales.order", "INSERT INTO sales.order VALUES (1)"]
+)
+def test_a_name_that_the_lake_lacks_is_answered_with_the_nearest(made, text):
     with pytest.raises(NotFoundError) as told:
-        made.sql("OPTIMIZE sales.order")
+        made.sql(text)
     assert told.value.sides["nearest"] == "sales.orders"
+
+
+@pytest.mark.connect
+def test_a_lake_tells_which_tables_it_has(spark, made):
+    spark.range(1).createOrReplaceTempView("ours_not")
+    try:
+        shown = {tuple(row) for row in made.sql("SHOW TABLES").collect()}
+        assert {("sales", "orders", False), ("", "ids", False), ("", "ours_not", True)} <= shown
+        assert rows(made, "SHOW TABLES IN sales") == [("sales", "orders", False)]
+        assert [row[1] for row in rows(made, "SHOW TABLES LIKE 'id*|or*'")] == ["ids", "orders"]
+    finally:
+        spark.catalog.dropTempView("ours_not")
+
+
+def test_a_long_description_ends_with_the_details(made):
+    told = [tuple(row)[:2] for row in made.sql("DESCRIBE EXTENDED sales.orders").collect()]
+    assert told[0] == ("id", "bigint")
+    assert ("location", made.entry("sales.orders").url) in told[told.index(("# Detailed Table Information", "")) :]
+
+
+@pytest.mark.connect
+def test_the_change_feed_is_a_function_of_a_table(made):
+    text = "SELECT c.id, _change_type FROM table_changes('sales.orders', {}) c JOIN ids ON true WHERE k = 10"
+    assert rows(made, text.format("2")) == [(3, "insert")]
+    assert rows(made, text.format("1, 1")) == [(1, "insert"), (2, "insert")]
+    assert rows(made, "SELECT count(*) FROM table_changes('sales.orders', 0)") == [(3,)]
+    with pytest.raises(UnsupportedError, match="the first version or time"):
+        made.sql("SELECT * FROM table_changes('sales.orders')")
 
 
 def test_statements_run_one_after_the_other_until_one_is_refused(lake):

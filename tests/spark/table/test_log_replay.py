@@ -19,6 +19,7 @@ def table(spark, tmp_path):
     return path
 
 
+@pytest.mark.connect
 def test_tasks_list_the_same_files_and_rows(spark, table, monkeypatch):
     asked = []
     in_tasks = opened.in_tasks
@@ -27,9 +28,10 @@ def test_tasks_list_the_same_files_and_rows(spark, table, monkeypatch):
     for where in (None, "id BETWEEN 20 AND 30"):
         rows = [sorted(row.id for row in each.to_df(where=where).collect()) for each in (here, there)]
         assert rows[0] == rows[1]
-    assert [len(items) for items in asked] == [1, 1]
+    assert [len(items) for items in asked] == [2, 2], "the top file and a sidecar, for each question"
 
 
+@pytest.mark.connect
 def test_the_log_counts_rows_that_are_not_deleted_and_reads_none(spark, tmp_path):
     path = str(tmp_path / "table")
     rows = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 7 AS k")

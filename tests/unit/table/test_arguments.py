@@ -173,3 +173,33 @@ def test_files_for_iceberg_are_refused_with_what_is_missing(table, version):
 def test_mistyped_name_of_the_package_is_told_with_the_nearest():
     with pytest.raises(AttributeError, match="the nearest is Table"):
         _ = hc.Tabel
+
+
+class StoppedSession:
+    """A session after `stop`: it cannot even plan."""
+
+    version = "4.1.0"
+
+    def range(self, end):
+        raise AssertionError
+
+    sql = range
+
+
+class FrameOfStopped:
+    """A DataFrame of such a session, which does not know its own columns any more."""
+
+    sparkSession = StoppedSession()
+
+    @property
+    def schema(self):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "call", [lambda table: table.append(FrameOfStopped()), lambda _: hc.sql(StoppedSession(), "SELECT 1")]
+)
+def test_stopped_session_is_told(table, call):
+    with pytest.raises(InputError) as refused:
+        call(table)
+    assert refused.value.condition == "SESSION_STOPPED"

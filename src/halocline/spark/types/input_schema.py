@@ -26,6 +26,7 @@ from halocline.schema.collations import collation_of
 from halocline.schema.json_edge import field_from_json, in_delta_order, parse, struct_from_json
 from halocline.schema.visitor import map_fields, walk
 from halocline.spark.session.analysis import first_line
+from halocline.spark.session.session import check_running
 from halocline.spark.types import char_types
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ _OF_TABLES: Final = ("__", "delta.", "parquet.", "identity.", *defaults.ANNOTATI
 
 def is_frame(what: Any) -> bool:
     """Whether something is a DataFrame, of classic Spark or of Connect."""
-    return hasattr(what, "schema") and hasattr(what, "sparkSession")
+    # Asked of its class: a DataFrame of a session that was stopped cannot even say which columns it has.
+    return hasattr(type(what), "schema") and hasattr(type(what), "sparkSession")
 
 
 def checked_frame(df: DataFrame) -> DataFrame:
@@ -47,6 +49,7 @@ def checked_frame(df: DataFrame) -> DataFrame:
             sides={"given": repr(df)[:80], "expected": "pyspark.sql.DataFrame"},
             next_step="Make one of it with spark.createDataFrame.",
         )
+    check_running(df.sparkSession)
     if df.isStreaming:
         raise InputError(
             "rows of a stream never end, so they cannot be written at once",
