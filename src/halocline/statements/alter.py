@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from halocline.formats.delta.configuration.alter import ColumnPosition
@@ -23,65 +25,51 @@ def alter(target: StatementTarget) -> DataFrame | None:
     if not reader.accept("TABLE"):
         return None
     table = target.table()
-    if table is None:
-        return None
     found = target.delta(table).table
-    _altered(target, found)
+    act = _alteration(target, found)
+    reader.end()
+    act()
     return target.told(version=found.version)
 
 
-def _altered(target: StatementTarget, table: DeltaLakeTable) -> None:
+def _alteration(target: StatementTarget, table: DeltaLakeTable) -> Callable[[], object]:
+    """Takes what is to be altered, and gives what does it."""
     reader = target.reader
     if reader.accept("ADD", "CONSTRAINT"):
         name = reader.identifier()
         reader.expect("CHECK", "(")
         condition = reader.until()
         reader.expect(")")
-        reader.end()
-        table.add_constraint(name, condition)
-    elif reader.accept("DROP", "CONSTRAINT"):
+        return partial(table.add_constraint, name, condition)
+    if reader.accept("DROP", "CONSTRAINT"):
         if_exists = reader.accept("IF", "EXISTS")
-        name = reader.identifier()
-        reader.end()
-        table.drop_constraint(name, if_exists=if_exists)
-    elif reader.accept("DROP", "FEATURE"):
+        return partial(table.drop_constraint, reader.identifier(), if_exists=if_exists)
+    if reader.accept("DROP", "FEATURE"):
         name = reader.string() if reader.word() == "" else reader.identifier()
-        truncate = reader.accept("TRUNCATE", "HISTORY")
-        reader.end()
-        table.drop_feature_support(name, truncate)
-    elif reader.accept("SET", "TBLPROPERTIES"):
-        values = reader.properties()
-        reader.end()
-        table.set_properties(values)
-    elif reader.accept("UNSET", "TBLPROPERTIES"):
+        return partial(table.drop_feature_support, name, reader.accept("TRUNCATE", "HISTORY"))
+    if reader.accept("SET", "TBLPROPERTIES"):
+        return partial(table.set_properties, reader.properties())
+    if reader.accept("UNSET", "TBLPROPERTIES"):
         if_exists = reader.accept("IF", "EXISTS")
-        keys = reader.parenthesised(reader.property_key)
-        reader.end()
-        table.unset_properties(keys, if_exists=if_exists)
-    elif reader.starts("ADD"):
-        _add_columns(target, table)
-    elif reader.accept("RENAME", "COLUMN"):
+        return partial(table.unset_properties, reader.parenthesised(reader.property_key), if_exists=if_exists)
+    if reader.starts("ADD"):
+        return _new_columns(target, table)
+    if reader.accept("RENAME", "COLUMN"):
         column = reader.name()
         reader.expect("TO")
-        name = reader.identifier()
-        reader.end()
-        table.rename_column(column, name)
-    elif reader.accept("DROP", "COLUMN") or reader.accept("DROP", "COLUMNS"):
+        return partial(table.rename_column, column, reader.identifier())
+    if reader.accept("DROP", "COLUMN") or reader.accept("DROP", "COLUMNS"):
         columns = reader.parenthesised(reader.name) if reader.word() == "(" else reader.listed(reader.name)
-        reader.end()
-        table.drop_column(*columns)
-    elif reader.accept("CLUSTER", "BY"):
-        names = [] if reader.accept("NONE") else reader.parenthesised(reader.identifier)
-        reader.end()
-        table.cluster_by(*names)
-    elif reader.accept("ALTER") or reader.accept("CHANGE"):
+        return partial(table.drop_column, *columns)
+    if reader.accept("CLUSTER", "BY"):
+        return partial(table.cluster_by, *([] if reader.accept("NONE") else reader.parenthesised(reader.identifier)))
+    if reader.accept("ALTER") or reader.accept("CHANGE"):
         reader.accept("COLUMN")
-        _alter_column(target, table)
-    else:
-        reader.refuse("this is not understood")
+        return _column_alteration(reader, table)
+    reader.refuse("this is not understood")
 
 
-def _add_columns(target: StatementTarget, table: DeltaLakeTable) -> None:
+def _new_columns(target: StatementTarget, table: DeltaLakeTable) -> Callable[[], object]:
     reader = target.reader
     reader.expect("ADD")
     if not reader.accept("COLUMNS"):
@@ -90,12 +78,11 @@ def _add_columns(target: StatementTarget, table: DeltaLakeTable) -> None:
     columns: list[tuple[tuple[str, ...], SqlColumn, ColumnPosition | None]] = (
         reader.parenthesised(lambda: _added(target)) if bracketed else reader.listed(lambda: _added(target))
     )
-    reader.end()
     parents = {path for path, _, _ in columns}
     if len(parents) > 1:
         reader.refuse("columns of one struct are added at a time")
     fields, positions = [each.field for _, each, _ in columns], [position for _, _, position in columns]
-    table.add_columns(fields, parents.pop(), positions=positions)
+    return partial(table.add_columns, fields, parents.pop(), positions=positions)
 
 
 def _added(target: StatementTarget) -> tuple[tuple[str, ...], SqlColumn, ColumnPosition | None]:
@@ -115,35 +102,23 @@ def _position(reader: Reader) -> ColumnPosition | None:
     return ColumnPosition(reader.identifier()) if reader.accept("AFTER") else None
 
 
-def _alter_column(target: StatementTarget, table: DeltaLakeTable) -> None:
-    reader = target.reader
+def _column_alteration(reader: Reader, table: DeltaLakeTable) -> Callable[[], object]:
     column = reader.name()
     if reader.accept("TYPE"):
-        kind = take_type(reader)
-        reader.end()
-        table.widen_column(column, SqlColumn(column[-1], kind).field.type)
-    elif reader.accept("DROP", "NOT", "NULL"):
-        reader.end()
-        table.allow_nulls(column)
-    elif reader.accept("COMMENT"):
-        comment = reader.string()
-        reader.end()
-        table.set_comment(comment, column)
-    elif reader.accept("SET", "DEFAULT"):
-        expression = reader.until()
-        reader.end()
-        table.set_default(column, expression)
-    elif reader.accept("DROP", "DEFAULT"):
-        reader.end()
-        table.set_default(column, None)
-    elif reader.accept("SYNC", "IDENTITY"):
-        reader.end()
-        table.sync_identity(column)
-    elif (position := _position(reader)) is not None:
-        reader.end()
-        table.move_column(column, after=position.after)
-    else:
-        reader.refuse("this is not understood")
+        return partial(table.widen_column, column, SqlColumn(column[-1], take_type(reader)).field.type)
+    if reader.accept("DROP", "NOT", "NULL"):
+        return partial(table.allow_nulls, column)
+    if reader.accept("COMMENT"):
+        return partial(table.set_comment, reader.string(), column)
+    if reader.accept("SET", "DEFAULT"):
+        return partial(table.set_default, column, reader.until())
+    if reader.accept("DROP", "DEFAULT"):
+        return partial(table.set_default, column, None)
+    if reader.accept("SYNC", "IDENTITY"):
+        return partial(table.sync_identity, column)
+    if (position := _position(reader)) is not None:
+        return partial(table.move_column, column, after=position.after)
+    reader.refuse("this is not understood")
 
 
 def comment(target: StatementTarget) -> DataFrame | None:

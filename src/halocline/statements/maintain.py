@@ -100,8 +100,6 @@ def truncate(target: StatementTarget) -> DataFrame | None:
     reader = target.reader
     reader.expect("TRUNCATE", "TABLE")
     table = target.table()
-    if table is None:
-        return None
     reader.end()
     return target.delta(table).delete()
 
@@ -119,8 +117,6 @@ def describe(target: StatementTarget) -> DataFrame | None:
     is_long = what in ("", "TABLE") and reader.word() in ("EXTENDED", "FORMATTED") and reader.word(1) != "."
     reader.at += is_long
     table = target.own_table() if what in ("HISTORY", "DETAIL") else target.table()
-    if table is None:
-        return None
     limit = reader.whole_number() if what == "HISTORY" and reader.accept("LIMIT") else None
     reader.end()
     if what == "DETAIL":
@@ -146,15 +142,11 @@ def show(target: StatementTarget) -> DataFrame | None:
         if not reader.accept("IN"):
             reader.expect("FROM")
         table = target.table()
-        if table is None:
-            return None
         reader.end()
         return target.listed(["col_name"], [[each["name"]] for each in table.schema["fields"]])
     if not reader.accept("TBLPROPERTIES"):
         return None
     table = target.table()
-    if table is None:
-        return None
     keys = reader.parenthesised(reader.property_key) if reader.word() == "(" else None
     reader.end()
     values = dict(target.delta(table).table.detail()["properties"])

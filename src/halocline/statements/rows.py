@@ -8,7 +8,7 @@ from halocline.errors import SchemaError
 from halocline.formats.base import TableFormat
 from halocline.spark.session.functions import F
 from halocline.spark.types.columns import quoted
-from halocline.statements.references import without_qualifier
+from halocline.statements.references import path_of, without_qualifier
 from halocline.statements.target import StatementTarget, Translate
 from halocline.statements.text import Reader
 from halocline.table.delta.clauses import TARGET_ALIAS
@@ -39,8 +39,6 @@ def update(target: StatementTarget) -> DataFrame | None:
     reader = target.reader
     reader.expect("UPDATE")
     table = target.table()
-    if table is None:
-        return None
     target.take_alias()
     reader.expect("SET")
     values = reader.once(reader.listed(lambda: _assignment(target, ",", "WHERE")))
@@ -54,8 +52,6 @@ def delete(target: StatementTarget) -> DataFrame | None:
     reader = target.reader
     reader.expect("DELETE", "FROM")
     table = target.table()
-    if table is None:
-        return None
     target.take_alias()
     where = _where(target)
     reader.end()
@@ -101,8 +97,6 @@ def insert(target: StatementTarget) -> DataFrame | None:
         return None
     reader.accept("TABLE")
     table = target.table()
-    if table is None:
-        return None
     fixed = reader.once(reader.parenthesised(lambda: _fixed(reader))) if reader.accept("PARTITION") else {}
     where = None
     if not overwrite and reader.accept("REPLACE", "WHERE"):
@@ -175,10 +169,8 @@ def merge(target: StatementTarget) -> DataFrame | None:
     evolving = reader.accept("WITH", "SCHEMA", "EVOLUTION")
     reader.expect("INTO")
     table = target.table()
-    if table is None:
-        return None
     found: DeltaLakeTable = target.delta(table).table
-    alias = target.take_alias() or (TARGET_ALIAS if _is_path(target) else target.parts[-1])
+    alias = target.take_alias() or (target.parts[-1] if path_of(target.parts) is None else TARGET_ALIAS)
     target.alias = alias
     reader.expect("USING")
     start = reader.at
@@ -201,12 +193,6 @@ def merge(target: StatementTarget) -> DataFrame | None:
     }
     counted = {f"num_{name}_rows": int(done.get(key, 0)) for name, key in figures.items()}
     return target.told(num_affected_rows=sum(counted.values()), **counted)
-
-
-def _is_path(target: StatementTarget) -> bool:
-    from halocline.statements.references import path_of
-
-    return path_of(target.parts) is not None
 
 
 def _source(reader: Reader) -> str | None:

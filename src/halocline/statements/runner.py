@@ -11,7 +11,7 @@ from halocline.errors import InputError, NotFoundError, UnsupportedError
 from halocline.spark.session.session import check_running
 from halocline.statements import alter, create, maintain, rows
 from halocline.statements.references import frame, path_of, references
-from halocline.statements.target import StatementTarget, Translate
+from halocline.statements.target import NotOursError, StatementTarget, Translate
 from halocline.statements.text import Reader, bound, statements_of
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ def _run_one(
         target = StatementTarget(spark, names, Reader(bound(text, args)))
         try:
             told = translate(target)
+        except NotOursError:
+            told = None
         finally:
             target.close()
         if told is not None:
@@ -166,7 +168,7 @@ def _run_one(
 
 
 def _translator(reader: Reader) -> Translate | None:
-    """What a statement that begins so may be; each gives None for a table that is not ours."""
+    """What a statement that begins so may be."""
     prefix = rows.prefix_of(reader)  # a WITH may stand before a change of rows
     word = reader.word()
     if word in rows.STATEMENTS:

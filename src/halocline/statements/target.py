@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from halocline.table import Table
 
 Translate = Callable[["StatementTarget"], "DataFrame | None"]
-"""Does a statement, and tells what it did; None if its table is not ours."""
+"""Does a statement, and tells what it did; None if it is Spark's to do."""
 
 _AFTER_A_TABLE: Final = frozenset({"SET", "USING", "ON", "WHERE", "WHEN", "VALUES", "SELECT"})
+
+
+class NotOursError(Exception):
+    """Ends the translation of a statement whose table is not ours: Spark does it."""
 
 
 @dataclass
@@ -47,10 +51,17 @@ class StatementTarget:
         """Opens the table of a name."""
         return self.names.find
 
-    def table(self) -> Table | None:
-        """Takes a name, and opens its table if it is ours."""
+    def table(self) -> Table:
+        """Takes a name, and opens its table.
+
+        Raises:
+            NotOursError: It is not ours.
+        """
         self.parts = self.reader.name()
-        return self.find(self.parts)
+        table = self.find(self.parts)
+        if table is None:
+            raise NotOursError
+        return table
 
     def own_table(self) -> Table:
         """Takes a name for a statement that Spark does not know, so its table must be ours.
@@ -58,10 +69,10 @@ class StatementTarget:
         Raises:
             NotFoundError: It is not.
         """
-        table = self.table()
-        if table is None:
-            raise self.names.missing(self.parts)
-        return table
+        try:
+            return self.table()
+        except NotOursError:
+            raise self.names.missing(self.parts) from None
 
     def take_alias(self) -> str:
         """Takes an alias, if there is one."""
