@@ -150,6 +150,22 @@ class TableFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     obstacle: str | None = None
     damage: str | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """What the table is, for programs and for the page."""
+        return {
+            "name": self.name,
+            "url": self.url,
+            "format": self.format,
+            "version": self.version,
+            "protocol": self.terms.protocol if self.terms else None,
+            "supported": list(self.supported),
+            "inUse": list(self.terms.in_use) if self.terms else [],
+            "files": self.files,
+            "bytes": self.size,
+            "uncounted": self.uncounted,
+            "damage": self.damage,
+        }
+
 
 class Job(msgspec.Struct, frozen=True):
     """What a look at every table of a lake needs to know.

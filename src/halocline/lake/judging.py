@@ -98,23 +98,13 @@ class TableSurvey:
         facts = self.facts
         last = facts.writers[0] if facts.writers else None
         return {
-            "name": facts.name,
-            "url": facts.url,
-            "format": facts.format,
-            "version": facts.version,
-            "protocol": facts.terms.protocol if facts.terms else None,
-            "supported": list(facts.supported),
-            "inUse": list(facts.terms.in_use) if facts.terms else [],
-            "files": facts.files,
-            "bytes": facts.size,
-            "uncounted": facts.uncounted,
+            **facts.to_dict(),
             "lastWriter": None if last is None else {"release": last.release, "seen": last.last_ms},
             "unnamedCommits": facts.unnamed,
             "users": [each.to_dict(list(facts.ways)) for each in self.users],
             "findings": [msgspec.to_builtins(each) for each in facts.flaws],
             "after": {way: each.protocol for way, each in facts.ways.items()},
             "inTheWay": list(self.in_the_way),
-            "damage": facts.damage,
         }
 
 

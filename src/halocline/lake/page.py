@@ -64,17 +64,9 @@ def _table(each: TableSurvey, kinds: dict[TermsText, int]) -> dict[str, Any]:
     facts = each.facts
     last = facts.writers[0] if facts.writers else None
     return {
-        "name": facts.name,
-        "url": facts.url,
-        "format": facts.format,
-        "version": facts.version,
+        **facts.to_dict(),
         "protocol": facts.terms.protocol if facts.terms else "",
         "kind": kinds[facts.terms] if facts.terms else None,
-        "inUse": facts.terms.in_use if facts.terms else [],
-        "supported": facts.supported,
-        "files": facts.files,
-        "bytes": facts.size,
-        "uncounted": facts.uncounted,
         "writer": last.release if last else "",
         "written": last.last_ms if last else None,
         "users": [
@@ -93,5 +85,4 @@ def _table(each: TableSurvey, kinds: dict[TermsText, int]) -> dict[str, Any]:
         "ways": list(facts.ways),
         "flaws": [[flaw.code, flaw.text, flaw.hurts, flaw.safe] for flaw in facts.flaws],
         "way": each.in_the_way,
-        "damage": facts.damage,
     }
