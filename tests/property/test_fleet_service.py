@@ -419,7 +419,7 @@ class Fleets(RuleBasedStateMachine):
     def every_step_was_safe(self):
         for moment in self.drain():
             assert check(moment) == []
-            JUDGED.append(type(moment.event))
+            JUDGED.append(type(moment.event.cause))
 
     def drain(self):
         taken, RECORDED[:] = list(RECORDED), []
