@@ -91,7 +91,7 @@ def test_a_v2_checkpoint_with_either_top_file_is_read_and_written_on(sides, delt
 
 
 def test_a_checkpoint_in_parts_is_read_and_written_on(sides, delta, tmp_path):
-    delta.run("SET spark.databricks.delta.checkpoint.partSize = 2")
+    delta.run("SET spark.databricks.delta.checkpoint.partSize = 1")
     try:
         filled(delta, tmp_path, Kind("parts", properties=EVERY_COMMIT))
     finally:
