@@ -80,6 +80,7 @@ Call = Callable[[Ground], Any]
 
 READS: Mapping[str, Call] = {
     "changes": lambda g: g.table.changes(0),
+    "count": lambda g: g.table.count(),
     "deep_clone": lambda g: g.table.deep_clone(g.elsewhere / "clone"),
     "detail": lambda g: g.table.detail(),
     "generate": lambda g: g.table.generate(),
