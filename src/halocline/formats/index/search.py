@@ -19,7 +19,8 @@ from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.pruning import may_match
 from halocline.formats.index.query.bind import bind
 from halocline.formats.index.query.bound import BoundQuery
-from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits, decided
+from halocline.formats.index.query.evaluate import Evaluation, SplitHits
+from halocline.formats.index.query.in_split import NO_ROW, decided
 from halocline.formats.index.query.parse import parse
 from halocline.formats.index.rows import column_of, split_rows
 from halocline.formats.index.snapshot import IndexSnapshot

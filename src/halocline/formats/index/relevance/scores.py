@@ -10,7 +10,8 @@ import numpy as np
 
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.query.bound import Both, BoundQuery, Either, EveryRow, InRow, Without
-from halocline.formats.index.query.evaluate import NO_ROW, Evaluation, SplitHits, decided
+from halocline.formats.index.query.evaluate import Evaluation, SplitHits
+from halocline.formats.index.query.in_split import NO_ROW, decided
 from halocline.formats.index.relevance.statistics import WordStatistics, scored_leaves
 from halocline.formats.index.split.library import damaged, guarded
 from halocline.formats.index.split.masks import without_deleted

@@ -12,7 +12,8 @@ import numpy as np
 
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.query.bound import Both, BoundQuery, Either, InRow, Without
-from halocline.formats.index.query.evaluate import Evaluation, decided
+from halocline.formats.index.query.evaluate import Evaluation
+from halocline.formats.index.query.in_split import decided
 from halocline.formats.index.search import Search, on_split
 from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.fields import FieldKind
