@@ -75,7 +75,7 @@ def test_a_table_known_by_its_checkpoint_alone_is_read_and_written_on(sides, tmp
 def forget_commits(path: Path) -> None:
     """Removes the commits that a checkpoint stands for."""
     log = path / "_delta_log"
-    last = max(int(each.name[:20]) for each in log.glob("*.checkpoint*"))
+    last = max(int(each.name[:20]) for each in log.glob("[0-9]*.checkpoint*"))
     for commit in log.glob(f"{'[0-9]' * 20}.json"):
         if int(commit.name[:20]) < last:
             commit.unlink()
