@@ -329,7 +329,7 @@ def test_what_is_sparks_goes_to_spark(spark, made, tmp_path):
         "REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))",
         "GENERATE iceberg_manifest FOR TABLE t",
         "CREATE TABLE IF NOT EXISTS u DEEP CLONE t",
-        "DESCRIBE EXTENDED t",
+        "DESCRIBE EXTENDED t PARTITION (id = 1)",
         "SELECT * FROM t@v0",
         "SELECT * FROM t FOR SYSTEM_VERSION AS OF 0 WHERE",
         "CONVERT TO DELTA t",
