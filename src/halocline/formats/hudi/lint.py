@@ -1,4 +1,4 @@
-"""What can be wrong with the properties of a real Hudi table, and the repair where there is one.
+"""What can be wrong with a real Hudi table, mostly with its properties, and the repair where there is one.
 
 Releases of Apache Hudi have left all of these behind. A finding says what is the matter and whom it hurts. A repair
 changes the properties alone, and only in a way that every release reads as before or better. It is one
@@ -16,9 +16,13 @@ from halocline.compat.breaks import Client
 from halocline.compat.reports import Fixed, LintReport
 from halocline.errors import ConflictError
 from halocline.formats.hudi import configuration as keys
+from halocline.formats.hudi.completeness import lost_files
 from halocline.formats.hudi.configuration import HudiTableConfig, KeyGeneratorType
 from halocline.formats.hudi.properties import CHECKSUM, FILES, FOLDER, checksum, encode, read_properties
+from halocline.formats.hudi.slices import data_files
 from halocline.formats.hudi.terms import terms_of
+from halocline.formats.hudi.timeline.instant import WRITES
+from halocline.formats.hudi.timeline.metadata import CommitMetadata
 from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.storage.base import Store
 
@@ -30,6 +34,7 @@ HURTS: Final[Mapping[str, str]] = {
     "METADATA_TABLE_MISSING": "clients that list files with it find none, or fail",
     "INDEXES_NOT_KEPT": "a write by Halocline is refused, or takes them out if halocline.hudi.dropIndexes is set",
     "BACKUP_LEFT": "a client that finds the properties half-written goes back to those of the backup",
+    "FILES_LOST": "readers find fewer rows than were written, some of them without a word",
     "PENDING_WRITES": "what they wrote takes room and counts for nobody; the next writer takes them back",
 }
 """The codes of findings, and whom each one hurts."""
@@ -71,7 +76,7 @@ class HudiFinding:
 
 
 def lint(store: Store, *, clients: Sequence[Client] = ()) -> LintReport[HudiFinding]:
-    """Looks for what is wrong with a table's properties.
+    """Looks for what is wrong with a table's properties, and for files that are gone.
 
     Raises:
         MalformedError: They cannot be read at all.
@@ -139,7 +144,23 @@ def _findings(store: Store, config: HudiTableConfig) -> Iterator[HudiFinding]:
     if store.exists(f"{FOLDER}/{FILES[1]}"):
         hand = "delete it if no writer is at work"
         yield HudiFinding("BACKUP_LEFT", f"{FOLDER}/{FILES[1]} lies beside the properties", by_hand=hand)
+    if lost := _lost(store, config):
+        what = f"{len(lost)} files of completed writes are not there, the first {lost[0]}"
+        yield HudiFinding("FILES_LOST", what, by_hand="restore them from a copy")
     pending = [each for each in HudiTimeline.load(store, config).instants if not each.is_completed and each.is_write]
     if pending:
         hand = "write to the table, or run the table service that is pending"
         yield HudiFinding("PENDING_WRITES", f"{len(pending)} not completed, the first {pending[0]}", by_hand=hand)
+
+
+def _lost(store: Store, config: HudiTableConfig) -> list[str]:
+    """Files that are not there, told by all writes that the table remembers."""
+    timeline = HudiTimeline.load(store, config)
+    files = list(data_files(store))
+    active = [(each.time, metadata) for each, metadata in timeline.metadata_of_writes()]
+    older = [
+        (each.time, CommitMetadata.parse(each.body, f"{each.time} of the history of {store.root}"))
+        for each in timeline.history()
+        if each.action in WRITES
+    ]
+    return [file.path for file, _ in lost_files(timeline, files, [*older, *active])]

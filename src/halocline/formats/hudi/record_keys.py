@@ -32,10 +32,12 @@ class KeyColumns:
     Attributes:
         names: The columns it is made of.
         named: Whether each value comes with the name of its field.
+        made_of: The fields that a stored key was made of, where one of Hudi's own key generators made it.
     """
 
     names: tuple[str, ...]
     named: bool = False
+    made_of: tuple[str, ...] = ()
 
     def of(self, rows: pa.Table | pa.RecordBatch) -> pa.Array:
         """The key of each row.
@@ -74,7 +76,8 @@ def key_columns(config: HudiTableConfig) -> KeyColumns:
         UnsupportedError: Keys are made by code that only the table's owner has.
     """
     if config.meta_fields:
-        return KeyColumns((RECORD_KEY,))
+        known = config.key_generator is not KeyGeneratorType.USER_PROVIDED
+        return KeyColumns((RECORD_KEY,), made_of=config.record_keys if known else ())
     if not config.record_keys or config.key_generator is KeyGeneratorType.USER_PROVIDED:
         raise UnsupportedError(
             f"the keys of {config.name} are neither stored nor made by a known key generator",

@@ -18,10 +18,11 @@ from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
 from halocline.errors import InputError, NotFoundError, UnsupportedError
+from halocline.formats.hudi.completeness import check_complete
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.merge.entries import BlockFilter
 from halocline.formats.hudi.merge.rules import Dialect, MergeRule, Ordering, merge_rule
-from halocline.formats.hudi.names import BaseFile
+from halocline.formats.hudi.names import BaseFile, LogFile
 from halocline.formats.hudi.properties import read_properties
 from halocline.formats.hudi.record_keys import key_columns
 from halocline.formats.hudi.slice_reader import SliceReader
@@ -149,13 +150,24 @@ class HudiSnapshot:
     def groups(self) -> tuple[FileGroup, ...]:
         """The file groups that hold rows at this instant."""
         replaced = self.timeline.replaced_groups(self.as_of)
-        found = file_groups(self.timeline, data_files(self.store))
+        found = file_groups(self.timeline, self._files)
         return tuple(each for each in found if (each.partition, each.file_id) not in replaced)
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
-        """The file slices that hold the rows at this instant."""
-        return tuple(found for group in self.groups if (found := group.slice_at(self.as_of)) is not None)
+        """The file slices that hold the rows at this instant.
+
+        Raises:
+            MalformedError: A file or an instant of the table is not what it was.
+            NotFoundError: A file of the table is lost.
+        """
+        found = tuple(found for group in self.groups if (found := group.slice_at(self.as_of)) is not None)
+        check_complete(self.timeline, self._files, found, self.as_of)
+        return found
+
+    @cached_property
+    def _files(self) -> tuple[BaseFile | LogFile, ...]:
+        return tuple(data_files(self.store))
 
     @cached_property
     def schema(self) -> TableSchema:

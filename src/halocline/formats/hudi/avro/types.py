@@ -154,7 +154,14 @@ def _name(type: Any) -> str:
 
 
 def _decimal(body: Mapping[str, Any]) -> pa.DataType:
-    precision, scale = body["precision"], body.get("scale", 0)
+    precision, scale = body.get("precision"), body.get("scale", 0)
+    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision:
+        raise MalformedError(
+            "a decimal needs a number of digits, and no more of them behind the point",
+            condition="MALFORMED_METADATA",
+            sides={"expected": "precision and scale", "found": f"precision {precision!r}, scale {scale!r}"},
+            next_step="Restore the file from a copy.",
+        )
     if precision > _WIDEST_256:
         raise UnsupportedError(
             f"a decimal of {precision} digits has no column type",

@@ -22,6 +22,7 @@ from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.names import LogFile
 from halocline.formats.hudi.properties import read_properties
 from halocline.formats.hudi.timeline.instant import WRITES, order
+from halocline.formats.hudi.timeline.lost import check_has_trace
 from halocline.formats.hudi.timeline.metadata import CommitMetadata
 from halocline.formats.hudi.timeline.timeline import CommittedInstants, HudiTimeline
 from halocline.storage.base import Store
@@ -67,7 +68,11 @@ def log_blocks(store: Store, logs: Sequence[LogFile], counting: BlockFilter) -> 
                 undone.add(_target(each))
             elif each.type in ROWS or each.type is BlockType.DELETE:
                 blocks.append(each)
-    return _compacted([each for each in blocks if each.instant not in undone and counting.counts(each.instant)])
+    blocks = [each for each in blocks if each.instant not in undone]
+    for each in blocks:
+        if not counting.committed.knows(each.instant):
+            check_has_trace(store, each.instant, str(each))
+    return _compacted([each for each in blocks if counting.counts(each.instant)])
 
 
 def _contents(store: Store, logs: Sequence[LogFile]) -> Iterator[bytes]:

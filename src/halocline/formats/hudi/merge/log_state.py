@@ -22,6 +22,7 @@ from halocline.formats.hudi.blocks.deletes import DeletedKey, deleted_keys
 from halocline.formats.hudi.blocks.frame import BlockType, LogBlock
 from halocline.formats.hudi.evolution import fit_table
 from halocline.formats.hudi.merge.ordering import Ranks, delete_values, ranks
+from halocline.formats.hudi.merge.row_origin import check_origin, origin_columns
 from halocline.formats.hudi.merge.rules import IS_DELETED, OPERATION, Dialect, Filling, MergeRule, Ordering
 from halocline.formats.hudi.record_keys import KeyColumns
 from halocline.formats.hudi.table_schema import META_COLUMNS
@@ -97,7 +98,8 @@ class _Piece:
 def _piece(block: LogBlock, schema: pa.Schema, keys: KeyColumns, defaults: Mapping[str, Any]) -> _Piece:
     if block.type is BlockType.DELETE:
         return _Piece(deletes=deleted_keys(block))
-    raw = rows_of(block, schema.names)
+    raw = rows_of(block, {*schema.names, *origin_columns(keys)})
+    check_origin(block, raw, keys)
     fitted = fit_table(raw, schema, str(block), None if block.is_partial else defaults)
     found = keys.of(fitted)
     if found.null_count:

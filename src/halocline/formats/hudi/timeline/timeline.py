@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
-from halocline.errors import MalformedError
+from halocline.errors import MalformedError, NotFoundError
 from halocline.formats.hudi.configuration import HudiTableConfig
 from halocline.formats.hudi.properties import FOLDER
 from halocline.formats.hudi.timeline.bodies import Body, decode_body
@@ -52,6 +53,10 @@ class CommittedInstants:
         if time in self.completed:
             return True
         return time not in self.pending and self.start is not None and order(time) < order(self.start)
+
+    def knows(self, time: str) -> bool:
+        """Whether it is known of an instant if it took effect: it did, it is pending, or it was archived."""
+        return time in self or time in self.pending
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +156,8 @@ class HudiTimeline:
         Raises:
             MalformedError: The file is torn, or says nothing although something depends on it.
         """
+        if instant.path in self._said:
+            return self._said[instant.path]
         body = self.body(instant)
         if not body.record:
             raise MalformedError(
@@ -159,7 +166,36 @@ class HudiTimeline:
                 sides={"expected": "what the write did", "found": "nothing"},
                 next_step="Roll the instant back with the writer that made it.",
             )
-        return CommitMetadata.parse(body.record, f"{instant.path} of {self.store.root}")
+        self._said[instant.path] = CommitMetadata.parse(body.record, f"{instant.path} of {self.store.root}")
+        return self._said[instant.path]
+
+    def metadata_of_writes(self) -> list[tuple[HudiInstant, CommitMetadata]]:
+        """The completed writes of the active timeline and what each did, but for those that say nothing.
+
+        One that has been archived since the timeline was listed is left out as well.
+
+        Raises:
+            MalformedError: A file is torn.
+        """
+        unread = [each for each in self.writes if each.path not in self._said]
+        try:
+            for each, data in zip(unread, self.store.get_many([each.path for each in unread]), strict=True):
+                self._keep(each, data)
+        except NotFoundError:
+            for each in unread:
+                with suppress(NotFoundError):
+                    self._keep(each, self.store.get(each.path))
+        return [(each, self._said[each.path]) for each in self.writes if each.path in self._said]
+
+    def _keep(self, instant: HudiInstant, data: bytes) -> None:
+        place = f"{instant.path} of {self.store.root}"
+        if record := decode_body(data, place).record:
+            self._said[instant.path] = CommitMetadata.parse(record, place)
+
+    @cached_property
+    def _said(self) -> dict[str, CommitMetadata]:
+        """What completed writes did, as far as it has been read: their files never change."""
+        return {}
 
     def body(self, instant: HudiInstant) -> Body:
         """What the file of an instant says."""

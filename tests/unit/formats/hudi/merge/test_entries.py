@@ -30,6 +30,7 @@ def instants(*files: bytes, counting: BlockFilter | None = None, commit: dict | 
     store.put(
         ".hoodie/hoodie.properties", b"hoodie.table.name=t\nhoodie.table.type=MERGE_ON_READ\nhoodie.table.version=6\n"
     )
+    store.put(".hoodie/50.rollback", json.dumps({"commitsRollback": ["40"]}).encode())
     store.put(".hoodie/10.deltacommit", json.dumps(commit or {"operationType": "UPSERT"}).encode())
     logs = []
     for number, content in enumerate(files, 1):
@@ -45,6 +46,12 @@ def test_blocks_come_in_the_order_of_files_and_within_them():
 
 def test_blocks_that_did_not_take_effect_do_not_count():
     assert instants(data("25") + data("40") + data("05") + data("20")) == ["05", "20"]
+
+
+def test_blocks_of_an_instant_that_nothing_speaks_of_are_refused():
+    with pytest.raises(MalformedError, match="written by 41, of which the timeline has no trace"):
+        instants(data("10") + data("41"))
+    assert instants(data("10") + data("41"), rollback("41")) == ["10"], "a command says that it was taken back"
 
 
 def test_blocks_behind_the_instant_asked_for_do_not_count():

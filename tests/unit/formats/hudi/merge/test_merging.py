@@ -130,7 +130,9 @@ def avro_block(rows: list[dict[str, Any]], columns: tuple[str, ...], partial: bo
         out = io.BytesIO()
         schemaless_writer(out, parse_schema(json.loads(json.dumps(schema))), {name: row[name] for name in columns})
         encoded.append(out.getvalue())
-    header = {HeaderKey.SCHEMA: json.dumps(schema)} | ({HeaderKey.IS_PARTIAL: "true"} if partial else {})
+    # A block that merges others has rows of several instants.
+    header = {HeaderKey.SCHEMA: json.dumps(schema), HeaderKey.COMPACTED_BLOCK_TIMES: "1,2,3"}
+    header |= {HeaderKey.IS_PARTIAL: "true"} if partial else {}
     (block,) = read_blocks(encode_block(BlockType.AVRO_DATA, header, encode_avro_rows(encoded)), "f.log")
     return block
 
