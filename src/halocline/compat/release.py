@@ -52,7 +52,19 @@ class Release:
         Raises:
             InputError: The text has no such form. A version that is no number is fine: it is an unknown one.
         """
-        return text if isinstance(text, Release) else _parse(text)
+        release = text if isinstance(text, Release) else _parse(text)
+        if str(release.version).casefold() == LATEST and (known := Knowledge.load().find(release.product)):
+            return Release(known.name, known.newest)
+        return release
+
+    @staticmethod
+    def exact(text: str) -> Release:
+        """Reads `product@version` as it stands, from a program that says what it is: `latest` is an unknown version.
+
+        Raises:
+            InputError: The text has no such form.
+        """
+        return _parse(text)
 
     @staticmethod
     def reported(text: str) -> Release:
@@ -83,10 +95,7 @@ def _parse(text: str) -> Release:
             sides={"given": text, "expected": "product@version, e.g. deltalake@1.6.6"},
             next_step="See which products are known: halocline matrix",
         )
-    product, version = found["product"].casefold(), found["version"].strip()
-    if version.casefold() == LATEST and (known := Knowledge.load().find(product)):
-        return Release(known.name, known.newest)
-    return Release(product, Version.parse(version))
+    return Release(found["product"].casefold(), Version.parse(found["version"].strip()))
 
 
 def releases_in(engine_info: str) -> tuple[Release, ...]:

@@ -155,7 +155,7 @@ class MemberKey(NamedTuple):
 def known_release(text: str) -> Release | None:
     """The release that `text` names; None if it names none, or one whose version is unknown or zero."""
     try:
-        release = Release.parse(text)
+        release = Release.exact(text)
     except InputError:
         return None
     return release if release.version.known and not release.version.is_zero else None

@@ -84,7 +84,7 @@ def connect(
         (True, True, None)
     """
     where = address or Settings.read(spark=spark).fleet
-    runs = str(Release.parse(release)) if release is not None else str(own_release())
+    runs = str(Release.exact(release)) if release is not None else str(own_release())
     who = name or _name(spark)
     if where is None:
         return FleetHandle(who, runs)
@@ -148,7 +148,7 @@ def _report(
 ) -> Report:
     """What this process says about itself. A build that was not released says so, and raises no level by itself."""
     supported = supported_by(release, _DOES.get(role, ("read", "write"))) | dict(ranges or {})
-    unreleased = Release.parse(release).version.is_pre_release
+    unreleased = Release.exact(release).version.is_pre_release
     return Report(name, 0, release, role, supported, features, development=unreleased)
 
 
