@@ -108,7 +108,7 @@ def _observed(
 
 
 def _table(found: Forecast, proposal: FeatureProposal) -> Table:
-    table = columns("client", "now", *proposal.ways, "why", "the answer is", "known from")
+    table = columns("client", "now", *proposal.ways, "why", "evidence", "known from")
     now_ms = time.time_ns() // 1_000_000
     for each in found.outlooks:
         client, given = each.client, [verdict.answer for verdict in (each.now, *each.after)]

@@ -113,7 +113,7 @@ def _show_releases(
 
 def _show_protocol(output: OutputFormat, products: tuple[Product, ...], terms: Terms, operation: str) -> None:
     judged = [each for product in products for each in protocol_stretches(product, terms, operation)]
-    grid = columns("product", "releases", operation, "why", "the answer is")
+    grid = columns("product", "releases", operation, "why", "evidence")
     for at, each in enumerate(judged):
         again = at > 0 and judged[at - 1].product is each.product
         grid.add_row("" if again else each.product.name, _releases(each.product, each.stretch), *_told(each.verdict))
@@ -123,7 +123,7 @@ def _show_protocol(output: OutputFormat, products: tuple[Product, ...], terms: T
 
 def _show_verdicts(output: OutputFormat, releases: list[Release], terms: Terms, operation: str) -> None:
     verdicts = [can(each, terms, operation) for each in releases]
-    grid = columns("release", operation, "why", "the answer is", "fix")
+    grid = columns("release", operation, "why", "evidence", "fix")
     for each in verdicts:
         grid.add_row(str(each.release), *_told(each), str(each.fix or ""))
     facts = {"protocol": str(terms.protocol), "operation": operation, "verdicts": [each.to_dict() for each in verdicts]}
