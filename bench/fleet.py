@@ -388,9 +388,11 @@ async def large(store):
                 cpu, number, worst = await _asked(server, members, question)
                 held = server.held_up()
                 kept = "kept" if held <= ALLOWED_S else "MISSED"
+                late = ", heartbeats LATE" if worst > 1000 * ALLOWED_S else ""
                 line = f"{name:<44}{1000 * cpu / number:7.0f} ms CPU   loop held up for {1000 * held:4.0f} ms CPU"
                 print(
-                    f"{line}, heartbeats at most {worst:6.0f} ms   {kept} ({1000 * ALLOWED_S:.0f} ms CPU)", flush=True
+                    f"{line}, heartbeats at most {worst:6.0f} ms   {kept} ({1000 * ALLOWED_S:.0f} ms CPU){late}",
+                    flush=True,
                 )
             await asyncio.gather(*(each.drop() for each in members))
         finally:
