@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import urllib.request
 import uuid
 
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
+from tests.support.s3_server import s3_bucket
 
 from halocline.spark.scan.row_columns import RowColumns
 from halocline.spark.scan.scan import scan
@@ -18,19 +18,8 @@ from halocline.storage import open_store
 
 @pytest.fixture(scope="module")
 def bucket():
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/lake", method="PUT"), timeout=30).close()
-    yield {
-        "endpoint": endpoint,
-        "aws_access_key_id": "key",
-        "aws_secret_access_key": "secret",
-        "region": "us-east-1",
-        "allow_http": "true",
-    }
-    server.stop()
+    with s3_bucket("lake") as options:
+        yield options
 
 
 @pytest.fixture

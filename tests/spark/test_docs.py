@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import urllib.request
 from pathlib import Path
 
 import pytest
 from tests.support.fleets import running
+from tests.support.s3_server import s3_bucket
 
 from halocline.quickstart import make_lake
 from halocline.table import gatekeeper
@@ -72,20 +72,12 @@ def fleet(spark):
 @pytest.fixture
 def bucket(monkeypatch):
     """A bucket named `lake`, which the environment leads to."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/lake", method="PUT"), timeout=30).close()
-    for name, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    yield
-    server.stop()
+    with s3_bucket("lake") as options:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", options["endpoint"])
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", options["aws_access_key_id"])
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options["aws_secret_access_key"])
+        monkeypatch.setenv("AWS_REGION", options["region"])
+        yield
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import urllib.request
 
 import pytest
+from tests.support.s3_server import s3_bucket
 
 from halocline.cli.main import run
 from halocline.lake.lake import Lake
@@ -38,19 +38,8 @@ def told(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def bucket():
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/rollouts", method="PUT"), timeout=30).close()
-    yield {
-        "endpoint": endpoint,
-        "aws_access_key_id": "key",
-        "aws_secret_access_key": "secret",
-        "region": "us-east-1",
-        "allow_http": "true",
-    }
-    server.stop()
+    with s3_bucket("rollouts") as options:
+        yield options
 
 
 @pytest.fixture(scope="module")

@@ -162,6 +162,7 @@ def test_whatever_happens_to_an_unpacked_index_no_panic_gets_out(table, tmp_path
     """The folder of a cache is not checked again, so answers may be wrong there; but nothing dies."""
     (split,) = table.files.values()
     search = Search.of(table, "message:requ* OR message:17 OR level:E*")
+    found = list(search_split(table.store, split, search, cache=IndexCache(str(tmp_path / "whole"))).rows)
     for seed in range(12):
         cache = IndexCache(str(tmp_path / str(seed)))
         search_split(table.store, split, search, cache=cache)
@@ -175,3 +176,5 @@ def test_whatever_happens_to_an_unpacked_index_no_panic_gets_out(table, tmp_path
         os.replace(damaged, term)
         with suppress(HaloclineError):
             search_split(table.store, split, search, cache=cache)
+    anew = search_split(table.store, split, search, cache=IndexCache(str(tmp_path / "anew")))
+    assert list(anew.rows) == found, "a cache that is unpacked anew has what the split has"
