@@ -1,8 +1,10 @@
 """Promise: what is done to a Delta table takes at most half of what Delta Spark takes for it, in the same session.
 
 Both work on copies of one table, in turns, one after the other. Every run opens the table anew; the copying is not
-counted. It needs PySpark 4.2 and the jars of Delta Spark 4.4, which are fetched from Maven Central, and says so where
-they cannot be had: `make bench-delta-spark` makes such an environment.
+counted. Beside them, plain Parquet: what Spark takes to read or write the same rows as bare files, without a table,
+where there is such a thing. Whoever has Spark read and write does not come below that. It needs PySpark 4.2 and
+the jars of Delta Spark 4.4, which are fetched from Maven Central, and says so where they cannot be had:
+`make bench-delta-spark` makes such an environment.
 
     python bench/delta_spark.py            1 million rows
     python bench/delta_spark.py --full     8 million rows, the promise
@@ -21,6 +23,7 @@ import time
 from pathlib import Path
 
 import pyspark
+import pyspark.sql.functions as F
 from delta_log import write_commits
 from measuring import cpu, rows, session
 
@@ -55,12 +58,24 @@ def copied(table: Path, place: Path) -> Path:
     return place
 
 
-def reads(query):
-    """The same query on a DataFrame of either side."""
+def bare(spark, path: Path):
+    """The files of a table without the table: rows that vectors delete are there."""
+    files = (str(file) for file in path.rglob("*.parquet") if "_delta_log" not in file.parts)
+    return spark.read.parquet(*sorted(files))
+
+
+def reads(query, where=None):
+    """The same query on a DataFrame of either side, and of the bare files."""
     return (
         lambda spark, path: query(spark.read.format("delta").load(str(path))),
-        lambda spark, path: query(Table.for_path(path, spark).to_df()),
+        lambda spark, path: query(Table.for_path(path, spark).to_df(where=where)),
+        lambda spark, path: query(bare(spark, path)),
     )
+
+
+def writes(df, path: Path) -> None:
+    """Rows as bare files."""
+    df.write.parquet(f"{path}/bare")
 
 
 def hashed(df):
@@ -72,7 +87,7 @@ def merge_sql(path, source):
 
 
 def works(count):
-    """What is done: the name, the table it is done to, Delta Spark's way and ours."""
+    """What is done: the name, the table it is done to, Delta Spark's way, ours, and Spark's without a table."""
     one_in_100 = f"SELECT id, -1.0D AS d FROM range(0, {count}, 100)"
     near = f"SELECT id, -1.0D AS d FROM range({count // 2}, {count // 2 + count // 100})"
     some = f"SELECT * FROM new WHERE id < {count // 10}"
@@ -85,27 +100,32 @@ def works(count):
             merge = Table.for_path(path, spark).merge(spark.sql(source), "t.id = s.id")
             merge.when_matched_update(set={"d": "s.d"}).execute()
 
-        return lambda spark, path: spark.sql(merge_sql(path, source)), ours
+        def plain(spark, path):
+            new = spark.sql(source).withColumnRenamed("d", "new")
+            df = bare(spark, path).join(new, "id", "left").withColumn("d", F.coalesce("new", "d")).drop("new")
+            writes(df, path)
+
+        return lambda spark, path: spark.sql(merge_sql(path, source)), ours, plain
 
     def appended(query):
         return (
             lambda spark, path: spark.sql(query).write.format("delta").mode("append").save(str(path)),
             lambda spark, path: Table.for_path(path, spark).append(spark.sql(query)),
+            lambda spark, path: writes(spark.sql(query), path),
         )
 
     def deleted(where):
-        return by_sql(f"DELETE FROM {{t}} WHERE {where}"), lambda spark, path: Table.for_path(path, spark).delete(where)
+        return (
+            by_sql(f"DELETE FROM {{t}} WHERE {where}"),
+            lambda spark, path: Table.for_path(path, spark).delete(where),
+            lambda spark, path: writes(bare(spark, path).where(f"NOT ({where})"), path),
+        )
 
     point = f"id = {count // 3}"
     yield "count", "plain", *reads(lambda df: df.count())
     yield "sum of one column", "plain", *reads(lambda df: df.agg({"k": "sum"}).collect())
     yield "filter 1 %", "plain", *reads(lambda df: df.where("k < 10").agg({"id": "sum", "s": "max"}).collect())
-    yield (
-        "point look-up by statistics",
-        "plain",
-        lambda spark, path: spark.read.format("delta").load(str(path)).where(point).collect(),
-        lambda spark, path: Table.for_path(path, spark).to_df(where=point).collect(),
-    )
+    yield "point look-up by statistics", "plain", *reads(lambda df: df.where(point).collect(), point)
     yield "all columns hashed", "plain", *reads(hashed)
     yield "with vectors: count", "marked", *reads(lambda df: df.count())
     yield "with vectors: sum of one column", "marked", *reads(lambda df: df.agg({"k": "sum"}).collect())
@@ -115,6 +135,7 @@ def works(count):
         "",
         lambda spark, path: spark.table("new").write.format("delta").save(str(path)),
         lambda spark, path: Table.create(path, spark.table("new"), spark),
+        lambda spark, path: writes(spark.table("new"), path),
     )
     yield "append one row", "plain", *appended("SELECT * FROM new WHERE id = 1")
     yield "append 10 % of the rows", "plain", *appended(some)
@@ -134,6 +155,7 @@ def works(count):
         "small",
         by_sql("OPTIMIZE {t}"),
         lambda spark, path: Table.for_path(path, spark).optimize().execute_compaction(),
+        lambda spark, path: writes(bare(spark, path).coalesce(1), path),
     )
     yield (
         "open and prune 100,000 files in 1,000 commits",
@@ -159,7 +181,7 @@ def measured(spark, table: Path | None, root: Path, sides, repeats: int):
     """Seconds of wall and processor time of each side: medians of runs that take turns on fresh copies."""
     found = [([], []) for _ in sides]
     for turn in range(repeats + 1):
-        for at in ((0, 1), (1, 0))[turn % 2]:
+        for at in (range(len(sides)), reversed(range(len(sides))))[turn % 2]:
             place = root / f"work-{at}-{turn}"
             if table is not None:
                 copied(table, place)
@@ -196,14 +218,15 @@ def main():
         tables = made(spark, root, count)
         rows(spark, count, 12).createOrReplaceTempView("new")
         print(f"{count:,} rows, Delta Spark {VERSION}, Spark {spark.version}; seconds, and ours to theirs\n")
-        print(f"{'':<48} {'theirs':>8} {'ours':>8} {'ratio':>6} {'processor':>9}")
+        print(f"{'':<48} {'theirs':>8} {'ours':>8} {'ratio':>6} {'processor':>9} {'plain':>8} {'ratio':>6}")
         for name, table, *sides in works(count):
             if asked.only not in name:
                 continue
-            theirs, ours = measured(spark, tables.get(table), root, sides, asked.repeats)
+            theirs, ours, *plain = measured(spark, tables.get(table), root, sides, asked.repeats)
             ratio, used = ours[0] / theirs[0], ours[1] / max(theirs[1], 0.01)
+            floor = f"{plain[0][0]:8.2f} {plain[0][0] / theirs[0]:6.2f}" if plain else f"{'':15}"
             judged = "" if ratio <= TARGET else f"  target {TARGET}  MISSED"
-            print(f"{name:<48} {theirs[0]:8.2f} {ours[0]:8.2f} {ratio:6.2f} {used:9.2f}{judged}", flush=True)
+            print(f"{name:<48} {theirs[0]:8.2f} {ours[0]:8.2f} {ratio:6.2f} {used:9.2f} {floor}{judged}", flush=True)
     finally:
         spark.stop()
         shutil.rmtree(root, ignore_errors=True)
