@@ -71,6 +71,9 @@ class Store(ABC):
     options: Mapping[str, str] = MappingProxyType({})
     """The options that it was opened with; `open_store` takes them back as well."""
 
+    lists_whole_folders: bool = False
+    """Whether a listing costs as much as its folder is long, wherever it is to start."""
+
     @abstractmethod
     def fetch(self, path: str) -> tuple[bytes, ObjectMeta]:
         """Reads an object and its state in one step: the pair to begin a compare-and-swap with.

@@ -64,6 +64,8 @@ class LocalStore(Store):
             a crash of the process never does.
     """
 
+    lists_whole_folders = True
+
     def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:
         self.folder = os.path.abspath(root)
         self.root = "file://" + escaped(self.folder)

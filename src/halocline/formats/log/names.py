@@ -54,6 +54,7 @@ class LogEntry:
         parts: How many parts the checkpoint has; 0 if it is whole.
         size: Length in bytes.
         modified_ms: When it was written.
+        etag: Its state; None where the store does not tell it.
     """
 
     path: str
@@ -64,6 +65,7 @@ class LogEntry:
     parts: int
     size: int
     modified_ms: int
+    etag: str | None = None
 
     @property
     def name(self) -> str:
@@ -123,6 +125,7 @@ class LogLayout:
                     parts=int(groups.get("parts") or 0),
                     size=meta.size,
                     modified_ms=meta.modified_ms,
+                    etag=meta.etag,
                 )
         return None
 

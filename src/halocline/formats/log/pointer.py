@@ -34,6 +34,7 @@ class Pointer(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, k
         size_in_bytes: Its length.
         num_of_add_files: How many live files it holds.
         tags: Free-form.
+        v2_checkpoint: What is said of a V2 checkpoint; its `path` is the name of the file.
         checksum: MD5 of the canonical text.
     """
 
@@ -43,6 +44,7 @@ class Pointer(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, k
     size_in_bytes: int | None = None
     num_of_add_files: int | None = None
     tags: dict[str, str | None] | None = None
+    v2_checkpoint: Any = None
     checksum: str | None = None
 
 

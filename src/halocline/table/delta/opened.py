@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from halocline.formats.delta.commit.provenance import engine_info
 from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.log.listing import Workers
+from halocline.formats.delta.log.replay import KnownVersion
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.spark.scan.frames import session_zone
 from halocline.spark.session.settings import LogReplay
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 class Opened(Opening[Snapshot]):
     """A Delta table that has been found, or a place where one is to be."""
 
+    _known: KnownVersion | None = None
+
     def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> Snapshot:
-        return Snapshot.load(
+        newest = version is None and timestamp_ms is None
+        loaded = Snapshot.load(
             self.store,
             version=version,
             timestamp_ms=timestamp_ms,
@@ -31,7 +35,11 @@ class Opened(Opening[Snapshot]):
             operation=operation,
             legacy_protocol=self.settings.allow_missing_protocol,
             workers=self._workers(),
+            known=self._known if newest else None,
         )
+        if newest:
+            self._known = loaded.replay.known
+        return loaded
 
     def _workers(self) -> Workers | None:
         """Who lists the files of the table; None for this process, as where no other sees the store."""

@@ -14,6 +14,7 @@ by a release that understands every protocol on the way.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -61,6 +62,7 @@ def clean_log(
     now_ms: int,
     retention_ms: int | None = None,
     whole_days: bool = True,
+    newest: int | None = None,
     supports: Callable[[Protocol, str], bool],
 ) -> Cleaned:
     """Deletes what is past its retention.
@@ -71,6 +73,7 @@ def clean_log(
         now_ms: The present.
         retention_ms: How long to keep history; the table's own setting if not given.
         whole_days: Whether the cutoff is rounded down to midnight UTC.
+        newest: The newest version, if it is known.
         supports: Whether this release supports a protocol for `read` or `write`.
 
     Raises:
@@ -83,7 +86,7 @@ def clean_log(
     cutoff = now_ms - retention_ms
     if whole_days:
         cutoff -= cutoff % DAY_MS
-    if not _has_commit_before(store, cutoff):
+    if not _has_commit_before(store, cutoff, newest):
         return Cleaned()
     files = list_files(store, DELTA)
     boundary = boundary_at(files, cutoff)
@@ -104,13 +107,28 @@ def clean_log(
     return Cleaned(boundary.version, tuple(gone), tuple(meta.path for meta in sidecars))
 
 
-def _has_commit_before(store: Store, cutoff_ms: int) -> bool:
+def _has_commit_before(store: Store, cutoff_ms: int, newest: int | None) -> bool:
     """Whether the oldest commit is old enough; if it is not, the rest of the log need not be listed."""
+    if newest is not None and store.lists_whole_folders:
+        with contextlib.suppress(NotFoundError):
+            return store.head(DELTA.commit_path(_oldest_commit(store, newest))).modified_ms <= cutoff_ms
     for meta in store.list(DELTA.folder):
         file = DELTA.parse(meta)
         if file is not None and file.kind is FileKind.COMMIT:
             return file.modified_ms <= cutoff_ms
     return False
+
+
+def _oldest_commit(store: Store, newest: int) -> int:
+    """The first commit of a log that has shrunk from its beginning."""
+    absent, present = -1, newest
+    while present - absent > 1:
+        middle = (absent + present) // 2 if absent >= 0 else 0
+        if store.exists(DELTA.commit_path(middle)):
+            present = middle
+        else:
+            absent = middle
+    return present
 
 
 def boundary_at(files: Sequence[LogEntry], cutoff_ms: int) -> CheckpointFiles | None:

@@ -25,6 +25,7 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checkpoint_write import WrittenCheckpoint, is_due, write_checkpoint
 from halocline.formats.delta.log.checksum import Summary
+from halocline.formats.delta.log.replay import KnownVersion
 from halocline.formats.log import gate
 from halocline.storage.base import Store
 
@@ -42,6 +43,7 @@ class Done:
         before: What the table was at the version that was read; None for a new table.
         passed: What the commits between that version and this one did.
         release: Who acted.
+        known: The version that was read, to start from; None for a new table.
     """
 
     version: int
@@ -49,6 +51,7 @@ class Done:
     before: TableConfiguration | None
     passed: Sequence[Commit]
     release: Release
+    known: KnownVersion | None = None
 
 
 def after_commit(store: Store, done: Done, now_ms: int) -> tuple[str, ...]:
@@ -66,19 +69,20 @@ def after_commit(store: Store, done: Done, now_ms: int) -> tuple[str, ...]:
 
     checkpoint = None
     if tried("reading the checkpoint interval", lambda: is_due(version, intent.configuration.properties)):
-        checkpoint = tried("its checkpoint", lambda: _checkpoint(store, version, release, now_ms))
+        checkpoint = tried("its checkpoint", lambda: _checkpoint(store, done, now_ms))
     tried("its checksum", lambda: _write_checksum(store, done, checkpoint))
     if checkpoint is not None:
         supports = partial(supports_protocol, release)
-        tried("cleaning the log", lambda: clean_log(store, intent.configuration, now_ms=now_ms, supports=supports))
+        clean = partial(clean_log, store, intent.configuration, now_ms=now_ms, newest=version, supports=supports)
+        tried("cleaning the log", clean)
     return tuple(problems)
 
 
-def _checkpoint(store: Store, version: int, release: Release, now_ms: int) -> WrittenCheckpoint:
+def _checkpoint(store: Store, done: Done, now_ms: int) -> WrittenCheckpoint:
     def check_access(terms: Terms) -> None:
-        gate.check_access(release, terms, gate.MAINTENANCE, store.root)
+        gate.check_access(done.release, terms, gate.MAINTENANCE, store.root)
 
-    return write_checkpoint(store, version, now_ms=now_ms, check_access=check_access)
+    return write_checkpoint(store, done.version, now_ms=now_ms, check_access=check_access, known=done.known)
 
 
 def supports_protocol(release: Release, protocol: Protocol, operation: str) -> bool:

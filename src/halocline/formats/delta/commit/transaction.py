@@ -215,7 +215,8 @@ class Transaction:
             self._permit()
         proposal = _Proposal(intent, self._ground(intent, revalidate), self._txn_id)
         landed = land(self.store, proposal, self.read_version + 1, path=DELTA.commit_path)
-        done = Done(landed.version, landed.proposal.intent, self.before, landed.proposal.passed, self._release)
+        known = None if self.snapshot is None else self.snapshot.replay.known
+        done = Done(landed.version, landed.proposal.intent, self.before, landed.proposal.passed, self._release, known)
         self.outcome = Outcome(landed.version, losses=landed.losses)
         self.outcome = replace(self.outcome, problems=after_commit(self.store, done, self._clock()))
         return landed.version

@@ -87,11 +87,14 @@ class Checkpoint:
         layout: LogLayout,
         files: CheckpointFiles,
         witnesses: Callable[[], Iterable[Witness]] = tuple,
+        others: OtherActions | None = None,
     ) -> None:
         self._store = store
         self._layout = layout
         self._witnesses = witnesses
         self.files = files
+        if others is not None:  # they were read before
+            self.others = others
 
     @property
     def name(self) -> str:

@@ -32,7 +32,7 @@ from halocline.formats.delta.log import checkpoint_schema
 from halocline.formats.delta.log.checkpoint_rows import CheckpointRows
 from halocline.formats.delta.log.checksum import Summary
 from halocline.formats.delta.log.header import header_of
-from halocline.formats.delta.log.replay import Replay
+from halocline.formats.delta.log.replay import KnownVersion, Replay
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.pointer import Pointer, encode_pointer, read_pointer
 from halocline.storage.base import Store
@@ -71,11 +71,16 @@ def is_due(version: int, properties: TableProperties) -> bool:
 
 
 def write_checkpoint(
-    store: Store, version: int, *, now_ms: int | None = None, check_access: Callable[[Terms], None] | None = None
+    store: Store,
+    version: int,
+    *,
+    now_ms: int | None = None,
+    check_access: Callable[[Terms], None] | None = None,
+    known: KnownVersion | None = None,
 ) -> WrittenCheckpoint:
-    """Writes the checkpoint of a version and moves the pointer to it."""
+    """Writes the checkpoint of a version and moves the pointer to it; an earlier version that is known saves time."""
     present = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    replay = Replay.open(store, version)
+    replay = Replay.open(store, version, known=known)
     header = header_of(replay)
     if header.protocol_action is not None and check_access is not None:
         check_access(Terms.of(header.protocol, header.facts))

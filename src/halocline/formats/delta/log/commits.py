@@ -213,11 +213,11 @@ class Tail:
                 next_step="Open the table again; if the version was asked for by number, it may be gone for good.",
             ) from error
 
-    def header(self) -> Header:
-        """The newest protocol and metadata, whatever else stands beside them."""
+    def header(self, after: int = -1) -> Header:
+        """The newest protocol and metadata after a version, whatever else stands beside them."""
         header, size = Header(), 0
         self._decoded = []
-        for file, data in self._contents(self._files):
+        for file, data in self._contents(tuple(file for file in self._files if file.end > after)):
             lines = _readable(data, file.name)
             size += len(data)
             self._decoded.append(lines if size <= _KEPT else None)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from typing import Final, TypeVar
@@ -25,11 +26,12 @@ from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import live_files
 from halocline.formats.delta.log.checkpoint_parts import FileColumns
-from halocline.formats.delta.log.checkpoint_read import Checkpoint, Witness
+from halocline.formats.delta.log.checkpoint_read import Checkpoint, OtherActions, Witness
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.commits import Header, Tail, TailState
 from halocline.formats.delta.log.listing import Hidden, Listing, Pruner, Workers
 from halocline.formats.log.damage import malformed
+from halocline.formats.log.following import following
 from halocline.formats.log.names import DELTA
 from halocline.formats.log.segment import Segment, find_segment
 from halocline.storage.base import Store
@@ -40,16 +42,34 @@ _BATCH: Final = 65536
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
+class KnownVersion:
+    """A version that was opened before: what opening a later one can start from.
+
+    Attributes:
+        segment: Its files.
+        header: Its protocol and metadata.
+        others: What its checkpoint says besides files; None if it has no checkpoint.
+    """
+
+    segment: Segment
+    header: Header
+    others: OtherActions | None
+
+
 class Replay:
     """The log of one version, read piece by piece as it is asked for."""
 
     segment: Segment
     checkpoint: Checkpoint | None
 
-    def __init__(self, store: Store, segment: Segment, workers: Workers | None = None) -> None:
+    def __init__(
+        self, store: Store, segment: Segment, workers: Workers | None = None, known: KnownVersion | None = None
+    ) -> None:
         self.store = store
         self.workers = workers
         self.locations = Locations(store.root)
+        self._known = known if known is not None and _leads_to(known.segment, segment) else None
         self._left_out: dict[str, MalformedError | NotFoundError] = {}
         self._use(segment)
 
@@ -58,8 +78,9 @@ class Replay:
             self.__dict__.pop(name, None)
         self.segment = segment
         self._tail = Tail(self.store, segment.cover)
-        files = segment.checkpoint
-        self.checkpoint = None if files is None else Checkpoint(self.store, DELTA, files, self._witnesses)
+        files, known = segment.checkpoint, self._known
+        others = known.others if known is not None and files == known.segment.checkpoint else None
+        self.checkpoint = None if files is None else Checkpoint(self.store, DELTA, files, self._witnesses, others)
 
     def _witnesses(self) -> Iterator[Witness]:
         """What is said about the checkpoint elsewhere; the checksum of its version is only read if it must be."""
@@ -73,14 +94,26 @@ class Replay:
                 yield Witness(first.path, summary.tally.files)
 
     @staticmethod
-    def open(store: Store, version: int | None = None, workers: Workers | None = None) -> Replay:
+    def open(
+        store: Store, version: int | None = None, workers: Workers | None = None, known: KnownVersion | None = None
+    ) -> Replay:
         """Finds the version and opens its checkpoint, or the next older one that can be opened.
 
-        Workers, if there are any, list what the checkpoint holds.
+        Workers, if there are any, list what the checkpoint holds. A version that is known, and is not after this one,
+        saves time.
         """
-        replay = Replay(store, find_segment(store, DELTA, version), workers)
+        segment = None
+        if known is not None and store.lists_whole_folders:
+            segment = following(store, DELTA, known.segment, version)
+        replay = Replay(store, segment or find_segment(store, DELTA, version), workers, known)
         replay.reading(lambda: replay.checkpoint and replay.checkpoint.others)
         return replay
+
+    @property
+    def known(self) -> KnownVersion:
+        """What opening a later version can start from."""
+        others = None if self.checkpoint is None else self.checkpoint.others
+        return KnownVersion(self.segment, self.header, others)
 
     def reading(self, read: Callable[[], _T]) -> _T:
         """What reading the checkpoint gives; if that turns out to be damaged, the same without it."""
@@ -109,7 +142,10 @@ class Replay:
     @cached_property
     def header(self) -> Header:
         """The newest protocol and metadata; nothing else of the tail is looked at."""
-        header = self._tail.header()
+        known = self._known
+        header = self._tail.header(after=-1 if known is None else known.segment.version)
+        if known is not None:
+            return header.over(known.header)
         if header.is_whole or self.checkpoint is None:
             return header
         return header.over(self.checkpoint.others.header)
@@ -194,3 +230,9 @@ class Replay:
             return
         for found in self.standing(self.checkpoint.removes(live_files.TOMBSTONES_ON_DISK)):
             yield live_files.tombstones_from_checkpoint(found, self.checkpoint.name)
+
+
+def _leads_to(known: Segment, segment: Segment) -> bool:
+    """Whether a later version follows from a known one: its commit is the very same file in the log."""
+    last = known.last_commit
+    return last is not None and last.etag is not None and last in (segment.checkpoint_commit, *segment.commits)

@@ -33,7 +33,7 @@ from halocline.formats.delta.configuration.table_configuration import TableConfi
 from halocline.formats.delta.log.checksum import read_summary
 from halocline.formats.delta.log.header import header_of
 from halocline.formats.delta.log.listing import Workers
-from halocline.formats.delta.log.replay import Replay
+from halocline.formats.delta.log.replay import KnownVersion, Replay
 from halocline.formats.delta.log.timestamps import CommitClock, commit_info_in
 from halocline.formats.delta.snapshot import access
 from halocline.formats.delta.snapshot.pruning import StatsPruner
@@ -94,6 +94,7 @@ class Snapshot:
         operation: str = "read",
         legacy_protocol: bool = False,
         workers: Workers | None = None,
+        known: KnownVersion | None = None,
     ) -> Snapshot:
         """Opens a version of a table, if the release may.
 
@@ -105,6 +106,7 @@ class Snapshot:
             operation: What it wants to do, `read`, `write` or a finer one.
             legacy_protocol: Take a table without a protocol action as (1,1), with a warning.
             workers: Who lists the files in its checkpoint; this process if not given.
+            known: A version that was opened before and is not after this one, to start from.
 
         Raises:
             IncompatibleError: The release lacks a feature that the table requires.
@@ -115,7 +117,7 @@ class Snapshot:
             if version is not None:
                 raise InputError("give a version or a timestamp, not both")
             version = version_at(store, timestamp_ms)
-        replay = Replay.open(store, version, workers)
+        replay = Replay.open(store, version, workers, known)
         header = header_of(replay)
         protocol = header.protocol_or_legacy() if legacy_protocol else header.protocol
         actor = gate.own_release() if release is None else Release.parse(release)
@@ -149,6 +151,7 @@ class Snapshot:
             operation=self.operation,
             legacy_protocol=self.protocol_action is None,
             workers=self.replay.workers,
+            known=self.replay.known if version is None or version >= self.version else None,
         )
 
     def at_level(self, level: int) -> Snapshot:
