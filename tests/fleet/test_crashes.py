@@ -1,5 +1,6 @@
 """kill -9 between any two statements, two coordinators on one database, one that stalls and wakes up."""
 
+import asyncio
 import re
 import signal
 import subprocess
@@ -15,11 +16,15 @@ from sqlalchemy import create_engine, text, update
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.answers import AuditQuery
-from halocline.fleet.core.clock import steady_ms
-from halocline.fleet.core.effects import Audit
-from halocline.fleet.core.state import LevelRange, RecordChange, Report, TableLevel
+from halocline.fleet.core.clock import SystemClock, steady_ms
+from halocline.fleet.core.effects import Audit, Renew
+from halocline.fleet.core.events import Heartbeat, Join
+from halocline.fleet.core.state import LevelRange, MemberKey, RecordChange, Report, TableLevel
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
+from halocline.fleet.server.auth import Access
+from halocline.fleet.server.coordinator import Coordinator
+from halocline.fleet.server.service import FleetService, ServiceSettings
 from halocline.fleet.store import Holder, StaleEpochError, Write, migrations, schema
 from halocline.fleet.store import postgresql as postgresql_store
 from halocline.fleet.store.codec import decode, encode
@@ -318,3 +323,37 @@ def test_postgresql_an_older_store_is_brought_up_to_date_with_its_incarnations(p
     store = PostgresqlStore(postgresql)
     assert take_over(store, "one").incarnations == {"etl": 1_794_803_886_459}
     store.close()
+
+
+def test_postgresql_heartbeats_are_answered_while_a_lock_holds_a_transaction_up(postgresql):
+    coordinator = Coordinator(PostgresqlStore(postgresql), SystemClock(), name="one", address="one:1")
+
+    async def scenario():
+        service = FleetService(coordinator, access=Access.open(), settings=ServiceSettings(tick_s=3600))
+        await service.start()
+        await service.submit(Join(Report("etl", 1, "hudi@1.0.2"), 0))
+        with psycopg.connect(postgresql) as other:
+            other.execute("LOCK TABLE records IN EXCLUSIVE MODE")
+            joining = asyncio.ensure_future(service.submit(Join(Report("late", 1, "hudi@1.0.2"), 0)))
+            while not _awaited(postgresql):
+                await asyncio.sleep(0.01)
+            told = asyncio.get_running_loop().create_future()
+            service.decider.beat(Heartbeat("etl", 1, 1, 0), told.set_result)
+            effects, early = await told, joining.done()
+            other.rollback()
+        await joining
+        members = set(service.state().fleet.members)
+        await service.stop()
+        return effects, early, members
+
+    effects, early, members = asyncio.run(asyncio.wait_for(scenario(), 120))
+    coordinator.store.close()
+    assert any(isinstance(effect, Renew) for effect in effects), effects
+    assert not early, "it was answered after the lock was gone"
+    assert members == {MemberKey("etl", 1), MemberKey("late", 1)}
+
+
+def _awaited(url):
+    """Whether anybody waits for a lock."""
+    with psycopg.connect(url) as connection:
+        return connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0] > 0

@@ -6,6 +6,7 @@ in the store, the coordinator's memory, and the members with their own clocks.
 """
 
 import asyncio
+import threading
 
 import pytest
 from hypothesis import HealthCheck, note, settings
@@ -71,6 +72,7 @@ PHASES = [
     (calls.FINISH_DOWNGRADE, FinishDowngrade),
     (calls.CANCEL_DOWNGRADE, CancelDowngrade),
 ]
+DECIDED = [Tick(), Raise("hudi", 8, "ann"), RemoveMember("a", "ann", "test"), SetPolicy("hudi", Policy.AUTO, "ann")]
 RANGES = [LevelRange(6, 6), LevelRange(6, 8), LevelRange(6, 9), LevelRange(8, 9)]
 
 
@@ -245,6 +247,43 @@ class Fleets(RuleBasedStateMachine):
         self.time_passes(after, set())
         for _, _, _, incarnation, payload in told:
             self.heard(each, incarnation, payload)
+
+    @rule(name=st.sampled_from("abc"), decided=st.sampled_from(DECIDED), by=st.integers(0, 120))
+    def a_member_beats_while_something_is_written(self, name, decided, by):
+        """It is heard at once or when that is written, and time passes in between."""
+        each = self.members[name]
+        waiting = len(self.net)
+        self.move(each, Beat(each.now))
+        sent, self.net = self.net[waiting:], self.net[:waiting]
+        for coordinator, *message in sent:
+            if message[1] == "beat" and coordinator in self.services:
+                self.run(self.beaten_meanwhile(*self.services[coordinator], each, decided, by, *message))
+
+    async def beaten_meanwhile(self, service, server, member, decided, by, name, _, incarnation, payload):
+        began, go_on, write = threading.Event(), threading.Event(), self.store.write
+
+        def held_up(epoch, change):
+            began.set()
+            go_on.wait(60)
+            write(epoch, change)
+
+        self.store.write = held_up
+        deciding = asyncio.ensure_future(service.submit(decided))
+        while not (began.is_set() or deciding.done()):
+            await asyncio.sleep(0.0005)
+        beating = asyncio.ensure_future(self.beaten(service, server, name, incarnation, payload))
+        heard, late = await asyncio.wait([beating], timeout=0.01)
+        for each in heard:
+            MEANWHILE.append(began.is_set() and not deciding.done())
+            for reply in each.result():
+                self.heard(member, incarnation, reply)
+        self.time_passes(by, set())
+        self.store.write = write
+        go_on.set()
+        await asyncio.gather(deciding, return_exceptions=True)
+        for each in late:
+            for reply in await each:
+                self.heard(member, incarnation, reply)
 
     @rule(name=st.sampled_from("abc"))
     def a_member_leaves(self, name):
@@ -452,6 +491,8 @@ class Fleets(RuleBasedStateMachine):
 RECORDED = []
 JUDGED = []
 """The events of all steps that were found to be safe."""
+MEANWHILE = []
+"""For each heartbeat that was answered at once whether something was being written."""
 
 
 def recording(state, event, *rest):
@@ -463,9 +504,11 @@ def recording(state, event, *rest):
 @pytest.fixture(autouse=True)
 def _watched(monkeypatch):
     monkeypatch.setattr(coordinator_module, "step", recording)
-    monkeypatch.setattr("halocline.fleet.server.service._GATHER_S", 0)
+    monkeypatch.setattr("halocline.fleet.core.meanwhile.step", recording)
+    monkeypatch.setattr("halocline.fleet.server.decider._GATHER_S", 0)
     RECORDED.clear()
     JUDGED.clear()
+    MEANWHILE.clear()
 
 
 Fleets.TestCase.settings = settings(
@@ -480,3 +523,4 @@ Fleets.TestCase.settings = settings(
 def test_no_events_make_the_real_service_unsafe():
     Fleets.TestCase().runTest()
     assert {Join, Heartbeat} <= set(JUDGED), "members must come and speak, or little was tried"
+    assert any(MEANWHILE), "some must be answered while something is written"

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from halocline.fleet.core.ladder import Ladder
 from halocline.fleet.core.ladder_state import Policy, View
-from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report, TableUse
+from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, Provenance, Report, TableUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class Heartbeat:
     sent: int
     views: Mapping[str, View] = field(default_factory=dict)
     tables: frozenset[TableUse] | None = None
+
+    @property
+    def key(self) -> MemberKey:
+        """Which member this is."""
+        return MemberKey(self.identity, self.incarnation)
 
 
 @dataclass(frozen=True, slots=True)

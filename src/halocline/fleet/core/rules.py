@@ -8,11 +8,11 @@ time to show that each is needed: what breaks without it, in the fewest steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from halocline.fleet.core.admission import admissible, renewable
-from halocline.fleet.core.effects import Audit, Effect, Refusal, Refuse
+from halocline.fleet.core.effects import Audit, CommitRecords, Effect, Refusal, Refuse, Renew
 from halocline.fleet.core.events import RemoveMember
 from halocline.fleet.core.ladder_state import Announcement, Downgrade, Hold, LadderState, Policy, View
 from halocline.fleet.core.state import (
@@ -22,6 +22,7 @@ from halocline.fleet.core.state import (
     Member,
     MemberKey,
     Report,
+    State,
     TableLevel,
     known_release,
 )
@@ -112,6 +113,29 @@ def grants_anything(effects: Sequence[Effect]) -> bool:
     return any(not isinstance(effect, Refuse | Audit) for effect in effects)
 
 
+def same_either_way(now: Sequence[Effect], later: Sequence[Effect]) -> bool:
+    """Whether a heartbeat may be answered while a decision is being written: if the decision leaves its lease alone."""
+    granted = _granted(now)
+    return granted is not None and granted == _granted(later)
+
+
+def _granted(effects: Sequence[Effect]) -> Renew | None:
+    """The lease that is granted without anything to write, whatever else the member is told."""
+    if any(isinstance(effect, CommitRecords) and effect.changes for effect in effects):
+        return None
+    return next((replace(effect, announcements=()) for effect in effects if isinstance(effect, Renew)), None)
+
+
+def with_the_renewal(decided: State, renewed: State) -> State:
+    """The state that a decision leads to if a heartbeat was answered before it was written: with its renewal."""
+    return renewed
+
+
+def what_is_durable(now: Sequence[Effect], later: Sequence[Effect]) -> tuple[Effect, ...]:
+    """What a member is told while a decision is being written: nothing of the decision, which may never be."""
+    return tuple(now)
+
+
 def only_newer(heard: View, announcement: Announcement) -> bool:
     """Whether a member believes an announcement: only one that is newer than what it has heard."""
     return announcement.revision > heard.revision
@@ -143,6 +167,9 @@ class FleetRules:
     policy_below: Callable[[Policy], Policy] = by_hand
     accepts: Callable[[int, int], bool] = same_epoch
     confirms: Callable[[Sequence[Effect]], bool] = grants_anything
+    same_lease: Callable[[Sequence[Effect], Sequence[Effect]], bool] = same_either_way
+    taken_along: Callable[[State, State], State] = with_the_renewal
+    told: Callable[[Sequence[Effect], Sequence[Effect]], tuple[Effect, ...]] = what_is_durable
     believes: Callable[[View, Announcement], bool] = only_newer
     in_use: Callable[[View, Iterable[View]], View] = oldest_in_use
 

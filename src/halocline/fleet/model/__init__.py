@@ -10,7 +10,8 @@ follows from an event is computed once for each node, by the functions that the 
 What can happen: a process starts with any binary, crashes, leaves; a message is sent, arrives at either coordinator at
 any later time, or never does (the next one takes its place); time passes, and a member's clock may not notice; a
 coordinator's timer goes off; another coordinator takes over, at any time, since the clock of the database may be set,
-while the former one relies on its lease on the store for a while; an operator gives one of the scenario's commands.
+while the former one relies on its lease on the store for a while; an operator gives one of the scenario's commands;
+what was decided takes its time to be written, and again until the coordinator hears of it, while heartbeats arrive.
 
 Promise: `explore` visits every global state that a scenario can reach and checks all invariants there, or says that it
 stopped before. Reductions keep it small, and none loses a behaviour:
@@ -22,11 +23,12 @@ stopped before. Reductions keep it small, and none loses a behaviour:
 - A table is raised as soon as a gate lets any member. Later would only be less dangerous.
 - A process that stops for good is one that sends nothing; a refusal that is lost is one that was never sent.
 
-Limits: four bounds are bounds, and the random walk of a larger fleet goes beyond each of them:
+Limits: five bounds are bounds, and the random walk of a larger fleet goes beyond each of them:
 
 - Between a member and the coordinator there is one message at a time, beside a push and a stray if the scenario has
   them.
 - Of what former lives sent, only what the last one sent can still arrive.
 - Of the coordinators that were replaced only the last is followed. What earlier ones still believe ends before that.
 - A member starts again only while no more former lives are registered than the scenario says.
+- Whoever waits for an answer to what took its time to be written has to ask again.
 """

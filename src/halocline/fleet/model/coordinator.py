@@ -14,6 +14,7 @@ from halocline.fleet.core.effects import Admit, Announce, CommitRecords, Effect,
 from halocline.fleet.core.events import Cause, Command, Event, Heartbeat, Join, Leave, Message, TakeOver, Tick
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.ladder_state import LadderState
+from halocline.fleet.core.meanwhile import Writing
 from halocline.fleet.core.rules import FleetRules
 from halocline.fleet.core.state import (
     Fleet,
@@ -30,18 +31,22 @@ from halocline.fleet.core.state import (
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.model.ground_truth import CoordinatorStep
 from halocline.fleet.model.invariants import Violation, check
-from halocline.fleet.model.member import ANY_MEMBER, FAR, LIFE, REFUSED, Act, Memory, message_key, report_of
+from halocline.fleet.model.member import ANY_MEMBER, LIFE, REFUSED, Act, Memory, message_key, report_of
+from halocline.fleet.model.relative import called, later, outlived
 from halocline.fleet.model.scenario import LADDER, NAMES, TABLE, Scenario
 
 STALE: Final = 1
 NEWEST: Final = 2
+WRITTEN_SOON: Final = ", and what follows is being written"
 _T = TypeVar("_T")
 
 
 class CoordinatorNode(NamedTuple):
     """The coordinator node, by the numbers of its parts; `stale` is -1 if there is none.
 
-    Until `belief` is over the stale one relies on its lease: it renews others without asking the store.
+    Until `belief` is over the stale one relies on its lease: it renews others without asking the store. While something
+    is being written, `writing` is the state that the leader will go on from, and `written` whether the store has it
+    already. `behind` is that state of a stale one whose decision the store had before another took over.
     """
 
     store: int
@@ -49,6 +54,9 @@ class CoordinatorNode(NamedTuple):
     stale: int
     used: int
     belief: int = 0
+    writing: int = -1
+    written: bool = False
+    behind: int = -1
 
 
 class Reaction(NamedTuple):
@@ -99,46 +107,74 @@ class CoordinatorNodes(Memory):
 
     # What follows from an event. Each is computed once.
 
-    def deliver(self, number: int, who: int, message: Message, *, stale: bool = False) -> Reaction:
-        """A message arrives at a coordinator."""
+    def deliver(self, number: int, who: int, message: Message, *, stale: bool = False) -> Reaction | None:
+        """A message arrives at a coordinator; None if it waits until something is written."""
         key = ("deliver", number, who, message_key(message), stale)
         return self._once(key, lambda: self._happens(number, stale, _from(NAMES[who], message)))
 
-    def timer(self, number: int, *, stale: bool = False) -> Reaction:
-        """A coordinator's timer goes off."""
-        return self._once(("timer", number, stale), lambda: self._happens(number, stale, Tick()))
+    def begin(self, number: int, who: int, message: Message) -> int | None:
+        """A message arrives at the coordinator, which begins to write what follows; None if there is nothing to."""
+        key = ("begin", number, who, message_key(message))
+        return self._once(key, lambda: self._begins(number, _from(NAMES[who], message)))
 
     def moves(self, number: int) -> tuple[tuple[Act, str, Reaction], ...]:
         """What coordinators and operators may do by themselves, without what changes nothing."""
         return self._once(("moves", number), lambda: tuple(self._find_moves(number)))
 
     def _find_moves(self, number: int) -> Iterator[tuple[Act, str, Reaction]]:
-        moves = [(Act.TIMER, "the coordinator's timer goes off", self.timer(number))]
-        moves += [(Act.OPERATOR, text, outcome) for text, outcome in self._commands(number)]
-        if self.values[number].stale >= 0:
-            moves.append((Act.ARRIVE_LATE, "the stale coordinator's timer goes off", self.timer(number, stale=True)))
+        moves = [*self._decisions(number), *self._writes(number)]
+        if self.values[number].stale >= 0 and (late := self._happens(number, True, Tick())):
+            moves.append((Act.ARRIVE_LATE, "the stale coordinator's timer goes off", late))
         if self.scenario.take_over:
             moves.append((Act.TAKE_OVER, "another coordinator takes over", self._take_over(number)))
         return (move for move in moves if move[2].coordinator != number or move[2].violations)
+
+    def _decisions(self, number: int) -> Iterator[tuple[Act, str, Reaction]]:
+        """What the leader's timer and operators lead to, at once or after it took its time to be written."""
+        causes: list[tuple[Act, str, Cause]] = [(Act.TIMER, "the coordinator's timer goes off", Tick())]
+        causes += [(Act.OPERATOR, _spoken(command), command) for command in self._commands(number)]
+        for act, text, cause in causes:
+            if outcome := self._happens(number, False, cause):
+                yield act, text, outcome
+            if (begun := self._begins(number, cause)) is not None:
+                yield act, f"{text}{WRITTEN_SOON}", Reaction(begun)
+        node = self.values[number]
+        downgrade = self.ladder_state(number).downgrade
+        if downgrade and downgrade.past_return and node.used > downgrade.target:
+            cleaned = self._number(node._replace(used=downgrade.target))
+            yield Act.OPERATOR, "the table is cleaned", Reaction(cleaned)
+
+    def _writes(self, number: int) -> Iterator[tuple[Act, str, Reaction]]:
+        """How what is being written gets on."""
+        node = self.values[number]
+        if node.written:
+            kept = node._replace(leader=node.writing, writing=-1, written=False)
+            yield Act.TIMER, "the coordinator hears that it is written", Reaction(self._number(kept))
+        elif node.writing >= 0:
+            stored = node._replace(store=self._fleet_of(node.writing), written=True)
+            yield Act.TIMER, "it is written", Reaction(self._number(stored))
+        if node.behind >= 0:
+            kept = node._replace(stale=node.behind, behind=-1)
+            yield Act.ARRIVE_LATE, "the stale coordinator hears that it is written", Reaction(self._number(kept))
 
     def tick(self, number: int) -> int:
         """Time passes."""
         return self._once(("tick", number), lambda: self._ticked(number))
 
     def _ticked(self, number: int) -> int:
-        later = self._each_state(number, _later)
-        node = self.values[later]
+        after = self._each_state(number, later)
+        node = self.values[after]
         if node.belief == 0 or self.scenario.suspends:
-            return later
+            return after
         believes = node.belief - 1
-        gone = node.stale < 0 or self._inert(node.stale, believes)
-        return self._number(node._replace(stale=-1, belief=0) if gone else node._replace(belief=believes))
+        gone = node.stale < 0 or self._inert(node.stale, node.behind, believes)
+        return self._number(node._replace(stale=-1, belief=0, behind=-1) if gone else node._replace(belief=believes))
 
     def restart(self, number: int, who: int) -> int:
         """A new life of a member begins, so its former ones count down."""
         name, strays = NAMES[who], self.scenario.strays
         return self._once(
-            ("restart", number, who), lambda: self._each_state(number, lambda s: _outlived(s, name, strays))
+            ("restart", number, who), lambda: self._each_state(number, lambda s: outlived(s, name, strays))
         )
 
     def write(self, number: int, level: int) -> int:
@@ -152,7 +188,7 @@ class CoordinatorNodes(Memory):
 
     def _permuted(self, number: int, order: tuple[int, ...]) -> int:
         names = {NAMES[old]: NAMES[new] for new, old in enumerate(order)}
-        return self._each_state(number, lambda state: _called(state, names))
+        return self._each_state(number, lambda state: called(state, names))
 
     # What the model asks.
 
@@ -172,21 +208,47 @@ class CoordinatorNodes(Memory):
         speaking = self.states[self.values[number].leader].fleet.speaking()
         return sum(key.identity == name or key.incarnation < LIFE for key, _ in speaking)
 
-    def _happens(self, number: int, stale: bool, cause: Cause) -> Reaction:
+    def _happens(self, number: int, stale: bool, cause: Cause) -> Reaction | None:
         node = self.values[number]
+        if (node.behind if stale else node.writing) >= 0:
+            return self._meanwhile(node, stale, cause)
         stepped = self._step(node.stale if stale else node.leader, cause, node.used)
         store = node.store
         relies = stale and node.belief > 0 and stepped.commit is not None and not stepped.commit.changes
         if stepped.commit is not None and not relies:
             if not self.rules.accepts(self.fleets[store].epoch, stepped.commit.epoch):
                 # Refused by the store: the coordinator has learnt that it was replaced, and stops.
-                return Reaction(self._number(node._replace(stale=-1, belief=0)))
+                return Reaction(self._number(node._replace(stale=-1, belief=0, behind=-1)))
             in_step = not stale and store == self._fleet_of(node.leader)
             after = self._fleet_of(stepped.state) if in_step else None
             store = after if after is not None else self._fleet(applied(self.fleets[store], stepped.commit.changes))
-        part = {"stale" if stale else "leader": stepped.state}
+        part: dict[str, Any] = {"stale" if stale else "leader": stepped.state}
         moved = node._replace(store=store, **part)
         return Reaction(self._number(moved), stepped.reply, stepped.violations)
+
+    def _meanwhile(self, node: CoordinatorNode, stale: bool, cause: Cause) -> Reaction | None:
+        """What follows while a decision is being written: heartbeats may be answered, everything else waits."""
+        if not isinstance(cause, Heartbeat) or (stale and node.belief == 0):
+            return None
+        known, following = ("stale", "behind") if stale else ("leader", "writing")
+        before, event = self.states[getattr(node, known)], Event(0, cause)
+        answered = Writing(before, self.states[getattr(node, following)]).answered(event, self.rules)
+        if answered is None:
+            return None
+        writing, effects = answered
+        violations = tuple(check(CoordinatorStep(before, event, writing.before, effects)))
+        parts: dict[str, Any] = {known: self._state(writing.before), following: self._state(writing.after)}
+        return Reaction(self._number(node._replace(**parts)), _reply(cause, effects), violations)
+
+    def _begins(self, number: int, cause: Cause) -> int | None:
+        """The node after the leader has begun to write what follows from an event; its sender will ask again."""
+        node = self.values[number]
+        if not self.scenario.writes or node.writing >= 0:
+            return None
+        stepped = self._step(node.leader, cause, node.used)
+        if stepped.commit is None or not stepped.commit.changes:
+            return None
+        return self._number(node._replace(writing=stepped.state))
 
     def _step(self, state: int, cause: Cause, used: int) -> _Stepped:
         # Members and operators tell the level of the table, which matters to what is decided by it.
@@ -206,15 +268,9 @@ class CoordinatorNodes(Memory):
         commit = next((effect for effect in effects if isinstance(effect, CommitRecords)), None)
         return _Stepped(self._state(after), commit, _reply(cause, effects), violations)
 
-    def _commands(self, number: int) -> Iterator[tuple[str, Reaction]]:
-        ladder_state, used = self.ladder_state(number), self.values[number].used
-        if ladder_state.downgrade and ladder_state.downgrade.past_return and used > ladder_state.downgrade.target:
-            cleaned = self.values[number]._replace(used=ladder_state.downgrade.target)
-            yield "the table is cleaned", Reaction(self._number(cleaned))
-        for command in self.scenario.commands:
-            if ladder_state.revision > self.scenario.revisions:
-                continue
-            yield _spoken(command), self._happens(number, False, command)
+    def _commands(self, number: int) -> tuple[Command, ...]:
+        spent = self.ladder_state(number).revision > self.scenario.revisions
+        return () if spent else self.scenario.commands
 
     def _take_over(self, number: int) -> Reaction:
         node = self.values[number]
@@ -223,21 +279,24 @@ class CoordinatorNodes(Memory):
         violations = tuple(check(CoordinatorStep(before, event, after, effects)))
         fleet = replace(after.fleet, epoch=NEWEST)
         leader = self._state(replace(after, epoch=NEWEST, fleet=fleet))
-        former = self.states[node.leader]
-        stale = self._state(replace(former, epoch=STALE, fleet=replace(former.fleet, epoch=STALE)))
-        belief = self.scenario.belief
-        goes_on = not self._inert(stale, belief)
-        moved = CoordinatorNode(
-            self._fleet(fleet), leader, stale if goes_on else -1, node.used, belief if goes_on else 0
-        )
+        stale, belief = self._replaced(node.leader), self.scenario.belief
+        # What the store does not have yet it will refuse, so that the former one goes on from where it is until then.
+        behind = self._replaced(node.writing) if node.written else -1
+        moved = CoordinatorNode(self._fleet(fleet), leader, -1, node.used)
+        if not self._inert(stale, behind, belief):
+            moved = moved._replace(stale=stale, belief=belief, behind=behind)
         return Reaction(self._number(moved), violations=violations)
 
-    def _inert(self, stale: int, belief: int) -> bool:
-        """Whether nothing that a stale coordinator could do gets past the store."""
+    def _replaced(self, state: int) -> int:
+        former = self.states[state]
+        return self._state(replace(former, epoch=STALE, fleet=replace(former.fleet, epoch=STALE)))
+
+    def _inert(self, stale: int, behind: int, belief: int) -> bool:
+        """Whether nothing that a stale coordinator could do gets past the store, now or from where it goes on."""
         return self._once(
             ("inert", stale, belief > 0),
             lambda: all(self._refused_or_idle(*tried, belief) for tried in self._possible_causes(stale)),
-        )
+        ) and (behind < 0 or self._inert(behind, -1, belief))
 
     def _refused_or_idle(self, state: int, cause: Cause, belief: int) -> bool:
         _, effects = step(self.states[state], Event(0, cause), self.rules)
@@ -264,13 +323,15 @@ class CoordinatorNodes(Memory):
 
     def _each_state(self, number: int, change: Callable[[State], State]) -> int:
         node = self.values[number]
-        leader = self._state(change(self.states[node.leader]))
-        stale = node.stale if node.stale < 0 else self._state(change(self.states[node.stale]))
+        leader, stale, writing, behind = (
+            each if each < 0 else self._state(change(self.states[each]))
+            for each in (node.leader, node.stale, node.writing, node.behind)
+        )
         if node.store == self._fleet_of(node.leader):
             store = self._fleet_of(leader)
         else:
             store = self._fleet(change(State(NEWEST, self.fleets[node.store])).fleet)
-        return self._number(CoordinatorNode(store, leader, stale, node.used, node.belief))
+        return self._number(node._replace(store=store, leader=leader, stale=stale, writing=writing, behind=behind))
 
     def _number(self, node: CoordinatorNode) -> int:
         return _number(self._node_numbers, self.values, node, node)
@@ -347,50 +408,6 @@ def _reply(cause: Cause, effects: tuple[Effect, ...]) -> Reply | None:
         if isinstance(effect, Refuse):
             return replace(REFUSED, incarnation=effect.incarnation)
     return None
-
-
-def _later(state: State) -> State:
-    presences = {
-        key: presence if presence.until > FAR else replace(presence, until=presence.until - 1)
-        for key, presence in state.presences.items()
-    }
-    return replace(state, presences=presences)
-
-
-def _renamed(state: State, keys: dict[MemberKey, MemberKey], incarnations: dict[str, int]) -> State:
-    members = {}
-    for key, member in state.fleet.members.items():
-        new = keys.get(key, key)
-        report = replace(member.report, identity=new.identity, incarnation=new.incarnation)
-        members[new] = replace(member, report=report)
-    fleet = replace(state.fleet, members=members, incarnations=incarnations)
-    return replace(state, fleet=fleet, presences={keys.get(key, key): each for key, each in state.presences.items()})
-
-
-def _called(state: State, names: dict[str, str]) -> State:
-    """Members are called differently."""
-    keys = {
-        key: MemberKey(names[key.identity], key.incarnation) for key in state.fleet.members if key.identity in names
-    }
-    return _renamed(state, keys, {names.get(name, name): life for name, life in state.fleet.incarnations.items()})
-
-
-def _outlived(state: State, name: str, strays: bool) -> State:
-    """A new life of one member begins: what was its life is now its last one, and others lie before that.
-
-    Of those before, only the order matters; and of the highest that was ever admitted, only whether a life that can
-    still speak is higher.
-    """
-    lives = sorted((key for key in state.fleet.members if key.identity == name), reverse=True)
-    before = [key for key in lives if key.incarnation < LIFE]
-    keys = {key: MemberKey(name, LIFE - 2 - rank) for rank, key in enumerate(before)}
-    if len(before) < len(lives):
-        keys[MemberKey(name, LIFE)] = MemberKey(name, LIFE - 1)
-    incarnations = {**state.fleet.incarnations}
-    highest = max(incarnations.pop(name, 0) - 1, LIFE - 2)
-    if lives or (strays and highest == LIFE - 1):
-        incarnations[name] = highest
-    return _renamed(state, keys, incarnations)
 
 
 _SPOKEN: Final = {

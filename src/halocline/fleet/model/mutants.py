@@ -27,6 +27,7 @@ from halocline.fleet.model.scenario import (
     REMOVED,
     SILENT,
     STALL,
+    WRITING,
     Scenario,
 )
 
@@ -79,6 +80,10 @@ def _its_former_lives(fleet: Fleet, report: Report) -> tuple[MemberKey, ...]:
 
 def _all_but_heartbeats(effects: Sequence[Effect]) -> bool:
     return grants_anything([effect for effect in effects if not isinstance(effect, Renew)])
+
+
+def _as_durable(now: Sequence[Effect], later: Sequence[Effect]) -> bool:
+    return any(isinstance(effect, Renew) for effect in now)
 
 
 def _assume_every_level(report: Report, ladder: str) -> LevelRange | None:
@@ -137,6 +142,24 @@ MUTANTS: Final = (
         "belief-suspended",
         "a coordinator counts its lease on the store by a clock that stands still while the machine is suspended",
         replace(LEASE, belief=1, suspends=True),
+    ),
+    Mutant(
+        "renewed-while-ending",
+        "a heartbeat is answered while it is being written that its member is gone",
+        replace(WRITING, take_over=False),
+        replace(RULES, same_lease=_as_durable),
+    ),
+    Mutant(
+        "renewal-lost",
+        "a lease that is renewed while something is being written is as before once that is written",
+        replace(WRITING, take_over=False),
+        replace(RULES, taken_along=lambda decided, renewed: decided),
+    ),
+    Mutant(
+        "told-before-written",
+        "a member is told of a level while it is being written, which another coordinator prevents",
+        WRITING,
+        replace(RULES, told=lambda now, later: tuple(later)),
     ),
     Mutant(
         "no-check-at-rejoin",

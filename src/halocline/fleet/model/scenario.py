@@ -32,6 +32,7 @@ class Scenario:
         take_over: Whether another coordinator takes over, while the former one may go on.
         belief: For how many ticks a coordinator that was replaced goes on renewing leases without asking the store.
         suspends: Whether it counts them by a clock that stands still while the machine does.
+        writes: Whether it may take time until what is decided is written, while heartbeats arrive.
         stalls: Whether a process with an operation in flight may stall until its lease is over, and then go on.
         fenced: Whether a table refuses the commit of an operation that began before the table was raised or lowered.
         late_news: Whether what is pushed to a member may be overtaken by what is pushed later.
@@ -55,6 +56,7 @@ class Scenario:
     take_over: bool = False
     belief: int = 0
     suspends: bool = False
+    writes: bool = False
     leave: bool = False
     operations: bool = False
     stalls: bool = False
@@ -91,6 +93,13 @@ LEASE: Final = replace(
     summary="a coordinator that was replaced, because the database's clock was set, relies on its lease and goes on",
     take_over=True,
     belief=2,
+)
+WRITING: Final = replace(
+    BRIEF,
+    name="writing",
+    summary="heartbeats arrive while something is being written, and coordinators replace each other before or after",
+    take_over=True,
+    writes=True,
 )
 LIVES: Final = replace(
     BRIEF,
@@ -176,6 +185,6 @@ STALL: Final = replace(
 
 SCENARIOS: Final = {
     each.name: each
-    for each in (ROLL, LEASE, LIVES, REMOVED, DOWN, NARROW, CLIMB, HANDOVER, NEWS, HELD, SILENT, STALL, STRAYS)
+    for each in (ROLL, LEASE, WRITING, LIVES, REMOVED, DOWN, NARROW, CLIMB, HANDOVER, NEWS, HELD, SILENT, STALL, STRAYS)
 }
 """The shipped ones, by name. The last is too large to be seen through within a minute."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from halocline.fleet.core.effects import Refuse
 from halocline.fleet.core.events import Heartbeat, Join, Leave, Message
 from halocline.fleet.core.rules import RULES, FleetRules
-from halocline.fleet.model.coordinator import CoordinatorNodes
+from halocline.fleet.model.coordinator import WRITTEN_SOON, CoordinatorNodes
 from halocline.fleet.model.ground_truth import GroundTruth
 from halocline.fleet.model.invariants import Violation, check
 from halocline.fleet.model.member import Act, MemberNodes, Move
@@ -96,9 +96,15 @@ class Model:
                 continue
             taken = self.members.taken(number, stray=stray)
             for late in (False, True) if stale else (False,):
-                after, reply, violations = self.coordinators.deliver(coordinator, who, message, stale=late)
                 act = Act.ARRIVE_LATE if stray or late else Act.ARRIVE
                 text = _ARRIVES[type(message), stray, late]
+                reaction = self.coordinators.deliver(coordinator, who, message, stale=late)
+                begun = None if late else self.coordinators.begin(coordinator, who, message)
+                if begun is not None:
+                    yield Transition(act, who, text + WRITTEN_SOON), begun, taken
+                if reaction is None:
+                    continue
+                after, reply, violations = reaction
                 answer = None if stray else reply
                 if isinstance(answer, Refuse) and node.member is not None:
                     heard = self.members.hears(taken, answer)
@@ -152,7 +158,7 @@ class Model:
         return GroundTruth(
             now=0,
             store=self.coordinators.fleets[coordinator.store],
-            coordinator=self.coordinators.states[coordinator.leader],
+            coordinator=self.coordinators.states[coordinator.writing if coordinator.written else coordinator.leader],
             processes=tuple(
                 each for node, name in named for each in self.members.processes(node, name, coordinator.used)
             ),

@@ -6,7 +6,8 @@ left. If the store says that another has taken over, or does not say what became
 down*: it forgets its state, answers no caller, and has to take over again from what the store holds.
 
 Heartbeats write nothing. They need to know that no other has taken over since they arrived, which the coordinator's
-lease on the store tells without asking.
+lease on the store tells without asking. So they are answered beside a batch that is being written, if it leaves their
+leases alone; see `halocline.fleet.core.meanwhile`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from typing import Any, Final
 from halocline.errors import ConflictError, HaloclineError, InternalError, UnavailableError
 from halocline.fleet.core.clock import Clock
 from halocline.fleet.core.effects import Audit, CommitRecords, Effect
-from halocline.fleet.core.events import Cause, DeclareLadder, Event, SetTerms, TakeOver
+from halocline.fleet.core.events import Cause, DeclareLadder, Event, Heartbeat, SetTerms, TakeOver
 from halocline.fleet.core.ladder import Ladder
+from halocline.fleet.core.meanwhile import Writing
 from halocline.fleet.core.state import Fleet, FleetTerms, RecordChange, State
 from halocline.fleet.core.step import loaded, step
 from halocline.fleet.store import FleetStore, Holder, Write
@@ -82,6 +84,7 @@ class Coordinator:
         self.address = address
         self.state: State | None = None
         self.since = 0
+        self._writing: Writing | None = None
         self._ladders = tuple(ladders)
         self._provides = provides
         self._terms = terms or FleetTerms()
@@ -132,7 +135,7 @@ class Coordinator:
 
     def step_down(self) -> None:
         """Forgets everything; what counts is in the store."""
-        self.state = None
+        self.state = self._writing = None
 
     def decide(self, causes: Sequence[Cause]) -> Batch:
         """Works out what follows from events that are taken up now, in this order. Changes nothing.
@@ -140,9 +143,8 @@ class Coordinator:
         If they take long, those that are left have to wait: a batch has effects for the first events only. An event
         that cannot be taken up, because it makes no sense or because of a bug, leaves the others alone.
         """
-        if self.state is None:
-            raise InternalError(f"{self.name} is not active and cannot decide anything")
-        state, at = self.state, self.clock.now()
+        before = state = self._known()
+        at = self.clock.now()
         told: list[Outcome] = []
         end = time.thread_time() + LONGEST_S
         for cause in causes:
@@ -156,24 +158,52 @@ class Coordinator:
             except Exception:
                 _log.exception("an event could not be taken up: %s", cause)
                 told.append(InternalError("an event could not be taken up; the coordinator's log says more"))
-        return _batch(self.state, state, told)
+        return _batch(before, state, told)
+
+    def answer(self, beat: Heartbeat) -> tuple[Effect, ...] | None:
+        """What follows from a heartbeat that leaves everything durable as it is; None if it must wait for its turn.
+
+        It waits if there is anything to write, if it depends on what is being written, or if the store has to be asked
+        whether we still coordinate.
+        """
+        state = self._known()
+        if not self.store.holds_lease(state.epoch):
+            return None
+        answered = (self._writing or Writing(state, state)).answered(Event(self.clock.now(), beat))
+        if answered is None:
+            return None
+        writing, effects = answered
+        self.state = writing.before
+        self._writing = writing if self._writing else None
+        return effects
+
+    def _known(self) -> State:
+        if self.state is None:
+            raise InternalError(f"{self.name} is not active and cannot decide anything")
+        return self.state
+
+    @property
+    def writing(self) -> bool:
+        """Whether a batch is being written."""
+        return self._writing is not None
+
+    def begin(self, batch: Batch) -> None:
+        """From here on a batch is being written: heartbeats are answered only as far as it leaves them alone."""
+        self._writing = Writing(batch.before, batch.after)
 
     def carry_out(self, batch: Batch) -> None:
-        """Writes a batch, or asks the store whether we still coordinate. Blocks; steps down if that fails."""
-        try:
-            if batch.write:
-                self.store.write(batch.before.epoch, batch.write)
-            elif batch.confirm and not self.store.holds_lease(batch.before.epoch):
-                self.store.renew(batch.before.epoch)
-        except HaloclineError:
-            self.step_down()
-            raise
+        """Writes a batch, or asks the store whether we still coordinate. Blocks; if it fails, we have to step down."""
+        if batch.write:
+            self.store.write(batch.before.epoch, batch.write)
+        elif batch.confirm and not self.store.holds_lease(batch.before.epoch):
+            self.store.renew(batch.before.epoch)
 
     def keep(self, batch: Batch) -> None:
-        """Keeps the state of a batch that was carried out."""
-        if self.state is not batch.before:
+        """Keeps the state of a batch that was carried out, with the leases that were renewed meanwhile."""
+        writing, self._writing = self._writing or Writing(batch.before, batch.after), None
+        if self.state is not writing.before:
             raise ConflictError("the coordinator has stepped down meanwhile", condition="STALE_EPOCH")
-        self.state = batch.after
+        self.state = writing.after
 
     def restore(self, changes: Sequence[RecordChange], audit: Audit) -> None:
         """Puts a backup in the place of everything, under a new epoch, unless a member holds a lease.

@@ -1,8 +1,9 @@
 """Deciding: takes what waits out of the inbox, has the coordinator decide it, writes it, and tells.
 
 Whatever has gathered while the last transaction was running is decided together and written in the next one. Heartbeats
-are gathered for a moment; as they write nothing, they wait for no transaction unless one is running. No caller is told
-anything before it is written. If the store does not say what became of a write, the coordinator is *lost*.
+are gathered for a moment; as they write nothing, they wait for no transaction, except for one that is about the member
+itself. No caller is told anything before it is written. If the store does not say what became of a write, the
+coordinator is *lost*.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from halocline.errors import HaloclineError
 from halocline.fleet.core.effects import Announce, Audit, Effect, Refusal, Refuse
 from halocline.fleet.core.events import Cause, Heartbeat
 from halocline.fleet.core.state import MemberKey
-from halocline.fleet.server.coordinator import Batch, Coordinator, Outcome
+from halocline.fleet.server.coordinator import LONGEST_S, Batch, Coordinator
 from halocline.fleet.server.inbox import Inbox, Item
 from halocline.fleet.server.sessions import Sessions
 from halocline.fleet.store import Sighting, Write
@@ -102,23 +103,40 @@ class Decider:
 
     def _answer_beats(self) -> None:
         beats, self._beats = self._beats, []
-        decided = self.at_once([beat for beat, _ in beats])
-        for (_, on_decided), found in zip(beats, decided, strict=False):
-            on_decided(None if isinstance(found, HaloclineError) else found)
-        for beat, on_decided in beats[len(decided) :]:
-            # Something durable has changed, a transaction is running, or there are too many: in the queue.
-            self._inbox.put(beat, (), lambda found, _, call=on_decided: call(found))  # type: ignore[misc]
+        end = time.thread_time() + LONGEST_S
+        for number, (beat, on_decided) in enumerate(beats):
+            if time.thread_time() > end:
+                self._beats = beats[number:]
+                asyncio.get_running_loop().call_soon(self._answer_beats)
+                break
+            effects = self._answer_now(beat)
+            if effects is None:
+                # It has something to write, or hangs on what is being written: in the queue.
+                self._inbox.put(beat, (), lambda found, _, call=on_decided: call(found))  # type: ignore[misc]
+            else:
+                on_decided(effects)
 
-    def at_once(self, causes: Sequence[Cause]) -> tuple[Outcome, ...]:
-        """Decides events that change nothing durable, as many as there is time for, if nothing is in their way."""
+    def _answer_now(self, beat: Heartbeat) -> tuple[Effect, ...] | None:
+        coordinator = self._coordinator
+        alone = self.turn.locked() and not coordinator.writing
+        if alone or not coordinator.active or self._inbox.has_heartbeat_of(beat.key):
+            return None
+        try:
+            return coordinator.answer(beat)
+        except Exception:
+            # It fails again when it has its turn, and that is dealt with there.
+            return None
+
+    def at_once(self, cause: Cause) -> bool:
+        """Takes up an event that changes nothing durable, if nothing is in its way; otherwise it must be `decided`."""
         state = self._coordinator.state
         if state is None or self.turn.locked() or self._inbox:
-            return ()
-        batch = self._coordinator.decide(causes)
+            return False
+        batch = self._coordinator.decide((cause,))
         if batch.write or (batch.confirm and not self._coordinator.store.holds_lease(state.epoch)):
-            return ()
+            return False
         self._coordinator.keep(batch)
-        return batch.effects
+        return True
 
     def remember(self, sighting: Sighting) -> None:
         """Remembers a handshake; it is written with the next transaction, or within a second."""
@@ -163,6 +181,7 @@ class Decider:
         batch = self._with_notes(batch, [audit for item in items for audit in item.audits])
         began = time.perf_counter()
         if batch.write or (batch.confirm and not self._coordinator.store.holds_lease(batch.before.epoch)):
+            self._coordinator.begin(batch)
             await self._in_store(lambda: self._coordinator.carry_out(batch))
             self._on_write(time.perf_counter() - began)
         self._coordinator.keep(batch)

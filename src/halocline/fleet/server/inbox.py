@@ -7,12 +7,14 @@ and so does everything else. What was taken out and not got round to is put back
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final, NamedTuple
 
 from halocline.fleet.core.effects import Audit, Effect
 from halocline.fleet.core.events import Cause, Heartbeat
+from halocline.fleet.core.state import MemberKey
 
 MOST_TOGETHER: Final = 128
 """Events that share a transaction."""
@@ -36,24 +38,35 @@ class Inbox:
 
     def __init__(self) -> None:
         self._waiting: asyncio.PriorityQueue[Item] = asyncio.PriorityQueue()
+        self._beating: Counter[MemberKey] = Counter()
         self._numbers = count()
 
     def __len__(self) -> int:
         return self._waiting.qsize()
 
+    def has_heartbeat_of(self, key: MemberKey) -> bool:
+        """Whether a heartbeat of that member waits; those that follow must not overtake it."""
+        return key in self._beating
+
     def put(self, cause: Cause | None, audits: tuple[Audit, ...], done: OnDone) -> None:
         """Adds something at the end, or at the end of the heartbeats."""
         rank = 0 if isinstance(cause, Heartbeat) else 1
-        self._waiting.put_nowait(Item(rank, next(self._numbers), cause, audits, done))
+        self._add(Item(rank, next(self._numbers), cause, audits, done))
 
     def put_back(self, items: Iterable[Item]) -> None:
         """Puts what was taken out where it was."""
         for item in items:
-            self._waiting.put_nowait(item)
+            self._add(item)
+
+    def _add(self, item: Item) -> None:
+        self._waiting.put_nowait(item)
+        if isinstance(item.cause, Heartbeat):
+            self._beating[item.cause.key] += 1
 
     async def take(self) -> list[Item]:
         """Waits for something, and takes out what can be decided together."""
         items = [await self._waiting.get()]
         while self._waiting.qsize() and len(items) < MOST_TOGETHER:
             items.append(self._waiting.get_nowait())
+        self._beating -= Counter(item.cause.key for item in items if isinstance(item.cause, Heartbeat))
         return items

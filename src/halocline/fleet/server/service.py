@@ -38,10 +38,7 @@ from halocline.fleet.wire.handshake import Wire
 from halocline.fleet.wire.status import Rejection
 
 _log = logging.getLogger(__name__)
-_MOST_WAITING: Final = 10_000
-_MOST_SIGHTINGS: Final = 5_000
 _TICK_S: Final = 0.5
-_GATHER_S: Final = 0.02
 _RETRY_S: Final = 1.0
 _SWEEP_S: Final = 5.0
 _KEYS_S: Final = 60.0
@@ -242,7 +239,7 @@ class FleetService:
                 continue
             tick = Tick(sweep=time.monotonic() - swept > _SWEEP_S)
             with suppress(RejectedError):
-                if not self.decider.at_once((tick,)):
+                if not self.decider.at_once(tick):
                     await self.decider.decided(tick)
             try:
                 await self.decider.remember_now()
@@ -254,7 +251,8 @@ class FleetService:
                 self._lose(error.message)
 
     def _prune(self, epoch: int, fleet: Fleet) -> None:
-        self.store.prune(epoch, fleet.floor, {key.identity for key in fleet.members})
+        here = {key.identity for key in fleet.members if 0 < key.incarnation <= fleet.floor}
+        self.store.prune(epoch, fleet.floor, here)
 
     async def _watch(self) -> None:
         """Prolongs the lease while active, and tries to become active while not."""
@@ -310,7 +308,7 @@ class FleetService:
 
     def _lose(self, why: str) -> None:
         """Lets go of every member: what was known is not certain any more."""
-        if not self.active_address:
+        if not (self.active or self.active_address):
             # The first reason counts; whatever was under way fails because of it.
             return
         _log.warning("no longer active: %s", why)

@@ -12,7 +12,20 @@ from halocline.fleet.core.rules import RULES
 from halocline.fleet.model.coordinator import CoordinatorNodes
 from halocline.fleet.model.explorer import explore
 from halocline.fleet.model.mutants import MUTANTS
-from halocline.fleet.model.scenario import BRIEF, HELD, LADDER, NEW, OLD, ROLL, SCENARIOS, SILENT, STALL, STRAYS
+from halocline.fleet.model.scenario import (
+    BRIEF,
+    HELD,
+    LADDER,
+    NEW,
+    OLD,
+    REMOVED,
+    ROLL,
+    SCENARIOS,
+    SILENT,
+    STALL,
+    STRAYS,
+    WRITING,
+)
 from halocline.fleet.model.transitions import Model
 
 
@@ -27,7 +40,10 @@ def test_the_design_holds_in_every_interleaving(name):
     assert result.holds, shown(result)
 
 
-@pytest.mark.parametrize("scenario", [SILENT, HELD, STALL, BRIEF], ids=lambda each: each.name)
+SMALLER = (SILENT, HELD, STALL, BRIEF, replace(REMOVED, writes=True), replace(WRITING, belief=1))
+
+
+@pytest.mark.parametrize("scenario", SMALLER, ids=lambda each: each.name)
 def test_the_design_holds_in_every_interleaving_of_the_smaller_scenarios(scenario):
     result = explore(replace(scenario, members=1))
     assert result.holds, shown(result)
@@ -92,7 +108,7 @@ def test_a_trace_is_a_story_in_the_fewest_steps():
 def test_following_a_stale_coordinator_that_can_do_nothing_finds_nothing_more(monkeypatch):
     scenario = replace(BRIEF, members=1, take_over=True)
     dropped = explore(scenario)
-    monkeypatch.setattr(CoordinatorNodes, "_inert", lambda self, stale, belief: False)
+    monkeypatch.setattr(CoordinatorNodes, "_inert", lambda self, stale, behind, belief: False)
     followed = explore(scenario)
     assert dropped.holds, shown(dropped)
     assert followed.holds, shown(followed)
