@@ -80,7 +80,7 @@ def _register(draft: Draft, report: Report, credential: str) -> None:
 
 def heartbeat(draft: Draft, message: Heartbeat) -> None:
     """Renews a lease and learns what the member acts under."""
-    key = MemberKey(message.identity, message.incarnation)
+    key = message.key
     refusal = draft.rules.renewable(draft.fleet, key)
     member = draft.fleet.members.get(key)
     if refusal is None and member is not None and message.tables is not None:
@@ -230,11 +230,16 @@ def _is_explained(members: Iterable[Member], command: Observe) -> bool:
     nameless = command.identity.startswith(f"{command.release}-")
     if command.provenance is not Provenance.INFERRED or not nameless:
         return False
-    product, unexplained = known_release(command.release), {use.table for use in command.tables}
+    release, unexplained = known_release(command.release), {use.table for use in command.tables}
+    if release is None:
+        return not unexplained
+    same: dict[str, bool] = {}
     for member in members:
-        if member.provenance is Provenance.INFERRED or not product or member.report.product != product.product:
-            continue
-        unexplained -= unexplained & written(member.report.tables)
+        report = member.report
+        if report.release not in same:
+            same[report.release] = report.product == release.product
+        if same[report.release] and member.provenance is not Provenance.INFERRED:
+            unexplained -= unexplained & written(report.tables)
     return not unexplained
 
 

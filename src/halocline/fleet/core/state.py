@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from halocline.compat.release import Release
 from halocline.errors import InputError
@@ -81,15 +81,20 @@ def shared_use(use: TableUse) -> TableUse:
     return use
 
 
-_WRITTEN: Final[WeakKeyDictionary[frozenset[TableUse], frozenset[str]]] = WeakKeyDictionary()
+_WRITTEN: Final[dict[int, tuple[ref[frozenset[TableUse]], frozenset[str]]]] = {}
 
 
 def written(uses: frozenset[TableUse]) -> frozenset[str]:
-    """The tables that are written, remembered for as long as the uses are: to look at a million of them takes long."""
-    found = _WRITTEN.get(uses)
-    if found is None:
-        found = _WRITTEN[uses] = frozenset(use.table for use in uses if use.operation.startswith("write"))
-    return found
+    """The tables that are written, remembered for as long as the uses are: to look at a million of them takes long.
+
+    They are known by where they are in memory, as comparing them takes as long.
+    """
+    place = id(uses)
+    known = _WRITTEN.get(place)
+    if known is None:
+        found = frozenset(use.table for use in uses if use.operation.startswith("write"))
+        known = _WRITTEN[place] = (ref(uses, lambda _: _WRITTEN.pop(place, None)), found)
+    return known[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,8 @@ def put_in_place(connection: Connection, epoch: int, changes: Iterable[RecordCha
 def prune(connection: Connection, floor: int, members: Collection[str], most: int) -> None:
     """Forgets incarnations up to the floor, except those of members, at most so many."""
     identity, life = _LIVES.c
-    old = select(identity).where(life <= floor).order_by(life).limit(most + len(members))
-    names = connection.execute(old).scalars()
-    _put_lives(connection, {name: None for name in names if name not in members})
+    old = select(identity).where(life <= floor, identity.not_in(members)).order_by(life).limit(most)
+    connection.execute(delete(_LIVES).where(identity.in_(old)))
 
 
 def _put_lives(connection: Connection, lives: Mapping[Any, int | None]) -> None:
