@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -28,8 +29,8 @@ VALUES = {
     "double": [0.1 + 0.2, math.nan, -math.inf],
     "string": ['it\'s \\n a "test" ${x} :y ? `z`', "grüße 🙂\n\0", "plain text"],
     "binary": [b"", b"\x00\xff'", None],
-    "date": [date(1, 1, 1), date(9999, 12, 31), None],
-    "timestamp": [datetime(1583, 1, 1, tzinfo=UTC), _FAR, None],
+    "date": [date(1, 1, 1), date(9999, 12, 31), date(1969, 12, 31)],
+    "timestamp": [datetime(1583, 1, 1, 0, 0, 0, 1, tzinfo=UTC), _FAR, None],
     "decimal(38,10)": [Decimal("-1234567890123456789012345678.0000000001"), Decimal("0E-10"), None],
 }
 
@@ -53,6 +54,7 @@ def bits(rows) -> list:
         {},
         {"spark.sql.parser.escapedStringLiterals": "true", "spark.sql.ansi.enabled": "false"},
         {"spark.sql.session.timeZone": "America/St_Johns", "spark.sql.ansi.doubleQuotedIdentifiers": "true"},
+        {"spark.sql.parser.eagerEvalOfUnresolvedInlineTable": "false", "spark.sql.ansi.enabled": "true"},
     ],
 )
 def test_constants_are_the_values_whatever_the_session_says(spark, monkeypatch, changes):
@@ -71,6 +73,25 @@ def test_constants_are_the_values_whatever_the_session_says(spark, monkeypatch, 
     finally:
         for key, value in before.items():
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def test_years_that_python_does_not_have_are_constants_as_well(spark):
+    far = 300_000_000_000_000_000
+    fields = [field("at", "timestamp"), field("day", "date")]
+    arrays = [pa.array([-far, far], pa.int64()), pa.array([-4_000_000, 4_000_000], pa.int32())]
+    schema = arrow_schema(fields)
+    table = pa.Table.from_arrays(
+        [each.cast(type) for each, type in zip(arrays, schema.types, strict=True)], schema=schema
+    )
+    found = known_rows(spark, table, fields).selectExpr("unix_micros(at)", "unix_date(day)")
+    assert [tuple(row) for row in found.collect()] == [(-far, -4_000_000), (far, 4_000_000)]
+
+
+def test_the_parser_makes_constants_into_rows_and_leaves_nothing_to_look_up():
+    table, fields = made(**{f"c_{number}": (kind, values) for number, (kind, values) in enumerate(VALUES.items())})
+    statement = constant_rows._statement(table, fields)
+    called = set(re.findall(r"\b([A-Za-z_]+)\(", re.sub(r"'[^']*'", "''", statement)))
+    assert called <= {"CAST", "known", "decimal"}, statement
 
 
 @pytest.mark.parametrize(

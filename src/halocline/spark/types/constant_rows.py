@@ -1,8 +1,9 @@
 """A few rows that are known already, as a DataFrame.
 
 Spark takes rows of Arrow through a file and some forty questions to its process, which is longer than finding a row in
-an index. A few rows of simple types are constants of one SQL statement instead. Whatever is more than that, or has no
-constant that is the same to the last bit in every session, goes through Arrow.
+an index. A few rows of simple types are constants of one SQL statement instead: literals and casts of them, which the
+parser makes into rows, and no functions, which the analyser would have to look up. Whatever is more than that, or has
+no constant that is the same to the last bit in every session, goes through Arrow.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -39,9 +41,17 @@ _LITERALS: Final[Mapping[str, Callable[[Any, str], str]]] = {
     ),
     "string": lambda value, type: f"'{value}'" if _PLAIN.fullmatch(value) else text_literal(value),
     "binary": lambda value, type: f"X'{value.hex()}'",
-    "date": lambda value, type: f"date_from_unix_date({value})",
-    "timestamp": lambda value, type: f"timestamp_micros({value})",
+    "date": lambda value, type: (
+        f"date_from_unix_date({value})"
+        if (day := _moment(value * _DAY)) is None
+        else f"DATE '{day.date().isoformat()}'"
+    ),
+    "timestamp": lambda value, type: (
+        f"timestamp_micros({value})" if (at := _moment(value)) is None else f"TIMESTAMP_LTZ '{at.isoformat()}Z'"
+    ),
 }
+_EPOCH: Final = datetime(1970, 1, 1)
+_DAY: Final = 24 * 60 * 60 * 1_000_000
 _COUNTED: Final = {"date": pa.int32(), "timestamp": pa.int64()}
 """Types whose values are counted since the epoch: Python's own end with the year 9999."""
 
@@ -71,7 +81,15 @@ def _statement(table: pa.Table, fields: Sequence[Field]) -> str | None:
     nulls = [missing(field.type) for field in fields]
     rows = ", ".join(f"({', '.join(row)})" for row in [*zip(*columns, strict=True), nulls])
     names = ", ".join(quoted(field.name) for field in fields)
-    return f"SELECT * FROM VALUES {rows} AS known({names}) LIMIT {len(table)}"
+    return f"VALUES {rows} AS known({names}) LIMIT {len(table)}"
+
+
+def _moment(micros: int) -> datetime | None:
+    """A time since the epoch; None if Python has no such year."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
 
 
 def _decimal(value: Any, type: str) -> str:
