@@ -15,13 +15,25 @@ from halocline.table.opening import Moment, Opening
 
 
 class IndexOpened(Opening[IndexSnapshot]):
-    """An index table that has been found, or a place where one is to be."""
+    """An index table that has been found, or a place where one is to be.
+
+    What it has read of the log last is kept: the next search reads what came since, and nothing if nothing did.
+    """
+
+    _followed: IndexSnapshot | None = None
 
     def _loaded(self, operation: str, version: int | None, timestamp_ms: int | None) -> IndexSnapshot:
+        if operation == "read" and version is None and timestamp_ms is None:
+            known, self._followed = self._followed, None
+            self._followed = self._load(operation) if known is None else known.newest()
+            return self._followed
         if timestamp_ms is not None:
             if version is not None:
                 raise InputError("give a version or a timestamp, not both")
             version = version_at(self.store, timestamp_ms)
+        return self._load(operation, version)
+
+    def _load(self, operation: str, version: int | None = None) -> IndexSnapshot:
         return IndexSnapshot.load(self.store, version=version, release=self.release, operation=operation)
 
     def searched(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from tests.support.columns import field
 from tests.support.fleets import running, until, users_of
@@ -16,6 +18,7 @@ from halocline.formats.index.log.actions import IndexTxn, SplitAdd
 from halocline.formats.index.log.replay import IndexReplay
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.transaction import IndexTransaction
+from halocline.formats.log.names import INDEX
 from halocline.schema import Struct
 from halocline.storage import open_store
 from halocline.table import IndexTable, Table
@@ -44,6 +47,43 @@ def test_a_table_is_found_and_says_what_it_is(tmp_path):
         table.downgrade(2)
     with pytest.raises(InputError, match="without a Spark session"):
         table.to_df()
+
+
+def test_a_table_that_stays_open_reads_what_came_since_and_nothing_twice(tmp_path, monkeypatch):
+    store = made(tmp_path)
+    table = Table.for_path(tmp_path)
+    table.snapshot()
+    first = table.snapshot()
+    read = []
+    get_many = type(table.store).get_many
+
+    def counted(self, paths):
+        names = list(paths)
+        read.extend(name.rpartition("/")[2] for name in names)
+        return get_many(self, names)
+
+    monkeypatch.setattr(type(table.store), "get_many", counted)
+    assert table.snapshot() is first
+    IndexTransaction(IndexSnapshot.load(store, operation="write")).commit(
+        [SplitAdd("a.split.parquet", {}, 9, 0, True)], "WRITE"
+    )
+    read.clear()
+    assert list(table.snapshot().files) == ["a.split.parquet"]
+    assert read == [f"{1:020d}.json"]
+
+
+def test_a_table_that_stays_open_is_read_anew_when_another_one_lies_there(tmp_path):
+    made(tmp_path)
+    table = Table.for_path(tmp_path)
+    before = [table.snapshot().metadata.id for _ in range(2)]
+    shutil.rmtree(tmp_path / "_transaction_log")
+    with pytest.raises(NotFoundError):
+        table.snapshot()
+    other = made(tmp_path)
+    assert table.snapshot().metadata.id == IndexSnapshot.load(other).metadata.id
+    table.snapshot()
+    other.put(INDEX.commit_path(0), other.get(INDEX.commit_path(0)).replace(b"message", b"subject") + b"\n")
+    assert (before[0] == before[1], table.snapshot().schema.names) == (True, ("id", "subject"))
 
 
 def test_an_upgrade_keeps_what_the_table_has_and_is_done_once(tmp_path):

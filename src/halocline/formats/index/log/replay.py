@@ -177,11 +177,16 @@ class IndexReplay:
     def following(self) -> IndexReplay | None:
         """The log up to the newest version, with what was read of it already; None if this is the newest.
 
+        A log in which this version is another one, or gone, is that of another table, and is opened anew.
+
         Raises:
-            NotFoundError: The log has moved so far that it must be opened anew.
+            NotFoundError: There is no table any more.
         """
         known = self.version
-        fresh = [file for file in list_files(self.store, INDEX, first=known) if file.version > known]
+        listed = list_files(self.store, INDEX, first=known)
+        if not self._is_in(listed):
+            return IndexReplay.open(self.store)
+        fresh = [file for file in listed if file.version > known]
         commits = tuple(file for file in fresh if file.kind is FileKind.COMMIT)
         newest = max((file.version for file in fresh), default=known)
         if newest == known:
@@ -200,6 +205,13 @@ class IndexReplay:
             known_values["state"] = self.state.after(lines)
         follower.__dict__.update({key: value for key, value in known_values.items() if value is not None})
         return follower
+
+    def _is_in(self, listed: Iterable[LogEntry]) -> bool:
+        """Whether the commit of this version is still the one that it was."""
+        own = self.segment.last_commit
+        if own is None:  # a clean-up has left the checkpoint alone
+            return True
+        return any(each == own for each in listed) or _held(self.store, own)
 
     @cached_property
     def _tail(self) -> list[tuple[LogEntry, bytes]]:
@@ -257,3 +269,11 @@ def _texts(store: Store, files: Iterable[LogEntry]) -> Iterator[tuple[LogEntry, 
             sides={"log had": f"commits up to {wanted[-1].version}", "now gone": error.message},
             next_step="Open the table again; if the version was asked for by number, it may be gone for good.",
         ) from error
+
+
+def _held(store: Store, own: LogEntry) -> bool:
+    """Whether a file is what it was, for which a listing is no witness: it may leave out files."""
+    try:
+        return INDEX.parse(store.head(own.path)) == own
+    except NotFoundError:
+        return False
