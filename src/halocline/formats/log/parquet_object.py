@@ -150,7 +150,12 @@ class ParquetObject:
         }
 
     def batches(
-        self, columns: Sequence[str], groups: Sequence[int] | None = None, *, validates: bool = True
+        self,
+        columns: Sequence[str],
+        groups: Sequence[int] | None = None,
+        *,
+        validates: bool = True,
+        threads: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         """The asked-for columns of row groups, a batch at a time.
 
@@ -158,13 +163,14 @@ class ParquetObject:
             columns: The columns.
             groups: The row groups; all if not given.
             validates: Whether text is checked here; otherwise whoever takes rows out of a batch does it for these.
+            threads: Whether columns are read side by side, which takes longer where there is little to read.
         """
         chosen = list(range(self.groups)) if groups is None else list(groups)
         expected = sum(self.group_rows[group] for group in chosen)
         if not expected:
             return
         with self.reading():
-            batches = self._file.iter_batches(row_groups=chosen, columns=list(columns))
+            batches = self._file.iter_batches(row_groups=chosen, columns=list(columns), use_threads=threads)
         while True:
             with self.reading():
                 batch = next(batches, None)

@@ -23,6 +23,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -132,7 +133,7 @@ class SplitSearch:
     statistics: WordStatistics | None = None
     snippets: dict[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def schema(self) -> Struct:
         """The columns of what is found."""
         made = [Field(name, Primitive("string")) for name in self.snippets.values()]

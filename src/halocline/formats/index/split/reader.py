@@ -317,7 +317,7 @@ class OpenedSplit:
             at = np.searchsorted(groups, group_of[low:high])
             places = np.cumsum(sizes[groups]) - sizes[groups]
             inside = wanted[low:high] - begins[groups][at] + places[at]
-            read = source.batches(chosen, groups.tolist(), validates=False)
+            read = source.batches(chosen, groups.tolist(), validates=False, threads=False)
             taken = pa.Table.from_batches(read).select(chosen).take(pa.array(inside))
             with self.parquet.reading():
                 taken = taken.cast(schema)
