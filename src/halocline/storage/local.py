@@ -76,6 +76,10 @@ class LocalStore(Store):
             status = os.fstat(file.fileno())
             return file.read(), _meta(path, status)
 
+    def get(self, path: str) -> bytes:
+        with self._reading(path) as target, open(target, "rb", buffering=0) as file:
+            return file.read()
+
     def get_range(self, path: str, start: int, length: int) -> bytes:
         checked_range(path, start, length)
         with self._reading(path) as target, open(target, "rb") as file:
