@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from halocline.formats.delta.configuration.alter import ColumnPosition
-from halocline.statements.columns import SqlColumn, take_column, take_type
+from halocline.schema.char_types import declared_type
+from halocline.statements.columns import SqlColumn, take_column, take_constraints, take_type
 from halocline.statements.references import path_of
 from halocline.statements.target import StatementTarget, Translate
 from halocline.statements.text import Reader
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from halocline.table import DeltaLakeTable
+
+
+_CHANGES: Final = frozenset({"TYPE", "DROP", "COMMENT", "SET", "SYNC", "FIRST", "AFTER"})
+"""What may follow the name of a column that is changed."""
 
 
 def alter(target: StatementTarget) -> DataFrame | None:
@@ -63,9 +68,12 @@ def _alteration(target: StatementTarget, table: DeltaLakeTable) -> Callable[[], 
         return partial(table.drop_column, *columns)
     if reader.accept("CLUSTER", "BY"):
         return partial(table.cluster_by, *([] if reader.accept("NONE") else reader.parenthesised(reader.identifier)))
-    if reader.accept("ALTER") or reader.accept("CHANGE"):
+    if reader.starts("ALTER") or reader.starts("CHANGE"):
+        by_name = reader.accept("CHANGE") or not reader.accept("ALTER")
         reader.accept("COLUMN")
-        return _column_alteration(reader, table)
+        return _column_alteration(reader, table, by_name)
+    if reader.starts("REPLACE", "COLUMNS"):
+        reader.refuse("columns are added, dropped, moved and widened one by one, each by a statement of its own")
     reader.refuse("this is not understood")
 
 
@@ -102,8 +110,10 @@ def _position(reader: Reader) -> ColumnPosition | None:
     return ColumnPosition(reader.identifier()) if reader.accept("AFTER") else None
 
 
-def _column_alteration(reader: Reader, table: DeltaLakeTable) -> Callable[[], object]:
+def _column_alteration(reader: Reader, table: DeltaLakeTable, by_name: bool = False) -> Callable[[], object]:
     column = reader.name()
+    if by_name and reader.word() not in _CHANGES:
+        return _declared_anew(reader, table, column)
     if reader.accept("TYPE"):
         return partial(table.widen_column, column, SqlColumn(column[-1], take_type(reader)).field.type)
     if reader.accept("DROP", "NOT", "NULL"):
@@ -119,6 +129,25 @@ def _column_alteration(reader: Reader, table: DeltaLakeTable) -> Callable[[], ob
     if (position := _position(reader)) is not None:
         return partial(table.move_column, column, after=position.after)
     reader.refuse("this is not understood")
+
+
+def _declared_anew(reader: Reader, table: DeltaLakeTable, column: tuple[str, ...]) -> Callable[[], object]:
+    """`CHANGE COLUMN name name type [COMMENT 'text'] [FIRST | AFTER column]`, of which one thing is new."""
+    if reader.identifier().casefold() != column[-1].casefold():
+        reader.refuse("a column that is declared anew keeps its name: use RENAME COLUMN")
+    said = take_constraints(reader, SqlColumn(column[-1], take_type(reader)))
+    position = _position(reader)
+    present = table.snapshot().schema.find(column)[1]
+    changes: list[Callable[[], object]] = []
+    if said.field.type != (declared_type(present) or present.type):
+        changes.append(partial(table.widen_column, column, said.field.type))
+    if said.comment not in (None, present.metadata.get("comment")):
+        changes.append(partial(table.set_comment, said.comment, column))
+    if position is not None:
+        changes.append(partial(table.move_column, column, after=position.after))
+    if len(changes) > 1 or said != SqlColumn(said.name, said.type, comment=said.comment):
+        reader.refuse("a column is changed in one respect at a time: its type, its comment or its place")
+    return changes[0] if changes else lambda: None
 
 
 def comment(target: StatementTarget) -> DataFrame | None:

@@ -61,6 +61,8 @@ def take_constraints(reader: Reader, found: SqlColumn) -> SqlColumn:
             continue
         elif reader.accept("COMMENT"):
             found = replace(found, comment=reader.string())
+        elif reader.accept("DEFAULT", "NULL"):
+            found = replace(found, default="NULL")
         elif reader.accept("DEFAULT"):
             found = replace(found, default=reader.until(*_STOPS))
         elif reader.accept("GENERATED"):

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, UnsupportedError
-from halocline.formats.delta.configuration.properties import CONSTRAINT_PREFIX
-from halocline.statements.columns import SqlColumn, take_column, take_constraints, take_type
+from halocline.statements.columns import SqlColumn, take_column
+from halocline.statements.declaration import Declaration
 from halocline.statements.references import FORMATS, moment, path_of
 from halocline.statements.target import StatementTarget, Translate
-from halocline.statements.text import Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _OURS: Final = ("DELTA", "HALOCLINE")
-
-
-@dataclass
-class _Declaration:
-    """What a statement says of a table to be made."""
-
-    provider: str = ""
-    columns: list[SqlColumn] = field(default_factory=list)
-    constraints: dict[str, str] = field(default_factory=dict)
-    partition_by: list[str] = field(default_factory=list)
-    cluster_by: list[str] = field(default_factory=list)
-    properties: dict[str, str] = field(default_factory=dict)
-    location: str | None = None
-    comment: str | None = None
 
 
 def create(target: StatementTarget) -> DataFrame | None:
@@ -45,10 +29,7 @@ def create(target: StatementTarget) -> DataFrame | None:
         return _cloned(target, replaces, exist_ok)
     if reader.word() == "LIKE" and target.names.place(target.parts, None) is not None:
         reader.refuse("tables are not made LIKE others: use AS SELECT * FROM the other WHERE false")
-    said = _Declaration()
-    if reader.word() == "(":
-        reader.parenthesised(lambda: _column_or_constraint(reader, said))
-    _clauses(reader, said)
+    said = Declaration.taken(reader)
     place = _place(target, said)
     if place is None:
         return None
@@ -60,13 +41,7 @@ def create(target: StatementTarget) -> DataFrame | None:
     if exist_ok and replaces:
         reader.refuse("IF NOT EXISTS and OR REPLACE contradict each other")
     what = _what(target, said, query)
-    declared: dict[str, Any] = {
-        "partition_by": said.partition_by,
-        "cluster_by": said.cluster_by,
-        "properties": said.properties | {CONSTRAINT_PREFIX + name: text for name, text in said.constraints.items()},
-        "comment": said.comment,
-        "options": target.options(),
-    }
+    declared: dict[str, Any] = {**said.arguments, "options": target.options()}
     from halocline.table import DeltaLakeTable
 
     if replaces:
@@ -76,58 +51,7 @@ def create(target: StatementTarget) -> DataFrame | None:
     return target.told(location=table.url, version=table.version)
 
 
-def _column_or_constraint(reader: Reader, said: _Declaration) -> None:
-    if reader.accept("CONSTRAINT"):
-        name = reader.identifier()
-        reader.expect("CHECK", "(")
-        if name in said.constraints:
-            reader.refuse(f"constraint {name} is given twice")
-        said.constraints[name] = reader.until()
-        reader.expect(")")
-    else:
-        said.columns.append(take_column(reader))
-
-
-def _clauses(reader: Reader, said: _Declaration) -> None:
-    """Takes what comes behind the columns, each clause once and in any order."""
-    given: set[str] = set()
-
-    def once(*words: str) -> bool:
-        if not reader.accept(*words):
-            return False
-        if words[0] in given:
-            reader.refuse(f"{words[0]} is given twice")
-        given.add(words[0])
-        return True
-
-    while True:
-        if once("USING"):
-            said.provider = reader.identifier().upper()
-        elif once("PARTITIONED", "BY"):
-            reader.parenthesised(lambda: _partition(reader, said))
-        elif once("CLUSTER", "BY"):
-            said.cluster_by = reader.parenthesised(lambda: ".".join(reader.name()))
-        elif once("LOCATION"):
-            said.location = reader.string()
-        elif once("COMMENT"):
-            said.comment = reader.string()
-        elif once("TBLPROPERTIES"):
-            said.properties = reader.properties()
-        else:
-            return
-
-
-def _partition(reader: Reader, said: _Declaration) -> None:
-    """A column by name; with a type it is a column that was not declared before."""
-    name = reader.identifier()
-    said.partition_by.append(name)
-    if reader.word() == "(":
-        reader.refuse("tables are partitioned by columns; declare one that is GENERATED ALWAYS AS the expression")
-    if reader.word() not in (",", ")"):
-        said.columns.append(take_constraints(reader, SqlColumn(name, take_type(reader))))
-
-
-def _what(target: StatementTarget, said: _Declaration, query: str | None) -> Any:
+def _what(target: StatementTarget, said: Declaration, query: str | None) -> Any:
     if query is not None:
         if said.columns or said.constraints:
             target.reader.refuse("a table from a query has the columns of the query, and none can be declared")
@@ -137,7 +61,7 @@ def _what(target: StatementTarget, said: _Declaration, query: str | None) -> Any
     return [each.field for each in said.columns]
 
 
-def _place(target: StatementTarget, said: _Declaration) -> str | None:
+def _place(target: StatementTarget, said: Declaration) -> str | None:
     """Where the table is to be; None if it is Spark's to make."""
     if said.provider and said.provider not in _OURS:
         unknown = said.provider.lower() not in FORMATS

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import StructType
 
+from halocline.errors import InputError
+from halocline.spark.scan.folders import folder_name
+from halocline.spark.types.file_layout import FileLayout
+from halocline.statements.declaration import create_statement, protocol_properties
 from halocline.statements.references import moment
 from halocline.statements.target import StatementTarget, Translate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from halocline.formats.delta.snapshot.snapshot import Snapshot
 
 
 def optimize(target: StatementTarget) -> DataFrame | None:
@@ -20,6 +27,10 @@ def optimize(target: StatementTarget) -> DataFrame | None:
     reader = target.reader
     reader.expect("OPTIMIZE")
     table = target.own_table()
+    if reader.word() == "FULL":
+        reader.refuse(
+            "FULL is for tables with clustering columns, whose rows are compacted here, and not clustered anew"
+        )
     builder = target.delta(table).table.optimize()
     if reader.accept("WHERE"):
         builder = builder.where(reader.until("ZORDER"))
@@ -61,10 +72,13 @@ def generate(target: StatementTarget) -> DataFrame | None:
 
 
 def vacuum(target: StatementTarget) -> DataFrame | None:
-    """`VACUUM table [RETAIN number HOURS] [DRY RUN]`."""
+    """`VACUUM table [FULL] [RETAIN number HOURS] [DRY RUN]`."""
     reader = target.reader
     reader.expect("VACUUM")
     table = target.own_table()
+    if reader.word() == "LITE":
+        reader.refuse("LITE goes by the log, which does not tell of files that failed writes left: use FULL")
+    reader.accept("FULL")
     hours = None
     if reader.accept("RETAIN"):
         hours = reader.whole_number()
@@ -133,7 +147,7 @@ def describe(target: StatementTarget) -> DataFrame | None:
 
 
 def show(target: StatementTarget) -> DataFrame | None:
-    """`SHOW TABLES [IN name] [LIKE 'pattern']`, `SHOW TBLPROPERTIES table [('key')]`, and `SHOW COLUMNS IN table`."""
+    """`SHOW TABLES [IN name] [LIKE 'pattern']`; a table's `TBLPROPERTIES`, `COLUMNS`, `PARTITIONS`, `CREATE TABLE`."""
     reader = target.reader
     reader.expect("SHOW")
     if reader.accept("TABLES"):
@@ -144,14 +158,43 @@ def show(target: StatementTarget) -> DataFrame | None:
         table = target.table()
         reader.end()
         return target.listed(["col_name"], [[each["name"]] for each in table.schema["fields"]])
+    if reader.accept("CREATE", "TABLE"):
+        found = target.delta(target.table()).table
+        reader.end()
+        told = create_statement(target.spark, found.snapshot(), target.parts)
+        return target.listed(["createtab_stmt"], [[told]])
+    if reader.accept("PARTITIONS"):
+        return _partitions(target)
     if not reader.accept("TBLPROPERTIES"):
         return None
     table = target.table()
     keys = reader.parenthesised(reader.property_key) if reader.word() == "(" else None
     reader.end()
-    values = dict(target.delta(table).table.detail()["properties"])
+    shown = target.delta(table).table.snapshot()
+    values = {**shown.metadata.configuration, **protocol_properties(shown)}
     wanted = sorted(values) if keys is None else keys
     return target.listed(["key", "value"], [[key, values.get(key)] for key in wanted])
+
+
+def _partitions(target: StatementTarget) -> DataFrame:
+    """The partitions that have files, in the words of Spark's catalog: `day=2026-11-01/country=at`."""
+    table = target.delta(target.table()).table
+    target.reader.end()
+    snapshot = table.snapshot()
+    if not snapshot.partition_columns:
+        raise InputError(
+            f"{table.url} has no partitions to be shown",
+            sides={"table": "is not partitioned", "statement": target.reader.text[:200]},
+        )
+    keys = [each.key for each in FileLayout.of(snapshot.configuration).partition_keys]
+    found = {tuple(dict(values or ()).get(key) for key in keys) for values in _partition_values(snapshot)}
+    texts = ("/".join(map(folder_name, snapshot.partition_columns, values)) for values in found)
+    return target.listed(["partition"], [[text] for text in sorted(texts)])
+
+
+def _partition_values(snapshot: Snapshot) -> Iterator[Any]:
+    for chunk in snapshot.files(columns=["partition_values"])["partition_values"].chunks:
+        yield from chunk.to_pylist()
 
 
 def _tables(target: StatementTarget) -> DataFrame | None:

@@ -144,6 +144,7 @@ def test_upkeep_and_what_a_table_tells_of_itself(lake):
     path, version, added, _ = lake.sql("OPTIMIZE t WHERE true ZORDER BY (id, name)").collect()[0]
     assert (path, version, added) == (lake.entry("t").url, 1, 1)
     assert rows(lake, "VACUUM t RETAIN 200 HOURS DRY RUN") == []
+    assert rows(lake, "VACUUM t FULL RETAIN 200 HOURS DRY RUN") == []
     assert [row.operation for row in lake.sql("DESC HISTORY t LIMIT 1").collect()] == ["OPTIMIZE"]
     assert lake.sql("DESCRIBE DETAIL t").collect()[0].format == "delta"
     lake.sql("DELETE FROM t; RESTORE TABLE t TO VERSION AS OF 1")
@@ -176,10 +177,15 @@ def test_a_table_is_altered_by_every_verb_that_it_has(lake):
         "ALTER TABLE t SET TBLPROPERTIES (delta.enableTypeWidening = true)",
         "ALTER TABLE t ADD COLUMN small INT",
         "ALTER TABLE t ALTER COLUMN small TYPE BIGINT",
+        "ALTER TABLE t ADD COLUMN tiny SMALLINT COMMENT 'old'",
+        "ALTER TABLE t CHANGE COLUMN tiny tiny INT COMMENT 'old'",
+        "ALTER TABLE t CHANGE tiny TINY INT COMMENT 'few'",
+        "ALTER TABLE t CHANGE COLUMN tiny tiny INT COMMENT 'few' FIRST",
     ):
         lake.sql(text)
     fields = {each["name"]: each for each in table.schema["fields"]}
-    assert list(fields) == ["id", "name", "s", "small"]
+    assert list(fields) == ["tiny", "id", "name", "s", "small"]
+    assert (fields["tiny"]["type"], fields["tiny"]["metadata"]["comment"]) == ("integer", "few")
     assert (fields["small"]["type"], fields["name"]["metadata"]["comment"]) == ("long", "it's")
     assert [each["name"] for each in fields["s"]["type"]["fields"]] == ["a", "b", "c"]
     assert table.detail()["description"] == "a table"
@@ -305,6 +311,12 @@ def test_what_is_sparks_goes_to_spark(spark, made, tmp_path):
         "OPTIMIZE t ZORDER BY",
         "VACUUM t RETAIN 1 DAYS",
         "VACUUM t LITE",
+        "ALTER TABLE t REPLACE COLUMNS (id BIGINT)",
+        "ALTER TABLE t CHANGE COLUMN id other BIGINT",
+        "ALTER TABLE t CHANGE COLUMN id id BIGINT COMMENT 'a' FIRST",
+        "ALTER TABLE t CHANGE COLUMN id id BIGINT NOT NULL",
+        "SHOW PARTITIONS t PARTITION (part = 1)",
+        "SHOW CREATE TABLE t AS SERDE",
         "VACUUM t USING INVENTORY (SELECT 1)",
         "RESTORE TABLE t TO VERSION AS OF 0 CASCADE",
         "TRUNCATE TABLE t PARTITION (part = 1)",

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 TARGET_SIZE: Final = "delta.targetFileSize"
 _DEFAULT_SIZE: Final = 1024 * 1024 * 1024
 _KEY: Final = "__halocline_bin"
+_ROW_BITS: Final = 36
+"""Bits for the position of a row in its file; the file has the 27 above."""
 _UNORDERED: Final = ("binary", "variant", "void", "boolean")
 _UNITS: Final = {"b": 1, "kb": 1024, "k": 1024, "mb": 1024**2, "m": 1024**2, "gb": 1024**3, "g": 1024**3}
 
@@ -225,8 +227,10 @@ class _Rearranging(RowChange):
         rows = self._rows(files, numbers)
         side = pa.table({FILE: pa.array(range(len(numbers)), pa.int64()), _KEY: pa.array(of_file, pa.int64())})
         rows = rows.join(F.broadcast(self.spark.createDataFrame(side)), FILE)
-        rows = rows.repartition(len(bins), F.col(_KEY)).sortWithinPartitions(_KEY, FILE, ROW)
-        return files.rewrite(rows.drop(_KEY, FILE, ROW), self.snapshot.schema, data_change=False)
+        # Rows stay in their order, by one number: Spark sorts by several columns row by row, which takes far longer.
+        order = F.expr(f"shiftleft({FILE}, {_ROW_BITS}) | {ROW}")
+        rows = rows.repartition(len(bins), F.col(_KEY)).withColumn(_KEY, order).drop(FILE, ROW)
+        return files.rewrite(rows.sortWithinPartitions(_KEY).drop(_KEY), self.snapshot.schema, data_change=False)
 
     def sorted(self, files: RowFiles, names: Sequence[str], largest: int) -> list[Add]:
         """Writes all chosen files in another order."""
