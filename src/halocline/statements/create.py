@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, UnsupportedError
 from halocline.statements.columns import SqlColumn, take_column
-from halocline.statements.declaration import Declaration
+from halocline.statements.declaration import SqlDeclaration
 from halocline.statements.references import FORMATS, moment, path_of
 from halocline.statements.target import StatementTarget, Translate
 
@@ -29,7 +29,7 @@ def create(target: StatementTarget) -> DataFrame | None:
         return _cloned(target, replaces, exist_ok)
     if reader.word() == "LIKE" and target.names.place(target.parts, None) is not None:
         reader.refuse("tables are not made LIKE others: use AS SELECT * FROM the other WHERE false")
-    said = Declaration.taken(reader)
+    said = SqlDeclaration.taken(reader)
     place = _place(target, said)
     if place is None:
         return None
@@ -51,7 +51,7 @@ def create(target: StatementTarget) -> DataFrame | None:
     return target.told(location=table.url, version=table.version)
 
 
-def _what(target: StatementTarget, said: Declaration, query: str | None) -> Any:
+def _what(target: StatementTarget, said: SqlDeclaration, query: str | None) -> Any:
     if query is not None:
         if said.columns or said.constraints:
             target.reader.refuse("a table from a query has the columns of the query, and none can be declared")
@@ -61,7 +61,7 @@ def _what(target: StatementTarget, said: Declaration, query: str | None) -> Any:
     return [each.field for each in said.columns]
 
 
-def _place(target: StatementTarget, said: Declaration) -> str | None:
+def _place(target: StatementTarget, said: SqlDeclaration) -> str | None:
     """Where the table is to be; None if it is Spark's to make."""
     if said.provider and said.provider not in _OURS:
         unknown = said.provider.lower() not in FORMATS

@@ -39,7 +39,7 @@ _OWN: Final = "delta.rowTracking."
 
 
 @dataclass
-class Declaration:
+class SqlDeclaration:
     """What a statement says of a table to be made."""
 
     provider: str = ""
@@ -52,9 +52,9 @@ class Declaration:
     comment: str | None = None
 
     @staticmethod
-    def taken(reader: Reader) -> Declaration:
+    def taken(reader: Reader) -> SqlDeclaration:
         """Takes what stands behind the name of the table."""
-        said = Declaration()
+        said = SqlDeclaration()
         if reader.word() == "(":
             reader.parenthesised(lambda: _column_or_constraint(reader, said))
         _clauses(reader, said)
@@ -71,7 +71,7 @@ class Declaration:
         }
 
 
-def _column_or_constraint(reader: Reader, said: Declaration) -> None:
+def _column_or_constraint(reader: Reader, said: SqlDeclaration) -> None:
     if reader.accept("CONSTRAINT"):
         name = reader.identifier()
         reader.expect("CHECK", "(")
@@ -83,7 +83,7 @@ def _column_or_constraint(reader: Reader, said: Declaration) -> None:
         said.columns.append(take_column(reader))
 
 
-def _clauses(reader: Reader, said: Declaration) -> None:
+def _clauses(reader: Reader, said: SqlDeclaration) -> None:
     """Takes what comes behind the columns, each clause once and in any order."""
     given: set[str] = set()
 
@@ -112,7 +112,7 @@ def _clauses(reader: Reader, said: Declaration) -> None:
             return
 
 
-def _partition(reader: Reader, said: Declaration) -> None:
+def _partition(reader: Reader, said: SqlDeclaration) -> None:
     """A column by name; with a type it is a column that was not declared before."""
     name = reader.identifier()
     said.partition_by.append(name)
@@ -213,7 +213,7 @@ def _check(spark: SparkSession, text: str, snapshot: Snapshot, by: tuple[str, ..
     reader = Reader(text)
     reader.expect("CREATE", "TABLE")
     reader.name()
-    said = Declaration.taken(reader)
+    said = SqlDeclaration.taken(reader)
     reader.end()
     try:
         schema = input_schema.declared([each.field for each in said.columns])
