@@ -72,7 +72,8 @@ def upsert(spark, job):
     source = source.drop(*[name for name in source.columns if name.startswith("_hoodie_")])
     for name, value in job.get("set", {}).items():
         source = source.withColumn(name, lit(value).cast(source.schema[name].dataType))
-    rows = spark.createDataFrame(source.collect(), source.schema).coalesce(1)
+    # Read now, and kept where they are: the table must not change while it is read.
+    rows = source.coalesce(1).localCheckpoint()
     rows.write.format("hudi").options(**job["options"]).mode("append").save(job["path"])
     return {}
 
