@@ -5,8 +5,8 @@ with `--delta-spark`, releases of Delta Spark.
 
 Options: `--only deltalake@1.6.6` (may be repeated, also a product), `--table TEXT` (tables whose name has it),
 `--disagreements` (prints only those), `--write-docs` (puts the outcomes into docs/compat-PRODUCT.csv, in place of
-earlier ones of the same releases, and renews the pages), `--save FOLDER` (puts the CSV there instead), `--pages` (tries
-nothing, and writes the pages from knowledge and CSV).
+earlier ones of the same releases and tables, and renews the pages), `--save FOLDER` (puts the CSV there instead),
+`--pages` (tries nothing, and writes the pages from knowledge and CSV).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> int:
                 print(line[:260], flush=True)
         outcomes += found
         if asked.save is not None or asked.write_docs:
-            _keep(asked.save or DOCS, found)
+            _keep(asked.save or DOCS, found, some_tables=bool(asked.table))
         agreed = sum(each.agrees for each in found)
         print(f"= {release}: {agreed} of {len(found)} agree, {time.monotonic() - started:.0f} s", flush=True)
     print(summary(outcomes, missing))
@@ -83,12 +83,13 @@ class NotHereError(Exception):
     """A release that cannot be had here, and why."""
 
 
-def _keep(folder: Path, found: list[Outcome]) -> None:
+def _keep(folder: Path, found: list[Outcome], *, some_tables: bool) -> None:
     """Puts outcomes into the CSV of their product, in place of earlier ones of the same release."""
     for product in {each.product for each in found}:
         path = folder / data_of(product).name
         old = read(path.read_text()) if path.exists() else []
-        path.write_text(written(renewed(old, [each for each in found if each.product == product])))
+        new = [each for each in found if each.product == product]
+        path.write_text(written(renewed(old, new, some_tables=some_tables)))
 
 
 def _write_pages() -> int:

@@ -29,10 +29,12 @@ from halocline.formats.hudi.maintain.compaction import compact, schedule_compact
 from halocline.formats.hudi.move.engine import apply_move
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.properties import FILES, FOLDER, encode, properties
+from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import terms_of
 from halocline.storage import open_store
 
 COLUMNS = ("id", "ts", "name")
+AFTER_FIRST = "after the first write"
 _COW, _MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 _OLD = {0: "a", 1: "a", 2: "a", 4: "a", 5: "a"}
 _TIMES = {
@@ -59,7 +61,7 @@ class HudiCase:
         name: Short, unique, and what the report calls it.
         build: Writes the table into an empty folder.
         rows: The rows of a snapshot.
-        range: An incremental query.
+        asked: An incremental query.
         changes: How many changes the log of changes has after the first write; None if there is none.
         writable: Whether changing a row of it is tried.
         late: Whether rows came late, that a merge rule shows by; the others look alike under all rules.
@@ -69,9 +71,9 @@ class HudiCase:
     """
 
     name: str
-    build: Callable[[Path], None]
+    build: Callable[[Path], object]
     rows: Sequence[tuple[str, ...]]
-    range: Range | None = None
+    asked: Range | None = None
     changes: tuple[str, int] | None = None
     writable: bool = False
     late: bool = True
@@ -85,6 +87,15 @@ class HudiCase:
         made = tempfile.TemporaryDirectory(prefix="halocline-compat-")
         self.build(Path(made.name))
         return made
+
+    @cached_property
+    def range(self) -> Range | None:
+        """The incremental query, in times of this table."""
+        if self.asked is None or self.asked.begin != AFTER_FIRST:
+            return self.asked
+        snapshot = HudiSnapshot.load(open_store(self.folder.name))
+        first = snapshot.timeline.writes[0]
+        return replace(self.asked, begin=(first.completion if snapshot.config.layout > 1 else None) or first.time)
 
     @cached_property
     def terms(self) -> Terms:
@@ -121,9 +132,14 @@ def _made() -> Iterable[HudiCase]:
         yield _case(f"partitioned by times, {version}", _by_times(version), _TIMED, writable=False)
         whole = _writes(version, _COW, late=False, partition_fields=[])
         yield _case(f"copy on write, without partitions, {version}", whole, _expected(200))
+        rows = _expected(200)
         for type, what in ((_COW, "copy on write"), (_MOR, "merge on read")):
-            logged = _case(f"logged changes, {what}, {version}", _logged(version, type), _expected(200))
+            logging = {"change_logging": ChangeLogging.DATA_BEFORE_AFTER}
+            logged = _case(f"logged changes, {what}, {version}", _grouped(version, type, **logging), rows)
             yield replace(logged, changes=_CHANGES)
+            bare = _case(f"without meta columns, {what}, {version}", _bare(version, type), rows)
+            yield replace(bare, asked=Range(AFTER_FIRST, None, [row for row in rows if row[1] == "200"]))
+            yield _case(f"a bucket index, {what}, {version}", _grouped(version, type, buckets=3), rows)
     for version in (6, 8):
         changed = _changed(_writes(version, _MOR), _with_new_ordering_key)
         yield _case(f"the ordering key of 1.2, {version}", changed, _expected(200))
@@ -146,7 +162,9 @@ def _made() -> Iterable[HudiCase]:
     yield _case("moved from 9 to 6, copy on write, without partitions", whole, _expected(200))
 
 
-def _case(name: str, build: Callable[[Path], None], rows: Sequence[tuple[str, ...]], writable: bool = True) -> HudiCase:
+def _case(
+    name: str, build: Callable[[Path], object], rows: Sequence[tuple[str, ...]], writable: bool = True
+) -> HudiCase:
     return HudiCase(f"ours: {name}", build, rows, writable=writable)
 
 
@@ -179,12 +197,26 @@ def _writes(version: int, type: TableType, *, late: bool = True, **options: obje
     return build
 
 
-def _logged(version: int, type: TableType) -> Callable[[Path], None]:
-    def build(folder: Path) -> None:
-        logging = {"change_logging": ChangeLogging.DATA_BEFORE_AFTER}
-        table = HudiTableMaker.create(open_store(folder), version, type, **logging)
+def _grouped(version: int, type: TableType, **options: object) -> Callable[[Path], HudiTableMaker]:
+    """Written with what Spark's tasks write with, which make tables of every kind."""
+
+    def build(folder: Path) -> HudiTableMaker:
+        table = HudiTableMaker.create(open_store(folder), version, type, **options)
         upsert_groups(table, range(6), 100, "a")
         upsert_groups(table, [1, 2, 7], 200, "b", deletes=[3])
+        return table
+
+    return build
+
+
+def _bare(version: int, type: TableType) -> Callable[[Path], None]:
+    """Without meta columns; base files that were written last hold rows of other writes as well."""
+
+    def build(folder: Path) -> None:
+        table = _grouped(version, type, meta_columns=False)(folder)
+        if type is _MOR:
+            compact(table.store)
+            upsert_groups(table, [1], 200, "b")
 
     return build
 

@@ -60,9 +60,10 @@ def measure_hudi(who: Doing, cases: Sequence[HudiCase]) -> Iterator[Outcome]:
                 found = _observe(who, case, operation)
                 if found is None:
                     continue
-                verdict = can(who.release, case.terms, operation)
+                asked = "read.snapshot" if operation == "read" else operation
+                verdict = can(who.release, case.terms, asked)
                 if case.late or not verdict.wrong or found[0] is not Answer.OK or not verdict.blockers <= _BY_LATE_ROWS:
-                    yield Outcome(who.release, case.name, case.terms, operation, *found)
+                    yield Outcome(who.release, case.name, case.terms, operation, *found, asked)
     finally:
         who.close()
 

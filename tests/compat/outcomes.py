@@ -105,11 +105,17 @@ def read(text: str) -> list[Outcome]:
     return found
 
 
-def renewed(old: Sequence[Outcome], new: Sequence[Outcome]) -> list[Outcome]:
-    """The old ones, and in place of those of the same releases the new ones."""
-    releases = {each.release for each in new}
-    kept = [*(each for each in old if each.release not in releases), *new]
-    return sorted(kept, key=lambda each: _in_order(each.release))
+def renewed(old: Sequence[Outcome], new: Sequence[Outcome], *, some_tables: bool = False) -> list[Outcome]:
+    """The old ones, and in place of those of the same releases the new ones.
+
+    Args:
+        old: What was kept.
+        new: What was tried now.
+        some_tables: Whether only some tables were tried; then what was kept of others stays.
+    """
+    tried = {(each.release, each.case if some_tables else "") for each in new}
+    kept = [each for each in old if (each.release, each.case if some_tables else "") not in tried]
+    return sorted([*kept, *new], key=lambda each: _in_order(each.release))
 
 
 def _in_order(release: str) -> tuple[str, Version]:

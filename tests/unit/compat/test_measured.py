@@ -55,3 +55,6 @@ def test_outcomes_survive_as_csv():
     assert read(written([second, first])) == [first, second], "releases stand in order"
     now = Outcome("a@1.0", "mapped, by id", terms, "read", Answer.OK, "", "read.path")
     assert renewed([first, second], [now]) == [now, second]
+    other = Outcome("a@1.0", "another table", terms, "read", Answer.OK)
+    assert renewed([first, other], [now]) == [now], "a table that is not tried any more goes"
+    assert renewed([first, other], [now], some_tables=True) == [other, now], "but not if only some were"

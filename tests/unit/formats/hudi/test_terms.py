@@ -8,15 +8,17 @@ import pytest
 from tests.support.hudi_tables import HudiTableMaker
 
 from halocline.compat.breaks import Client, breaks
+from halocline.compat.knowledge import Evidence
 from halocline.compat.release import Release
 from halocline.compat.verdict import can
 from halocline.formats.hudi import configuration as keys
-from halocline.formats.hudi.configuration import KeyGeneratorType, MergeMode, TableType
+from halocline.formats.hudi.configuration import ChangeLogging, KeyGeneratorType, MergeMode, TableType
 from halocline.formats.hudi.maintain.compaction import compact, schedule_compaction
 from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.properties import encode, properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.terms import terms_of
+from halocline.formats.log.gate import own_release
 from halocline.storage.memory import MemoryStore
 
 MODELS = "org.apache.hudi.common.model."
@@ -107,6 +109,40 @@ def test_paths_made_of_times_stand_in_for_values_before_1_0():
     by = {"partition_fields": ["ts"], "key_generator": KeyGeneratorType.TIMESTAMP, "key_settings": settings}
     made = table(6, TableType.COPY_ON_WRITE, **by)
     assert answers(made, "hudi@0.15.0", "hudi@1.0.2", "hudi-rs@0.5.0") == ["wrong", "ok", "ok"]
+
+
+@pytest.mark.parametrize("type", TableType)
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_range_of_a_table_without_meta_columns_is_wrong_for_hudi_rs(version, type):
+    terms = terms_of(table(version, type, meta_columns=False).store)
+    assert "virtualKeys" in (terms.in_use or ())
+    assert can("hudi-rs@0.5.0", terms, "read.snapshot").ok
+    found = can("hudi-rs@0.5.0", terms, "read.incremental")
+    assert found.wrong
+    assert found.evidence is Evidence.MEASURED
+    assert found.blockers == {"virtualKeys"}
+    for operation in ("read", "write"):
+        assert can("hudi@1.2.0", terms, operation).ok
+        if version < 9:
+            assert can("hudi@1.0.2", terms, operation).ok is (type is TableType.COPY_ON_WRITE)
+    assert can(own_release(), terms, "write").ok
+    with_columns = terms_of(table(version, type).store)
+    assert breaks(with_columns, terms, [Client(Release.parse("hudi-rs@0.5.0"))])[0].verdict.wrong, "so a fleet refuses"
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_writers_need_to_know_bucket_indexes_and_change_logs_and_readers_do_not(version):
+    made = table(version, buckets=3, change_logging=ChangeLogging.DATA_BEFORE)
+    terms = terms_of(made.store)
+    asked = {"bucketIndex", "changeDataCapture"}
+    assert asked <= terms.requires("write")
+    assert asked.isdisjoint(terms.requires("read"))
+    newest = "hudi@1.2.0"
+    assert can(newest, terms).ok
+    assert can(newest, terms, "write").ok
+    assert can(own_release(), terms, "write").ok
+    assert can("hudi-rs@0.5.0", terms).ok
+    assert can("hudi-rs@0.5.0", terms, "write").refused, "it writes no table"
 
 
 def test_a_table_that_cannot_be_read_still_says_what_it_asks_for():
