@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from halocline.formats.hudi.configuration import TableType
 from halocline.formats.hudi.maintain.clustering import run_clustering
 from halocline.formats.hudi.maintain.compaction import pending_clusterings
 from halocline.formats.hudi.move.engine import apply_move
@@ -13,8 +14,11 @@ from halocline.formats.hudi.move.planning import plan_move
 from halocline.formats.hudi.properties import properties
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.storage import open_store
+from halocline.table import Table
 from tests.conformance.test_hudi_moves import OURS, original
-from tests.interop_jvm.releases import writing_options
+from tests.interop_jvm.releases import KNOW, RELEASES, writing_options
+from tests.support.hudi_groups import upsert_groups, write_rows
+from tests.support.hudi_tables import HudiTableMaker
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -48,6 +52,18 @@ STOPS = {6: (8, 9, 8, 6), 8: (9, 6, 8), 9: (8, 6, 9)}
 def ours(table: Path) -> list[list[str]]:
     batches = HudiSnapshot.load(open_store(table)).read(COLUMNS)
     return sorted([str(row[name]) for name in COLUMNS] for batch in batches for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize("type", TableType)
+def test_apache_hudi_reads_what_we_write_at_the_version_of_the_bridge(type, engines, tmp_path):
+    made = HudiTableMaker.create(open_store(tmp_path), 6, type)
+    upsert_groups(made, range(6), 100, "a")
+    for stop, readers in ((7, RELEASES), (8, KNOW[8]), (7, RELEASES), (6, KNOW[6])):
+        apply_move(made.store, plan_move(made.store, stop), grace_s=0)
+        write_rows(Table.for_path(tmp_path).opened, "UPSERT", [1, 10 + stop], 100 + stop, "w", [2])
+        for release in readers:
+            found = engines[release].ask("read", path=str(tmp_path), columns=COLUMNS)
+            assert found == ours(tmp_path), f"{release} at version {stop}"
 
 
 @pytest.mark.parametrize("name", TABLES)
