@@ -126,6 +126,13 @@ class Settings:
         default=0,
         expected="a number of bytes",
     )
+    hudi_keys_at_once: int = number(
+        "halocline.hudi.keysAtOnce",
+        "how many keys of an `upsert` or `delete` are taken to the file groups of a Hudi table, which are read only "
+        "where they may hold one; of more keys, those of all file groups of the touched partitions are taken to them",
+        default=500_000,
+        expected="a number of keys",
+    )
     hudi_bridge: bool = switch(
         "halocline.hudi.bridge",
         "true gets along with both sides of a move of a Hudi table: a write that a move overtakes is done again, "

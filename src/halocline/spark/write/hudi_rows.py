@@ -44,7 +44,6 @@ DELETED: Final = "__halocline_deleted"
 ROWS_PER_GROUP: Final = 500_000
 """How many new rows a new file group is given at most, unless the user says otherwise."""
 
-_KEYS_AT_ONCE: Final = 500_000
 _TEXT: Final = Primitive("string")
 _NUMBER: Final = Primitive("long")
 _STAT: Final = "stat binary"
@@ -110,7 +109,9 @@ class _NumberedKeys:
             yield pa.RecordBatch.from_arrays(columns, names=[KEY, PATH, GROUP])
 
 
-def located(df: DataFrame, store: Store, slices: Sequence[FileSlice], lookup: KeyLookup) -> DataFrame:
+def located(
+    df: DataFrame, store: Store, slices: Sequence[FileSlice], lookup: KeyLookup, *, keys_at_once: int
+) -> DataFrame:
     """Rows with the number of each slice in a list that holds their key; null where none does.
 
     Keys that fit into the memory of a task are taken to the slices, which read no row if their footers rule all of them
@@ -121,9 +122,10 @@ def located(df: DataFrame, store: Store, slices: Sequence[FileSlice], lookup: Ke
         store: Where the table lies.
         slices: The slices, of all partitions that the rows belong to.
         lookup: Looks keys up.
+        keys_at_once: How many keys are taken to the slices.
     """
-    wanted = df.where(f"{KEY} IS NOT NULL").select(PATH, KEY).distinct().limit(_KEYS_AT_ONCE + 1).toArrow()
-    if wanted.num_rows <= _KEYS_AT_ONCE:
+    wanted = df.where(f"{KEY} IS NOT NULL").select(PATH, KEY).distinct().limit(keys_at_once + 1).toArrow()
+    if wanted.num_rows <= keys_at_once:
         paths, keys = wanted[PATH].combine_chunks(), wanted[KEY].combine_chunks()
         by_path = {path: keys.filter(pa.compute.equal(paths, path)) for path in paths.unique().to_pylist()}
         lookup = replace(lookup, wanted=by_path)

@@ -364,7 +364,9 @@ def _located(running: RunningWrite, rows: DataFrame) -> tuple[DataFrame, Targets
     slices = _slices_in(snapshot, touched)
     keys = key_columns(snapshot.config)
     reader = snapshot.reader(keys.names, merging=any(each.logs for each in slices))
-    return located(rows, snapshot.store, slices, KeyLookup(reader, keys)), Targets(targets_of(snapshot, slices))
+    limit = running.table.settings.hudi_keys_at_once
+    found = located(rows, snapshot.store, slices, KeyLookup(reader, keys), keys_at_once=limit)
+    return found, Targets(targets_of(snapshot, slices))
 
 
 def _check_clustering(running: RunningWrite, tagged: DataFrame, targets: Targets) -> None:
