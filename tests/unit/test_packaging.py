@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import zipfile
@@ -27,6 +28,18 @@ def test_page_renders(wheel):
         [sys.executable, "-m", "twine", "check", "--strict", str(wheel)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_no_link_of_the_page_is_dead(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+    page = archive.read(name).decode().partition("\n\n")[2]
+    assert "# Halocline" in page
+    assert re.findall(r"\]\((?!https?://|#)[^)]*\)", page) == [], "an index shows no file of the repository"
+    relative = re.findall(r"\]\((?!https?://|#)([^)#]*)", (ROOT / "README.md").read_text())
+    assert relative
+    assert [each for each in relative if not (ROOT / each).exists()] == []
+    assert [each for each in set(relative) if each.endswith(".md") and f"(`{each}`)" not in page] == []
 
 
 def test_wheel_holds_the_package_and_no_tests(wheel):
