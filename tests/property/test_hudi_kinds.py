@@ -44,7 +44,8 @@ from halocline.storage.memory import MemoryStore
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.write import delete_partition
 
-IDS = st.sets(st.integers(0, 11), min_size=1, max_size=4)
+KEYS = 8
+IDS = st.sets(st.integers(0, KEYS - 1), min_size=1, max_size=4)
 REGIONS = ("ap", "eu")
 SERVICES: dict[str, Callable[[Store, int], object]] = {
     "compact": lambda store, keep: compact(store),
@@ -144,6 +145,18 @@ class HudiKinds(RuleBasedStateMachine):
             expected = {(_change(key, before, self.model), key) for key in {f"k{each}" for each in ids} | gone}
             found = [row for batch in read_changes(self.table.snapshot, since) for row in batch.to_pylist()]
             assert {(row["op"], (row["after"] or row["before"])["id"]) for row in found} == expected
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), deletes_first=st.booleans())
+    def come_late(self, data: st.DataObject, deletes_first: bool) -> None:
+        """Rows that come late for keys that there are, or have been; and what ranges show of them."""
+        drawn = data.draw(st.sets(st.sampled_from(sorted(self.held)), min_size=1, max_size=3))
+        ids = {int(key[1:]) for key in drawn}
+        if deletes_first:
+            self._do(self._upsert(set(), ids, late=False))
+        self._do(self._upsert(ids, set(), late=True))
+        for then in self.past[-4:]:
+            self._check_range(then)
 
     @rule(ids=IDS, whole=st.booleans())
     def replace_partitions(self, ids: set[int], whole: bool) -> None:
@@ -249,12 +262,16 @@ class HudiKinds(RuleBasedStateMachine):
         expected = {key: value for key, value in then.rows.items() if key not in then.open}
         assert found == expected, f"as of {then.time}"
 
-    @precondition(lambda self: self.past and self.meta_columns)
+    @precondition(lambda self: self.past)
     @rule(data=st.data())
     def look_at_a_range(self, data: st.DataObject) -> None:
-        then = data.draw(st.sampled_from(self.past))
-        if then.layout != self.table.config.layout:
-            return  # such a time has another meaning now
+        self._check_range(data.draw(st.sampled_from(self.past)))
+
+    # ------------------------------------------------------------------ how
+
+    def _check_range(self, then: Past) -> None:
+        if not self.meta_columns or then.layout != self.table.config.layout:
+            return  # rows do not tell their writes, or such a time has another meaning now
         found = read_range(self.table.snapshot, then.settled)
         if not found.is_complete:
             return
@@ -265,8 +282,6 @@ class HudiKinds(RuleBasedStateMachine):
         for key in {*self.model, *rows}:
             if key not in self.open:
                 assert rows.get(key) in self._in_range(key, then), f"{key}, of what was written after {then.settled}"
-
-    # ------------------------------------------------------------------ how
 
     def _upsert(self, ids: set[int], deletes: set[int], late: bool) -> Step:
         self.ts += 1
@@ -401,7 +416,7 @@ def _number(row: Row) -> int:
 
 
 def _keys_in(*regions: str) -> frozenset[str]:
-    return frozenset(f"k{each}" for each in range(12) if REGIONS[each % 2] in regions)
+    return frozenset(f"k{each}" for each in range(KEYS) if REGIONS[each % 2] in regions)
 
 
 def _change(key: str, before: Rows, after: Rows) -> str:
