@@ -73,6 +73,8 @@ class HudiReader(PartsReader):
 class HudiStreamReader(PartsStreamReader):
     """Reads what writes bring, in the order in which they take effect."""
 
+    ORDER = "time"
+
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins."""
         snapshot = self._snapshot()
@@ -83,23 +85,18 @@ class HudiStreamReader(PartsStreamReader):
             return _position(snapshot, _NOTHING_YET)
         return _position(snapshot, instant_of(self._asked.opened(HudiOpened), snapshot, given))
 
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """How far the next micro-batch goes: as far as the table has come, and never back."""
-        snapshot = self._snapshot()
-        here = _NOTHING_YET if start is None else _time(snapshot, start)
-        last = _newest(snapshot) if self._last is None else self._last
-        return last if here <= last["time"] else {**last, "time": here}
-
     def reportLatestOffset(self) -> dict[str, Any]:
         """How far the table has come."""
-        return _newest(self._snapshot())
+        snapshot = self._snapshot()
+        return _position(snapshot, settled_time(snapshot.timeline) or _NOTHING_YET)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What the tasks of a micro-batch read."""
         snapshot, columns = self._snapshot(), self._schema.names
         check_columns(_shown(self._asked, snapshot), self._schema)
-        first, last = _time(snapshot, start), _time(snapshot, end)
-        if first == last:
+        last, _ = _time(snapshot, end), _time(snapshot, start)
+        first = _time(snapshot, self.beginning(start))
+        if first >= last:
             return []
         if self._asked.change_feed:
             return _changes(snapshot, first or None, last, self._schema)
@@ -125,10 +122,6 @@ def _changes(snapshot: HudiSnapshot, begin: str | None, end: str | None, schema:
 
 def _position(snapshot: HudiSnapshot, time: str) -> dict[str, Any]:
     return {"time": time, "table": snapshot.config.name, "layout": snapshot.config.layout}
-
-
-def _newest(snapshot: HudiSnapshot) -> dict[str, Any]:
-    return _position(snapshot, settled_time(snapshot.timeline) or _NOTHING_YET)
 
 
 def _time(snapshot: HudiSnapshot, offset: Mapping[str, Any]) -> str:

@@ -72,6 +72,8 @@ class IndexReader(PartsReader):
 class IndexStreamReader(PartsStreamReader):
     """Reads what is added, version by version."""
 
+    ORDER = "version"
+
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins: before the first version, which stands for all that is there."""
         snapshot, asked = self._snapshot(), self._asked
@@ -95,10 +97,11 @@ class IndexStreamReader(PartsStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What the tasks of a micro-batch read."""
         last = self._asked.opened(IndexOpened).snapshot(STREAM, version=_version(self._snapshot(), end))
-        first = _version(last, start)
-        if start.get("whole"):
+        _ = _version(last, start)
+        begins = self.beginning(start)
+        if begins.get("whole"):
             return split_partitions(last, self._schema, list(last.files.values()))
-        return split_partitions(last, self._schema, list(self._added(last, first)))
+        return split_partitions(last, self._schema, list(self._added(last, _version(last, begins))))
 
     def _snapshot(self) -> IndexSnapshot:
         return self._asked.opened(IndexOpened).snapshot(STREAM)

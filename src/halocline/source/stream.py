@@ -56,6 +56,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows = FileRows.of(columns, struct_of(schema), zone=asked.zone, changes=asked.change_feed)
         self._log: StreamLog | None = StreamLog(columns, asked)
         self._last: int | None = None
+        self._begun: Position | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers only read files.
@@ -111,8 +112,12 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The files of a micro-batch, in parts of similar size."""
-        files = self._walked.files(Position.parse(start), Position.parse(end))
-        return [FilePartition(part) for part in tasks(files)]
+        here = Position.parse(start)
+        # Spark before 4.2 does not say where a stream is when it asks how far to go. A listing that shows less of the
+        # log than one before then ends a batch before its beginning, and what comes next begins there.
+        if self._begun is None or self._begun.order < here.order:
+            self._begun = here
+        return [FilePartition(part) for part in tasks(self._walked.files(self._begun, Position.parse(end)))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

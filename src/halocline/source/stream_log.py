@@ -98,6 +98,7 @@ class StreamLog:
 
     columns: Snapshot
     asked: SourceOptions
+    _newest: int = field(default=-1, repr=False)
     _known: dict[tuple[int, bool], list[ChangeFile]] = field(default_factory=dict, repr=False)
 
     @property
@@ -106,10 +107,11 @@ class StreamLog:
         return self.columns.metadata.id
 
     def newest(self) -> int:
-        """The newest version."""
-        known = self.columns.version
+        """The newest version; never an older one than before, whatever a listing shows."""
+        known = max(self.columns.version, self._newest)
         files = list_files(self.columns.store, DELTA, first=known)
-        return max((file.version for file in files if file.kind is FileKind.COMMIT), default=known)
+        self._newest = max([known, *(file.version for file in files if file.kind is FileKind.COMMIT)])
+        return self._newest
 
     def at_version(self, version: int) -> Position:
         """Where a stream begins that delivers what is added from a version on."""

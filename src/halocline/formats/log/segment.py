@@ -133,20 +133,23 @@ def find_segment(
 def _listed_segment(store: Store, layout: LogLayout, version: int | None, without: Collection[str]) -> Segment:
     pointer = None if without else read_pointer(store, layout)
     if pointer is not None and (version is None or version >= pointer.version):
-        segment = _newest(list_files(store, layout, first=pointer.version), version)
+        segment = _newest(list_files(store, layout, first=pointer.version, known=version), version)
         # Without a checkpoint in sight the hint is stale; the log may well be whole from its beginning.
         if segment is not None and segment.checkpoint is not None and version in (None, segment.version):
             told = pointer if pointer.version == segment.checkpoint.version else None
             return _contiguous(replace(segment, pointer=told), layout)
-    files = list_files(store, layout)
+    files = list_files(store, layout, known=version)
     segment = _newest(files, version, without)
     if segment is None or version not in (None, segment.version) or _is_before_history(segment, files):
         raise _missing(store, layout, files, version)
     return _contiguous(segment, layout)
 
 
-def list_files(store: Store, layout: LogLayout, *, first: int = 0) -> list[LogEntry]:
-    """Every file of the log that belongs to version `first` or a later one, in version order within each kind."""
+def list_files(store: Store, layout: LogLayout, *, first: int = 0, known: int | None = None) -> list[LogEntry]:
+    """Every file of the log that belongs to version `first` or a later one, in version order within each kind.
+
+    A version that is known from elsewhere is looked for, whatever the listing shows.
+    """
     found: list[LogEntry] = []
     beginning = f"{layout.folder}/"
     for meta in store.list(layout.folder, start_after=layout.prefix(first) if first else None):
@@ -156,7 +159,7 @@ def list_files(store: Store, layout: LogLayout, *, first: int = 0) -> list[LogEn
         file = layout.parse(meta)
         if file is not None:
             found.append(file)
-    if left_out := _left_out(store, layout, found, first):
+    if left_out := _left_out(store, layout, found, first, -1 if known is None else known):
         found = sorted((*found, *left_out), key=lambda file: file.path)
     if layout.states:
         after = f"{beginning}{layout.states}" + (f"{first:0{DIGITS}d}" if first else "")
@@ -164,12 +167,12 @@ def list_files(store: Store, layout: LogLayout, *, first: int = 0) -> list[LogEn
     return found
 
 
-def _left_out(store: Store, layout: LogLayout, listed: Iterable[LogEntry], first: int) -> list[LogEntry]:
-    """Commits that a listing does not show though it shows later ones, as it may with those made while it runs."""
+def _left_out(store: Store, layout: LogLayout, listed: Iterable[LogEntry], first: int, known: int) -> list[LogEntry]:
+    """Commits that a listing does not show though later ones are known, as it may with those made while it runs."""
     versions = {file.version for file in listed if file.kind is FileKind.COMMIT}
     found: list[LogEntry] = []
     lowest = first + 1 if first else min(versions, default=0)
-    absent = (each for each in range(max(versions, default=0), lowest - 1, -1) if each not in versions)
+    absent = (each for each in range(max([known, *versions], default=0), lowest - 1, -1) if each not in versions)
     for version in islice(absent, _LEFT_OUT):
         try:
             file = layout.parse(store.head(layout.commit_path(version)))

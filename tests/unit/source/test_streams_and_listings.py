@@ -1,0 +1,142 @@
+"""Streams and listings that show less of a log than one before: nothing is lost, and nothing comes twice."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.columns import field
+
+from halocline.errors import NotFoundError
+from halocline.formats.delta.actions.action import Add, CommitInfo, Metadata, ProtocolAction, encode_commit
+from halocline.formats.index.log.actions import SplitAdd
+from halocline.formats.index.snapshot import IndexSnapshot
+from halocline.formats.index.transaction import IndexTransaction
+from halocline.formats.log.names import DELTA, INDEX
+from halocline.formats.log.segment import find_segment
+from halocline.schema import Struct
+from halocline.schema.json_edge import dump
+from halocline.source.index import IndexStreamReader
+from halocline.source.options import SourceOptions
+from halocline.source.stream import DeltaStreamReader
+from halocline.spark.types.columns import spark_schema
+from halocline.storage import open_store
+from halocline.storage.local import LocalStore
+
+COLUMNS = Struct([field("id", "long")])
+
+
+class IndexStreams:
+    """An index table whose splits do not exist."""
+
+    layout, reader = INDEX, IndexStreamReader
+
+    def __init__(self, path) -> None:
+        self.path, self.store = str(path), open_store(str(path))
+        IndexTransaction.create(self.store, COLUMNS).commit([], "CREATE TABLE")
+
+    def add(self, name) -> None:
+        added = SplitAdd(name, {}, 9, 0, True, num_records=1)
+        IndexTransaction(IndexSnapshot.load(self.store, operation="write")).commit([added], "WRITE")
+
+    @staticmethod
+    def names(partitions):
+        return [part.path for each in partitions for part in each.parts]
+
+
+class DeltaStreams:
+    """A Delta table whose files do not exist."""
+
+    layout, reader = DELTA, DeltaStreamReader
+
+    def __init__(self, path) -> None:
+        self.path, self.store = str(path), open_store(str(path))
+        self.version = -1
+        self._commit(ProtocolAction(1, 2), Metadata("t", schema_string=dump(COLUMNS)))
+
+    def _commit(self, *actions) -> None:
+        self.version += 1
+        self.store.put_if_absent(DELTA.commit_path(self.version), encode_commit([CommitInfo({}), *actions]))
+
+    def add(self, name) -> None:
+        self._commit(Add(name, {}, 9, 0, True))
+
+    @staticmethod
+    def names(partitions):
+        return [file.file.path for each in partitions for file in each.files]
+
+
+def opened(table, **options):
+    asked = SourceOptions.read({"path": table.path, **options})
+    return table.reader(asked, spark_schema(COLUMNS.fields), None)
+
+
+@pytest.fixture
+def hidden(monkeypatch):
+    """Paths that listings do not show."""
+    paths: set[str] = set()
+    listed = LocalStore.list
+
+    def showing_less(self, *given, **named):
+        return (meta for meta in listed(self, *given, **named) if meta.path not in paths)
+
+    monkeypatch.setattr(LocalStore, "list", showing_less)
+    return paths
+
+
+def walked(table, hidden, *, says_start, restarts):
+    """What a query delivers whose listings do not show the newest commit every other time."""
+    table.add("a")
+    reader = opened(table)
+    start, delivered = reader.initialOffset(), []
+    for number, name in enumerate(("b", "c", "d", None, None)):
+        if name is not None:
+            table.add(name)
+        hidden.clear()
+        if number % 2 == 1:
+            newest = find_segment(table.store, table.layout).version
+            hidden |= {table.layout.commit_path(each) for each in range(1, newest + 1)}
+        if number == 2 and restarts:
+            reader = opened(table)
+        end = reader.latestOffset(start) if says_start else reader.latestOffset()
+        if end != start:
+            delivered += table.names(reader.partitions(start, end))
+            assert table.names(reader.partitions(start, end)) == table.names(reader.partitions(start, end))
+            start = end
+    return delivered
+
+
+@pytest.mark.parametrize("kind", [IndexStreams, DeltaStreams])
+@pytest.mark.parametrize("says_start", [True, False], ids=["Spark 4.2", "Spark 4.0"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_listing_that_shows_less_than_before_repeats_and_loses_nothing(tmp_path, hidden, kind, says_start, restarts):
+    table = kind(tmp_path)
+    assert walked(table, hidden, says_start=says_start, restarts=restarts) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("kind", [IndexStreams, DeltaStreams])
+def test_the_end_of_a_batch_is_read_though_a_listing_does_not_show_it(tmp_path, hidden, kind):
+    table = kind(tmp_path)
+    for name in ("a", "b"):
+        table.add(name)
+    reader = opened(table)
+    start, end = reader.initialOffset(), reader.latestOffset(reader.initialOffset())
+    hidden |= {table.layout.commit_path(2)}
+    assert sorted(table.names(reader.partitions(start, end))) == ["a", "b"]
+    hidden |= {table.layout.commit_path(1)}
+    assert sorted(table.names(opened(table).partitions(start, end))) == ["a", "b"]
+
+
+def test_a_version_that_was_never_made_is_missing_after_one_look(tmp_path, hidden):
+    table = IndexStreams(tmp_path)
+    with pytest.raises(NotFoundError, match="version 7 is not in the log"):
+        find_segment(table.store, INDEX, 7)
+
+
+def test_a_stream_that_starts_at_a_version_to_come_waits_for_it(tmp_path):
+    table = IndexStreams(tmp_path)
+    table.add("a")
+    reader = opened(table, startingversion="3")
+    start = reader.initialOffset()
+    assert reader.latestOffset(start) == start
+    for name in ("b", "c"):
+        table.add(name)
+    assert table.names(reader.partitions(start, reader.latestOffset(start))) == ["c"]
