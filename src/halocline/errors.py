@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -197,6 +197,25 @@ def _rebuilt(kind: type[HaloclineError], args: tuple[object, ...], state: Mappin
 
 class InputError(HaloclineError, condition="ARGUMENT_INVALID"):
     """What the caller gave cannot be used as it is."""
+
+    @classmethod
+    def unknown(
+        cls, message: str, name: str, known: Iterable[str], *, condition: str | None = None, next_step: str = ""
+    ) -> Self:
+        """The error for a name that there is not: it asks whether the nearest one is meant, and tells which there are.
+
+        Example:
+            >>> print(InputError.unknown("append has no argument 'txm'", "txm", ["txn", "cast"]))
+            ARGUMENT_INVALID: append has no argument 'txm'
+              given    txm
+              nearest  txn
+              known    txn, cast
+            Did you mean txn?
+        """
+        names = list(known)
+        near = nearest(name, names)
+        sides = {"given": name, "nearest": near or "none", "known": shortened(names, 50) or "none"}
+        return cls(message, condition=condition, sides=sides, next_step=f"Did you mean {near}?" if near else next_step)
 
 
 class NotFoundError(InputError, condition="NOT_FOUND"):

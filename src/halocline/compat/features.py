@@ -15,7 +15,7 @@ A format's versions form a ladder. Where a number alone decides, as in Hudi, eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from halocline.compat.activation import Activation
-from halocline.errors import MalformedError, NotFoundError, nearest
+from halocline.errors import MalformedError, NotFoundError
 
 FORMATS: Final = ("delta", "hudi", "index")
 """The table formats that have records."""
@@ -237,12 +237,7 @@ def find_feature(format: str, name: str) -> Feature:
     book = _book(format)
     found = book.by_folded_name.get(name.casefold())
     if found is None:
-        raise NotFoundError(
-            f"no feature {name!r} is known for {format} tables",
-            condition="FEATURE_UNKNOWN",
-            sides={"asked for": name, "known": nearest(name, book.records) or "nothing of that name"},
-            next_step=f"See: halocline features {format}",
-        )
+        raise _unknown(name, book.records, format, f"See: halocline features {format}")
     return found
 
 
@@ -259,12 +254,12 @@ def find_switchable(name: str) -> Feature:
     if found:
         return found[0]
     known = [each for format in SWITCHABLE for each in features(format)]
-    raise NotFoundError(
-        f"no feature {name!r} is known for {' or '.join(SWITCHABLE)} tables",
-        condition="FEATURE_UNKNOWN",
-        sides={"asked for": name, "known": nearest(name, known) or "nothing of that name"},
-        next_step="See: halocline features",
-    )
+    raise _unknown(name, known, " or ".join(SWITCHABLE), "See: halocline features")
+
+
+def _unknown(name: str, known: Iterable[str], formats: str, next_step: str) -> NotFoundError:
+    message = f"no feature {name!r} is known for {formats} tables"
+    return NotFoundError.unknown(message, name, known, condition="FEATURE_UNKNOWN", next_step=next_step)
 
 
 def rules(format: str) -> Rules:

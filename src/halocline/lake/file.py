@@ -29,7 +29,7 @@ from typing import Any, Final, NoReturn
 
 from halocline.compat.breaks import Client
 from halocline.compat.release import Release
-from halocline.errors import HaloclineError, InputError, nearest
+from halocline.errors import HaloclineError, InputError
 from halocline.lake.names import name_of, parts_of
 from halocline.storage import open_store
 
@@ -149,8 +149,7 @@ class _Reader:
     def _known(self, given: Mapping[str, Any], known: tuple[str, ...], before: str) -> None:
         for key in given:
             if key not in known:
-                sides = {"nearest": nearest(key, known) or "none", "known": ", ".join(known)}
-                raise InputError(f"{self.file} has no place for {before}{key}", sides=sides)
+                raise InputError.unknown(f"{self.file} has no place for {before}{key}", key, known)
 
     def _mapping(self, key: str, value: Any) -> Mapping[str, Any]:
         return value if isinstance(value, Mapping) else self._wrong(key, value, "a table of names and values")

@@ -11,7 +11,7 @@ from typing import Final
 
 from halocline.compat.knowledge import Knowledge
 from halocline.compat.release import Release
-from halocline.errors import HaloclineError, NotFoundError, nearest
+from halocline.errors import HaloclineError, NotFoundError
 from halocline.fleet.answers import MemberStatus
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.usage.observers import observed
@@ -120,23 +120,16 @@ def both_ways(target: Target) -> tuple[Target, ...]:
 def _check_selected(target: Target, names: Sequence[str]) -> None:
     for pattern in target.select:
         if not any(fnmatchcase(each, pattern) for each in names):
-            raise NotFoundError(
-                f"no table of the lake is called {pattern}",
-                sides={"asked for": pattern, "nearest": nearest(pattern, names) or "none"},
-                next_step="See what there is: halocline survey LAKE",
-            )
+            step = "See what there is: halocline survey LAKE"
+            raise NotFoundError.unknown(f"no table of the lake is called {pattern}", pattern, names, next_step=step)
 
 
 def _check_products(asked: Iterable[Release], run: set[str]) -> None:
     known = Knowledge.load()
     for release in asked:
         if release.product not in run and known.find(release.product) is None:
-            near = nearest(release.product, sorted({*run, *known.files}))
-            raise NotFoundError(
-                f"no member runs {release.product}, and nothing is known of it",
-                sides={"asked for": str(release), "nearest": near or "none"},
-                next_step="Name a product that a member runs.",
-            )
+            message = f"no member runs {release.product}, and nothing is known of it"
+            raise NotFoundError.unknown(message, release.product, sorted({*run, *known.files}))
 
 
 def _anywhere(place: str) -> str:

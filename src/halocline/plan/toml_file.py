@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from halocline.errors import InputError, NotFoundError, nearest
+from halocline.errors import InputError, NotFoundError
 
 
 def read_toml(path: str | Path, known: Sequence[str]) -> Mapping[str, Any]:
@@ -41,8 +41,7 @@ def only(given: Any, known: Sequence[str], where: str) -> Mapping[str, Any]:
         raise InputError(f"{where} is no table of names and values", sides={"known": ", ".join(known)})
     for key in given:
         if key not in known:
-            sides = {"nearest": nearest(key, known) or "none", "known": ", ".join(known)}
-            raise InputError(f"{where} has no place for {key}", sides=sides)
+            raise InputError.unknown(f"{where} has no place for {key}", key, known)
     return given
 
 

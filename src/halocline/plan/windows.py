@@ -143,10 +143,7 @@ def _days(text: str, where: str) -> frozenset[int]:
 def _day(text: str, where: str) -> int:
     short = text[:3].title()
     if short not in _DAYS:
-        raise InputError(
-            f"{text} in {where} is no day of the week",
-            sides={"nearest": nearest(short, _DAYS) or "none", "known": ", ".join(_DAYS)},
-        )
+        raise InputError.unknown(f"{text} in {where} is no day of the week", short, _DAYS)
     return _DAYS.index(short)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.functions import udtf
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
-from halocline.errors import InputError, nearest
+from halocline.errors import InputError
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.search import Search, splits_to_search
 from halocline.schema.visitor import nullable
@@ -96,11 +96,7 @@ def _values(given: tuple[AnalyzeArgument, ...], named: Mapping[str, AnalyzeArgum
     """The arguments by their names, if they are constants of the right kind."""
     for name in named:
         if name not in _NAMED:
-            near = nearest(name, _NAMED)
-            raise InputError(
-                f"{FUNCTION} has no argument {name!r}",
-                sides={"given": name, "nearest": near or "none", "known": ", ".join(_NAMED)},
-            )
+            raise InputError.unknown(f"{FUNCTION} has no argument {name!r}", name, _NAMED)
     if len(given) > len(_NAMED):
         raise InputError(f"{FUNCTION} takes {len(_NAMED)} arguments", sides={"known": ", ".join(_NAMED)})
     every = {**dict(zip(_NAMED, given, strict=False)), **named}

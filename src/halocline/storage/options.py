@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from halocline.errors import InputError, nearest
+from halocline.errors import InputError
 
 CONNECTION: Final = frozenset(
     {
@@ -93,9 +93,4 @@ def checked(options: Mapping[str, str] | None, others: Iterable[str] = ()) -> di
 
 def unknown(name: str, known: Iterable[str]) -> InputError:
     """The error for an option that does not exist."""
-    near = nearest(name.lower().removeprefix("spark."), known)
-    return InputError(
-        f"there is no option {name}",
-        sides={"given": name, "nearest": near or "none"},
-        next_step=f"Write {near}, or leave it out." if near else "Leave it out.",
-    )
+    return InputError.unknown(f"there is no option {name}", name.lower().removeprefix("spark."), known)

@@ -102,9 +102,7 @@ def _check(name: str, function: Callable[..., Any], given: tuple[Any, ...], name
     if Parameter.VAR_KEYWORD not in {each.kind for each in shape.parameters.values()}:
         for key in named:
             if key not in shape.parameters:
-                near = {"nearest": nearest(key, known)} if nearest(key, known) else {}
-                sides = {"given": key, **near, "known": ", ".join(known) or "none"}
-                raise InputError(f"{name} has no argument {key!r}", sides=sides)
+                raise InputError.unknown(f"{name} has no argument {key!r}", key, known)
     try:
         bound = shape.bind(*given, **named)
     except TypeError as error:

@@ -175,10 +175,7 @@ class Table(ABC):
         if found is None or not issubclass(found, cls):
             known = [each for each, kind in Table._classes.items() if issubclass(kind, cls)]
             if format not in set(TableFormat):
-                raise InputError(
-                    f"there is no format {format!r}",
-                    sides={"nearest": nearest(str(format), known) or "none", "formats": ", ".join(known)},
-                )
+                raise InputError.unknown(f"there is no format {format!r}", str(format), known)
             raise UnsupportedError(
                 f"{table} is a {format} table, which is not done here",
                 sides={

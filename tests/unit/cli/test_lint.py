@@ -119,7 +119,7 @@ def test_a_client_of_an_unknown_product_is_refused_with_the_nearest(here, capsys
     table(here / "t", ProtocolAction(1, 2))
     code, out, err = run(capsys, "t", "--client", "trno@4")
     assert (code, out) == (1, "")
-    assert "nearest    trino" in err
+    assert "nearest  trino" in err
 
 
 def test_an_index_table_is_looked_at_and_its_protocol_repaired(tmp_path, capsys):

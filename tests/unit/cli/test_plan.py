@@ -132,11 +132,11 @@ def test_a_target_is_needed_and_unknown_keys_are_refused_with_the_nearest(lake, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--enable", "deletionVectors", "--select", "sales.order"], "nearest    sales.orders"),
+        (["--enable", "deletionVectors", "--select", "sales.order"], "nearest  sales.orders"),
         (["--table-version", "12"], "there is no table version 12"),
         (["--table-version", "-1"], "there is no table version -1"),
-        (["--release", "trno@440"], "nearest    trino"),
-        (["--enable", "deletionVectors", "--available", "trnio@440"], "nearest    trino"),
+        (["--release", "trno@440"], "nearest  trino"),
+        (["--enable", "deletionVectors", "--available", "trnio@440"], "nearest  trino"),
         (["--enable", "deletionVectors", "--history", "keep"], "when a feature is dropped, and none is"),
     ],
 )

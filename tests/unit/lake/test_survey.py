@@ -149,7 +149,7 @@ def test_both_ways_of_dropping_are_told_apart(folder):
 def test_a_feature_that_nobody_knows_is_refused_before_anything_is_read(folder):
     with pytest.raises(NotFoundError) as told:
         Lake.discover(folder).survey(enable=["deletionVector"])
-    assert told.value.sides["known"] == "deletionVectors"
+    assert told.value.sides["nearest"] == "deletionVectors"
 
 
 def test_findings_of_the_linter_are_told(folder):

@@ -55,7 +55,7 @@ def test_a_path_gives_the_class_of_its_format(url):
 def test_a_format_without_a_class_is_refused_by_name(tmp_path):
     with pytest.raises(InputError, match="parquet") as refused:
         Table.create(tmp_path / "new", "id BIGINT", format="parquet")
-    assert refused.value.sides["formats"] == "delta, hudi, index"
+    assert refused.value.sides["known"] == "delta, hudi, index"
 
 
 def test_a_verb_that_the_format_lacks_names_the_nearest_one(url):

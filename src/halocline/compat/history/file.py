@@ -10,7 +10,6 @@ import datetime
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import cache, partial
 from importlib import resources
 from itertools import pairwise
@@ -123,12 +122,8 @@ def find(name_or_path: str | Path) -> tuple[str, str]:
             raise _malformed(name, f"it has more than the {_LARGEST:,} bytes a history may have")
         return data.decode("utf-8"), name
     except (FileNotFoundError, NotADirectoryError) as error:
-        near = get_close_matches(name, shipped(), n=1)
-        raise NotFoundError(
-            f"there is no history named {name!r}, and no file at that path",
-            sides={"shipped": ", ".join(shipped())},
-            next_step=f"Did you mean {near[0]}?" if near else "halocline history list",
-        ) from error
+        message = f"there is no history named {name!r}, and no file at that path"
+        raise NotFoundError.unknown(message, name, shipped(), next_step="halocline history list") from error
     except UnicodeDecodeError as error:
         raise _malformed(name, f"it is not UTF-8 text ({error.reason} at byte {error.start})") from error
     except (OSError, ValueError) as error:

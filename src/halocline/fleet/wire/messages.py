@@ -72,7 +72,7 @@ def matched(name: str, text: str, pattern: re.Pattern[str] = _WORD) -> str:
 def chosen(kind: type[_E], name: str, text: str) -> _E:
     """One of the words that a policy, or the like, can be."""
     if text not in set(kind):
-        raise InputError(f"{text[:40]!r} is no {name}", sides={"known": ", ".join(kind)})
+        raise InputError.unknown(f"{text[:40]!r} is no {name}", text[:40], kind)
     return kind(text)
 
 

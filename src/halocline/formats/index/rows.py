@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from halocline.errors import NotFoundError, nearest
+from halocline.errors import NotFoundError
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.query.partitions import NULL
 from halocline.formats.index.split.bundle import Bundle
@@ -29,13 +29,7 @@ def column_of(name: str, known: Mapping[str, Field]) -> Field:
         NotFoundError: The table has none.
     """
     if name not in known:
-        near = nearest(name, known)
-        raise NotFoundError(
-            f"there is no column {name!r}",
-            condition="COLUMN_NOT_FOUND",
-            sides={"asked for": name, "table has": ", ".join(list(known)[:20])},
-            next_step=f"Did you mean {near}?" if near else "Use one of them.",
-        )
+        raise NotFoundError.unknown(f"there is no column {name!r}", name, known, condition="COLUMN_NOT_FOUND")
     return known[name]
 
 

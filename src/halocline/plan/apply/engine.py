@@ -21,7 +21,6 @@ from halocline.errors import (
     ConflictError,
     NotFoundError,
     UnavailableError,
-    nearest,
 )
 from halocline.fleet.member.connect import connect
 from halocline.plan.apply.fleetwatch import FleetWatch, SeenMembers, moved_since
@@ -154,11 +153,9 @@ class _Walk:
         """Refuses the word for a member that is to get nothing: it is mistyped, and would be waited for for ever."""
         awaited = {each.member for each in self.saved.plan.upgrades}
         for name in sorted(self._to_confirm - awaited):
-            raise NotFoundError(
-                f"no stage of plan {self.saved.plan.id} waits for {name!r}",
-                sides={"confirmed": name, "nearest": nearest(name, sorted(awaited)) or "none"},
-                next_step="Confirm a member that gets another release: halocline status FILE",
-            )
+            message = f"no stage of plan {self.saved.plan.id} waits for {name!r}"
+            step = "Confirm a member that gets another release: halocline status FILE"
+            raise NotFoundError.unknown(message, name, sorted(awaited), next_step=step)
 
     def _confirmed_so_far(self) -> None:
         """What an operator vouched for counts from the wave on in which it was taken at its word."""

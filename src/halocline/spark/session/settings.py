@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from halocline.errors import InputError, nearest
+from halocline.errors import InputError
 from halocline.spark.session import declarations
 from halocline.spark.session.declarations import choice, number, switch, text
 
@@ -208,7 +208,5 @@ def _known(key: str, before: str) -> str:
 
 
 def _unknown(key: str, before: str) -> InputError:
-    known = [before + name for name in NAMES]
-    near = nearest(key, known)
-    sides = {"nearest": near} if near else {"settings": ", ".join(known)}
-    return InputError(f"{key} is not a setting" + (" of a session" if before else ""), sides=sides)
+    message = f"{key} is not a setting" + (" of a session" if before else "")
+    return InputError.unknown(message, key, [before + name for name in NAMES])

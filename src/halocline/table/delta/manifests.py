@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from halocline.errors import InputError, UnsupportedError, nearest
+from halocline.errors import InputError, UnsupportedError
 from halocline.formats.delta.actions.locations import locate
 from halocline.spark.scan.folders import folder_name
 from halocline.spark.types.file_layout import FileLayout
@@ -38,8 +38,7 @@ def generate_manifests(table: Opened, mode: str = MODES[0]) -> Sequence[str]:
         ['_symlink_format_manifest/manifest']
     """
     if mode.lower() not in MODES:
-        sides = {"given": mode, "nearest": nearest(mode, MODES) or "none", "known": ", ".join(MODES)}
-        raise InputError(f"there is no manifest of kind {mode!r}", sides=sides)
+        raise InputError.unknown(f"there is no manifest of kind {mode!r}", mode, MODES)
     snapshot = table.snapshot()
     files, layout = snapshot.files(), FileLayout.of(snapshot.configuration)
     marked = len(files) - files["deletion_vector"].null_count

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from halocline.errors import InputError, nearest
+from halocline.errors import InputError
 from halocline.formats.base import TableFormat
 from halocline.formats.hudi.avro.from_arrow import avro_schema
 from halocline.formats.hudi.configuration import ChangeLogging, HudiTableConfig, KeyGeneratorType, MergeMode, TableType
@@ -96,11 +96,8 @@ def create(
         return table.found()
     for key in properties or ():
         if key not in SETTINGS:
-            raise InputError(
-                f"{key} is no setting of a key generator",
-                sides={"given": key, "nearest": nearest(key, SETTINGS) or "none", "known": ", ".join(SETTINGS)},
-                next_step="Say the rest with the arguments of create.",
-            )
+            message, step = f"{key} is no setting of a key generator", "Say the rest with the arguments of create."
+            raise InputError.unknown(message, key, SETTINGS, next_step=step)
     columns = offered(what) if input_schema.is_frame(what) else input_schema.declared(what)
     title = name or table.url.rstrip("/").rpartition("/")[2]
     stored = arrow_schema(columns.fields)
@@ -173,10 +170,7 @@ def _known(columns: Struct, argument: str, given: str | Sequence[str]) -> list[s
 def _generator(given: str) -> KeyGeneratorType:
     known = [each.value for each in KeyGeneratorType]
     if given.upper() not in known:
-        raise InputError(
-            f"there is no key generator {given!r}",
-            sides={"given": given, "nearest": nearest(given, known) or "none", "known": ", ".join(known)},
-        )
+        raise InputError.unknown(f"there is no key generator {given!r}", given, known)
     return KeyGeneratorType(given.upper())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from halocline.errors import InputError, nearest
+from halocline.errors import InputError
 from halocline.formats.hudi.change_data import change_range
 from halocline.formats.hudi.incremental import HudiIncremental, read_range
 from halocline.formats.hudi.slices import FileSlice
@@ -191,11 +191,8 @@ def read_changes(table: HudiOpened, begin: Instant, end: Instant | None = None) 
 
 def _query(query: str) -> HudiQuery:
     if query not in tuple(HudiQuery):
-        raise InputError(
-            f"there is no query {query!r}",
-            sides={"given": query, "nearest": nearest(query, list(HudiQuery)) or "none", "known": ", ".join(HudiQuery)},
-            next_step="The rows of a range are incremental(begin, end), and how they changed changes(begin, end).",
-        )
+        step = "The rows of a range are incremental(begin, end), and how they changed changes(begin, end)."
+        raise InputError.unknown(f"there is no query {query!r}", query, HudiQuery, next_step=step)
     return HudiQuery(query)
 
 

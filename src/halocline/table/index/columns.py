@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from halocline.errors import InputError, UnsupportedError, nearest
+from halocline.errors import InputError, UnsupportedError
 from halocline.formats.index.split.fields import OPTIONS_KEY, FieldOptions
 from halocline.schema.char_types import DECLARED, declared_type
 from halocline.schema.types import Struct
@@ -55,10 +55,6 @@ def field_options(given: Mapping[str, Any], columns: Struct) -> dict[str, str]:
             )
         for key in options:
             if key not in known:
-                near = nearest(key, known) or "none"
-                raise InputError(
-                    f"column {column!r} has no option {key!r}",
-                    sides={"given": key, "nearest": near, "known": ", ".join(known)},
-                )
+                raise InputError.unknown(f"column {column!r} has no option {key!r}", key, known)
         found[columns.find([column])[0][0]] = dict(options)
     return {OPTIONS_KEY: json.dumps(found, separators=(",", ":"))} if found else {}

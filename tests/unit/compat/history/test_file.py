@@ -49,7 +49,7 @@ def test_unknown_name_is_not_found_and_the_nearest_is_offered():
     with pytest.raises(NotFoundError) as caught:
         History.load("databend-mta")
     assert caught.value.next_step == "Did you mean databend-meta?"
-    assert "databend-raft" in caught.value.sides["shipped"]
+    assert "databend-raft" in caught.value.sides["known"]
 
 
 @pytest.mark.parametrize("path", ["", ".", "\0", "a" * 5000, "databend-meta/x"])

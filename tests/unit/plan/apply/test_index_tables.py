@@ -65,7 +65,7 @@ def test_what_an_index_table_has_is_not_dropped_and_mistyped_names_get_the_neare
         Target(drop=("deletionMasks",))
     with pytest.raises(Exception, match="deletionMask") as refused:
         Target(enable=("deletionMaskz",))
-    assert refused.value.sides["known"] == "deletionMasks"
+    assert refused.value.sides["nearest"] == "deletionMasks"
 
 
 def test_a_table_whose_state_is_in_avro_manifests_is_left_out_by_name(tmp_path):

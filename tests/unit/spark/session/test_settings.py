@@ -46,7 +46,7 @@ def test_names_are_known_without_regard_to_case():
 def test_an_unknown_option_is_refused_with_the_nearest_name(name, near):
     with pytest.raises(InputError, match="is not a setting") as refused:
         Settings.read({name: "1"})
-    assert refused.value.sides == {"nearest": near}
+    assert refused.value.sides["nearest"] == near
 
 
 @pytest.mark.parametrize("key", ["spark.halocline.scan.mod", "halocline.scan.mode"])
@@ -55,7 +55,7 @@ def test_an_unknown_key_of_the_session_is_refused_with_the_nearest_name(key):
     session.getAll = {key: "paths"}
     with pytest.raises(InputError, match=key) as refused:
         Settings.read(spark=session)
-    assert refused.value.sides == {"nearest": "spark.halocline.scan.mode"}
+    assert refused.value.sides["nearest"] == "spark.halocline.scan.mode"
 
 
 @pytest.mark.parametrize(

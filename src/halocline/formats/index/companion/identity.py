@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from halocline.errors import ConflictError, InputError, nearest
+from halocline.errors import ConflictError, InputError
 from halocline.formats.index.companion.source import IndexedSource
 from halocline.formats.index.snapshot import IndexSnapshot
 
@@ -73,12 +73,7 @@ def check_fresh(snapshot: IndexSnapshot, version: int, *, stale: str = "refuse")
         InputError: The table is no companion, or there is no such choice.
     """
     if stale not in ("refuse", "allow"):
-        raise InputError(
-            f"stale is refuse or allow, and not {stale!r}",
-            condition="ARGUMENT_INVALID",
-            sides={"given": stale, "possible": "refuse, allow"},
-            next_step=f"Did you mean {nearest(stale, ('refuse', 'allow')) or 'refuse'}?",
-        )
+        raise InputError.unknown(f"stale is refuse or allow, and not {stale!r}", stale, ("refuse", "allow"))
     found = companion_of(snapshot)
     if stale == "refuse" and found.version != version:
         raise ConflictError(

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec.structs import replace
 
-from halocline.errors import ConflictError, NotFoundError, nearest
+from halocline.errors import ConflictError, NotFoundError
 from halocline.formats.index.companion.changes import CompanionChanges, companion_changes
 from halocline.formats.index.companion.identity import APPLICATION, FORMAT_KEY, SOURCE_KEY, check_source, is_fresh
 from halocline.formats.index.companion.source import IndexedSource
@@ -47,13 +47,8 @@ def create_companion(
     known = {each.name: each for each in source.schema.fields}
     for name in columns:
         if name not in known:
-            near = nearest(name, known)
-            raise NotFoundError(
-                f"{source.url} has no column {name!r}",
-                condition="COLUMN_NOT_FOUND",
-                sides={"asked for": name, "source has": ", ".join(list(known)[:20])},
-                next_step=f"Did you mean {near}?" if near else "Use one of them.",
-            )
+            message = f"{source.url} has no column {name!r}"
+            raise NotFoundError.unknown(message, name, known, condition="COLUMN_NOT_FOUND")
     schema = Struct([Field(each.name, each.type) for each in source.schema.fields if each.name in columns])
     said = {SOURCE_KEY: source.url, FORMAT_KEY: source.format, OPTIONS_KEY: json.dumps(dict(options or {}))}
     fields_of(schema, said)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
-from halocline.errors import InputError, NotFoundError, nearest
+from halocline.errors import InputError, NotFoundError
 from halocline.formats.index.query.bound import (
     PARTITION,
     Among,
@@ -350,10 +350,5 @@ def _refusal(message: str, given: str, expected: str) -> InputError:
 
 
 def _unknown(name: str, known: Iterable[str]) -> NotFoundError:
-    near = nearest(name, known)
-    return NotFoundError(
-        f"there is no column {name!r} to search in",
-        condition="COLUMN_NOT_FOUND",
-        sides={"asked for": name, "known": ", ".join(list(known)[:20])},
-        next_step=f"Did you mean {near}?" if near else 'If it is no column, put quotes around it: "a:b".',
-    )
+    message, step = f"there is no column {name!r} to search in", 'If it is no column, put quotes around it: "a:b".'
+    return NotFoundError.unknown(message, name, known, condition="COLUMN_NOT_FOUND", next_step=step)
