@@ -17,7 +17,8 @@ from collections import Counter
 
 from halocline.compat.answer import Answer
 from halocline.compat.features import FeatureKind, features
-from halocline.compat.knowledge import ANY, Knowledge, is_number
+from halocline.compat.knowledge import Knowledge
+from halocline.compat.product import ANY, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.verdict import can

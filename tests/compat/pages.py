@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from halocline.compat.answer import Answer
-from halocline.compat.knowledge import Evidence, Fact, Knowledge, Product, When
+from halocline.compat.knowledge import Knowledge
 from halocline.compat.matrix import Stretch, feature_stretches, tokens_for
+from halocline.compat.product import Evidence, Fact, Product, When
 
 from . import outcomes as records
 from .environments import ROOT

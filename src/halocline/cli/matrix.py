@@ -11,7 +11,6 @@ from rich.text import Text
 from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.answer import Answer
 from halocline.compat.features import find_feature
-from halocline.compat.knowledge import Product, checked_operation
 from halocline.compat.matrix import (
     Stretch,
     feature_stretches,
@@ -20,6 +19,7 @@ from halocline.compat.matrix import (
     token_answer,
     tokens_for,
 )
+from halocline.compat.product import Product, checked_operation
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms

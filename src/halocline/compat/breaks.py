@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from halocline.compat.knowledge import Knowledge, is_number
+from halocline.compat.knowledge import Knowledge
+from halocline.compat.product import is_number
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms, base
 from halocline.compat.verdict import Verdict, can

@@ -14,7 +14,8 @@ from typing import Any
 
 from halocline.compat.answer import Answer
 from halocline.compat.features import FeatureKind, feature, features, rules
-from halocline.compat.knowledge import Knowledge, Product, is_number
+from halocline.compat.knowledge import Knowledge
+from halocline.compat.product import Product, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import Support, support_of

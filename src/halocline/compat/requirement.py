@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from halocline.compat.features import FeatureKind, feature, rules
-from halocline.compat.knowledge import checked_operation
 from halocline.compat.normal_form import Form
+from halocline.compat.product import checked_operation
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from halocline.compat.answer import Answer
-from halocline.compat.knowledge import ANY, Evidence, Fact, Knowledge, Pin, Product, is_number
+from halocline.compat.knowledge import Knowledge
+from halocline.compat.product import ANY, Evidence, Fact, Pin, Product, is_number
 from halocline.compat.release import Release
 
 _NOTHING: frozenset[str] = frozenset()

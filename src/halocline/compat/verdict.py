@@ -30,7 +30,8 @@ from typing import Any
 from halocline.compat.answer import Answer, Reason
 from halocline.compat.features import feature
 from halocline.compat.fix import Fix, nearest_fix
-from halocline.compat.knowledge import Evidence, Knowledge, checked_operation, is_number
+from halocline.compat.knowledge import Knowledge
+from halocline.compat.product import Evidence, checked_operation, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import Answered, Support, support_of

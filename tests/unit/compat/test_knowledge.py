@@ -5,8 +5,9 @@ import pytest
 from halocline import __version__
 from halocline.compat.answer import Answer
 from halocline.compat.features import features, rules
-from halocline.compat.knowledge import ANY, Evidence, Knowledge, is_number
+from halocline.compat.knowledge import Knowledge
 from halocline.compat.matrix import feature_stretches, tokens_for
+from halocline.compat.product import ANY, Evidence, is_number
 from halocline.compat.release import Release
 from halocline.compat.support import support_of
 from halocline.compat.terms import Terms

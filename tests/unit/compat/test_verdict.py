@@ -7,9 +7,10 @@ import pytest
 
 from halocline.compat.answer import Answer
 from halocline.compat.features import features
-from halocline.compat.knowledge import OPERATIONS, Knowledge, is_number
+from halocline.compat.knowledge import Knowledge
 from halocline.compat.matrix import tokens_for
 from halocline.compat.metadata import TableMetadata
+from halocline.compat.product import OPERATIONS, is_number
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.support import support_of

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from halocline.compat.knowledge import Knowledge, checked_operation
+from halocline.compat.knowledge import Knowledge
 from halocline.compat.metadata import TableMetadata
+from halocline.compat.product import checked_operation
 from halocline.compat.protocol import Protocol
 from halocline.compat.release import Release
 from halocline.compat.terms import Terms
-from halocline.errors import InputError, NotFoundError, nearest
+from halocline.errors import InputError, NotFoundError
 
 WRITE: Final = "write"
 
@@ -162,18 +163,12 @@ class Rollout:
         for member in self.members:
             for use in member.uses:
                 if use.table not in known:
-                    raise NotFoundError(
-                        f"{member.name} uses {use.table}, which is not part of the rollout",
-                        sides={"asked for": use.table, "nearest": nearest(use.table, known) or "none"},
-                        next_step=f"Add the table, or take it out of what {member.name} uses.",
-                    )
+                    message = f"{member.name} uses {use.table}, which is not part of the rollout"
+                    step = f"Add the table, or take it out of what {member.name} uses."
+                    raise NotFoundError.unknown(message, use.table, sorted(known), next_step=step)
         members = {each.name for each in self.members}
         for name in sorted((self.accepted | self.may_stop) - members):
-            raise NotFoundError(
-                f"there is no member {name!r}",
-                sides={"asked for": name, "nearest": nearest(name, members) or "none"},
-                next_step="Name one of the members.",
-            )
+            raise NotFoundError.unknown(f"there is no member {name!r}", name, sorted(members))
 
     @property
     def known(self) -> Knowledge:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.hudi_tables import HudiTableMaker
 
 from halocline.compat.breaks import Client, breaks
-from halocline.compat.knowledge import Evidence
+from halocline.compat.product import Evidence
 from halocline.compat.release import Release
 from halocline.compat.verdict import can
 from halocline.formats.hudi import configuration as keys
