@@ -51,10 +51,7 @@ def _chosen(names: list[str] | None, members: int, lives: int | None) -> list[Sc
 
     for name in names or ():
         if name not in SCENARIOS:
-            known = ", ".join(SCENARIOS)
-            raise NotFoundError(
-                f"there is no scenario {name}", sides={"known": known}, next_step=f"Use one of {known}."
-            )
+            raise NotFoundError.unknown(f"there is no scenario {name}", name, SCENARIOS)
     chosen = [SCENARIOS[name] for name in names] if names else [each for each in SCENARIOS.values() if each != STRAYS]
     return [replace(each, members=members, lives=each.lives if lives is None else lives) for each in chosen]
 

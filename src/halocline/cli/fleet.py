@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from halocline.cli import explore as explorer
 from halocline.cli.fleet_audit import audit_log, keys
-from halocline.cli.fleet_calls import RequiredReason, ask, client, do, view
-from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, emit
+from halocline.cli.fleet_calls import FleetCall, RequiredReason, command, view, write
+from halocline.cli.output import FINE, INCOMPATIBLE, emit
 from halocline.cli.serve import Rise
-from halocline.errors import InputError, NotFoundError, nearest
+from halocline.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
-    from halocline.compat.terms import ProtocolChange
-    from halocline.fleet.core.ladder import Ladder
+    from collections.abc import Sequence
 
-_A = TypeVar("_A")
+    from halocline.compat.terms import ProtocolChange
+    from halocline.fleet.answers import LadderStatus
+    from halocline.fleet.core.ladder import Ladder
 
 app = typer.Typer(name="fleet", help="Who is there, at which level, and what is in the way.", no_args_is_help=True)
 downgrade = typer.Typer(name="downgrade", help="Let a level fall, phase by phase.", no_args_is_help=True)
@@ -59,43 +59,41 @@ def _fleet(
     context.obj = (at, identity, key)
 
 
-@app.command()
-def describe(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
+@command(app)
+def describe(call: FleetCall) -> None:
     """Show every ladder: level, settled level, members, and what is in the way of the next."""
-    ask(context, output, lambda fleet: fleet.describe(), view().describe)
+    call.ask(lambda fleet: fleet.describe(), view().describe)
 
 
-@app.command()
+@command(app)
 def members(
-    context: typer.Context,
+    call: FleetCall,
     also_past: Annotated[
         bool, typer.Option("--all", help="Also every client that was ever greeted, or refused.")
     ] = False,
     limit: LimitOption = 200,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members, with which release, and what each supports and uses."""
     now = int(datetime.now(UTC).timestamp() * 1000)
     shown = partial(view().members, now_ms=now)
-    ask(context, output, lambda fleet: fleet.members(also_past=also_past, limit=limit), shown)
+    call.ask(lambda fleet: fleet.members(also_past=also_past, limit=limit), shown)
 
 
-@app.command("who-blocks")
+@command(app, "who-blocks")
 def who_blocks(
-    context: typer.Context,
+    call: FleetCall,
     feature: Annotated[str, typer.Argument(help="For example deletionVectors.")],
     limit: LimitOption = 200,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members that keep a feature from being used. Exits 2 if there are any."""
     shown = partial(view().affected, verb="blocks it")
-    answer = ask(context, output, lambda fleet: fleet.who_blocks(feature, limit=limit), shown)
+    answer = call.ask(lambda fleet: fleet.who_blocks(feature, limit=limit), shown)
     raise typer.Exit(INCOMPATIBLE if answer.affected else FINE)
 
 
-@app.command("who-breaks")
+@command(app, "who-breaks")
 def who_breaks(
-    context: typer.Context,
+    call: FleetCall,
     remove: Annotated[str, typer.Option(metavar="FEATURE", help="A feature that the services would lose.")] = "",
     level: Annotated[str, typer.Option("--raise", metavar="LADDER=LEVEL", help="A level that would rise.")] = "",
     table: Annotated[str, typer.Option(metavar="TABLE", help="A table that would gain or lose features.")] = "",
@@ -103,16 +101,13 @@ def who_breaks(
     drop: Annotated[list[str] | None, typer.Option(help="With --table: a feature to be taken out.")] = None,
     truncate_history: Annotated[bool, typer.Option(help="With --drop: old versions go rather than stay.")] = False,
     limit: LimitOption = 200,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the members that would break if a feature went, a level rose, or a table changed. Exits 2 if any would."""
     if sum(map(bool, (remove, level, table))) != 1 or bool(table) != bool(enable or drop):
         raise InputError("say one of --remove FEATURE, --raise LADDER=LEVEL, or --table TABLE with --enable or --drop")
-    ladder, number = _level(context, level) if level else ("", 0)
+    ladder, number = _level(call, level) if level else ("", 0)
     change = _table_change(table, enable or [], drop or [], truncate_history) if table else None
-    answer = ask(
-        context,
-        output,
+    answer = call.ask(
         lambda fleet: fleet.who_breaks(remove=remove, ladder=ladder, level=number, change=change, limit=limit),
         partial(view().affected, verb="would break"),
     )
@@ -133,9 +128,9 @@ def _table_change(table: str, enable: list[str], drop: list[str], truncate_histo
     return ProtocolChange(Location.parse(store.root).url, proposal.now, after)
 
 
-@app.command("raise")
+@command(app, "raise")
 def raise_level(
-    context: typer.Context,
+    call: FleetCall,
     level: LevelArgument,
     feature: FeatureOption = "",
     reason: ReasonOption = "",
@@ -143,31 +138,29 @@ def raise_level(
         bool, typer.Option("--force", help="Go over the heads of members that do not speak; needs a reason.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is in the way.")] = False,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Raise a level. Exits 2 if something is in the way."""
-    ladder, number = _level(context, level, feature)
+    ladder, number = _level(call, level, feature)
     if dry_run:
-        answer = ask(context, output, lambda fleet: fleet.plan_raise(ladder, number), view().raise_plan)
+        answer = call.ask(lambda fleet: fleet.plan_raise(ladder, number), view().raise_plan)
         raise typer.Exit(INCOMPATIBLE if answer.blockers else FINE)
-    do(context, output, lambda fleet: fleet.raise_level(ladder, number, reason=reason, force=force))
+    call.do(lambda fleet: fleet.raise_level(ladder, number, reason=reason, force=force))
 
 
-@app.command()
+@command(app)
 def policy(
-    context: typer.Context,
+    call: FleetCall,
     ladder: LadderArgument,
     rises: Annotated[Rise, typer.Argument(help="By itself when every member can, or by hand.")],
     reason: ReasonOption = "",
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Decide whether a level rises by itself."""
-    do(context, output, lambda fleet: fleet.set_policy(ladder, rises, reason=reason))
+    call.do(lambda fleet: fleet.set_policy(ladder, rises, reason=reason))
 
 
-@app.command()
+@command(app)
 def hold(
-    context: typer.Context,
+    call: FleetCall,
     ladder: LadderArgument,
     reason: RequiredReason,
     name: Annotated[str, typer.Option(help="Tells this hold from others on the ladder.")] = "hold",
@@ -175,134 +168,105 @@ def hold(
         str, typer.Option(help="The highest level allowed, or what it brings; where it stands if not given.")
     ] = "",
     until: Annotated[str, typer.Option(help="A date, or a span such as 12h or 30d; until released if not given.")] = "",
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Keep a level from rising."""
     try:
         end = int(view().until(until, datetime.now(UTC)).timestamp() * 1000) if until else None
     except (ValueError, OverflowError) as error:
         raise InputError(f"{until!r} is no time", sides={"expected": "2026-12-01, 12h or 30d"}) from error
-    highest = _level(context, f"{ladder}={level}")[1] if level else None
-    do(context, output, lambda fleet: fleet.hold(ladder, reason, name=name, level=highest, until_ms=end))
+    highest = _level(call, f"{ladder}={level}")[1] if level else None
+    call.do(lambda fleet: fleet.hold(ladder, reason, name=name, level=highest, until_ms=end))
 
 
-@app.command()
+@command(app)
 def release(
-    context: typer.Context,
+    call: FleetCall,
     ladder: LadderArgument,
     name: Annotated[str, typer.Argument(help="The hold.")] = "hold",
     reason: ReasonOption = "",
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """End a hold."""
-    do(context, output, lambda fleet: fleet.release(ladder, name, reason=reason))
+    call.do(lambda fleet: fleet.release(ladder, name, reason=reason))
 
 
-@downgrade.command()
-def validate(
-    context: typer.Context,
-    level: LevelArgument,
-    feature: FeatureOption = "",
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
+@command(downgrade)
+def validate(call: FleetCall, level: LevelArgument, feature: FeatureOption = "") -> None:
     """Show what letting a level fall would take. Exits 2 if something is in the way."""
-    ladder, number = _level(context, level, feature)
-    answer = ask(context, output, lambda fleet: fleet.plan_downgrade(ladder, number), view().downgrade_plan)
+    ladder, number = _level(call, level, feature)
+    answer = call.ask(lambda fleet: fleet.plan_downgrade(ladder, number), view().downgrade_plan)
     raise typer.Exit(INCOMPATIBLE if answer.blockers else FINE)
 
 
-@downgrade.command()
-def start(
-    context: typer.Context,
-    level: LevelArgument,
-    reason: RequiredReason,
-    feature: FeatureOption = "",
-    output: OutputOption = OutputFormat.TEXT,
-) -> None:
+@command(downgrade)
+def start(call: FleetCall, level: LevelArgument, reason: RequiredReason, feature: FeatureOption = "") -> None:
     """Close the gates above a level, and wait for every member to follow."""
-    ladder, number = _level(context, level, feature)
-    do(context, output, lambda fleet: fleet.start_downgrade(ladder, number, reason))
+    ladder, number = _level(call, level, feature)
+    call.do(lambda fleet: fleet.start_downgrade(ladder, number, reason))
 
 
-@downgrade.command()
-def clean(
-    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
-) -> None:
+@command(downgrade)
+def clean(call: FleetCall, ladder: LadderArgument, reason: ReasonOption = "") -> None:
     """Pass the point of no return: tables are rewritten for the lower level."""
-    do(context, output, lambda fleet: fleet.clean_downgrade(ladder, reason=reason))
+    call.do(lambda fleet: fleet.clean_downgrade(ladder, reason=reason))
 
 
-@downgrade.command()
-def finish(
-    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
-) -> None:
+@command(downgrade)
+def finish(call: FleetCall, ladder: LadderArgument, reason: ReasonOption = "") -> None:
     """Let the level fall, everything having been cleaned."""
-    do(context, output, lambda fleet: fleet.finish_downgrade(ladder, reason=reason))
+    call.do(lambda fleet: fleet.finish_downgrade(ladder, reason=reason))
 
 
-@downgrade.command()
-def cancel(
-    context: typer.Context, ladder: LadderArgument, reason: ReasonOption = "", output: OutputOption = OutputFormat.TEXT
-) -> None:
+@command(downgrade)
+def cancel(call: FleetCall, ladder: LadderArgument, reason: ReasonOption = "") -> None:
     """Open the gates again, unless the point of no return is past."""
-    do(context, output, lambda fleet: fleet.cancel_downgrade(ladder, reason=reason))
+    call.do(lambda fleet: fleet.cancel_downgrade(ladder, reason=reason))
 
 
-@downgrade.command()
-def status(context: typer.Context, output: OutputOption = OutputFormat.TEXT) -> None:
+@command(downgrade)
+def status(call: FleetCall) -> None:
     """Show the downgrades that are under way."""
-    ask(context, output, lambda fleet: fleet.describe(), view().downgrades)
+    call.ask(lambda fleet: fleet.describe(), view().downgrades)
 
 
-@ladders.command()
+@command(ladders)
 def declare(
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="TOML with name, level, policy and [[rung]]s.")],
-    output: OutputOption = OutputFormat.TEXT,
+    call: FleetCall, file: Annotated[Path, typer.Argument(help="TOML with name, level, policy and [[rung]]s.")]
 ) -> None:
     """Add a ladder of your own, or rungs on top of one."""
     ladder, level, policy = _read_ladder(file)
-    do(context, output, lambda fleet: fleet.declare_ladder(ladder, level=level, policy=policy))
+    call.do(lambda fleet: fleet.declare_ladder(ladder, level=level, policy=policy))
 
 
-@ladders.command("show")
+@command(ladders, "show")
 def show_ladders(
-    context: typer.Context,
-    ladder: Annotated[str, typer.Argument(metavar="[LADDER]", help="Only this one.")] = "",
-    output: OutputOption = OutputFormat.TEXT,
+    call: FleetCall, ladder: Annotated[str, typer.Argument(metavar="[LADDER]", help="Only this one.")] = ""
 ) -> None:
     """Show the levels of each ladder: what each brings, and which releases have it."""
-    with client(context) as fleet:
+    with call.client() as fleet:
         known = fleet.describe().ladders
-    names = [each.ladder for each in known]
-    if ladder and ladder not in names:
-        sides = {"known": ", ".join(names), "nearest": nearest(ladder, names) or "none"}
-        raise NotFoundError(f"there is no ladder {ladder}", sides=sides)
-    shown = [each for each in known if ladder in ("", each.ladder)]
-    emit(output, view().ladder_facts(shown), *view().ladders(shown))
+    shown = [_ladder(ladder, known)] if ladder else known
+    emit(call.output, view().ladder_facts(shown), *view().ladders(shown))
 
 
-@member.command()
+@command(member)
 def remove(
-    context: typer.Context,
+    call: FleetCall,
     identity: Annotated[str, typer.Argument(help="The member.")],
     reason: RequiredReason,
     force: Annotated[bool, typer.Option("--force", help="Vouch that it no longer acts; do not wait.")] = False,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Take a member out; one that speaks counts until its lease has run out."""
-    do(context, output, lambda fleet: fleet.remove_member(identity, reason, force=force))
+    call.do(lambda fleet: fleet.remove_member(identity, reason, force=force))
 
 
-@member.command("declare")
+@command(member, "declare")
 def declare_member(
-    context: typer.Context,
+    call: FleetCall,
     identity: Annotated[str, typer.Argument(help="How to call it.")],
     release: Annotated[str, typer.Argument(metavar="RELEASE", help="What it runs, e.g. trino@426.")],
     reads: Annotated[list[str] | None, typer.Option(metavar="TABLE", help="May be repeated.")] = None,
     writes: Annotated[list[str] | None, typer.Option(metavar="TABLE", help="May be repeated.")] = None,
     ladder: Annotated[str, typer.Option(help="The ladder that these tables are on.")] = "delta",
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Note a member that never calls. What its release supports is looked up."""
     from halocline.fleet.core.events import Observe
@@ -319,7 +283,7 @@ def declare_member(
     role = "writer" if writes else "reader"
     supported = supported_by(release, operations)
     declared = Observe(identity, release, Provenance.DECLARED, "", supported=supported, tables=uses, role=role)
-    do(context, output, lambda fleet: fleet.observe(declared))
+    call.do(lambda fleet: fleet.observe(declared))
 
 
 @app.command("export")
@@ -328,31 +292,25 @@ def export(
     file: Annotated[Path | None, typer.Argument(help="Where to write it; standard output if not given.")] = None,
 ) -> None:
     """Write everything durable as JSON: a backup."""
-    with client(context) as fleet:
-        document = fleet.export()
-    if file is None:
-        sys.stdout.write(document.decode() + "\n")
-    else:
-        file.write_bytes(document)
-        typer.echo(f"{len(document):,} bytes written to {file}")
+    with FleetCall(context).client() as fleet:
+        write(fleet.export(), file)
 
 
-@app.command("import")
+@command(app, "import")
 def restore(
-    context: typer.Context,
+    call: FleetCall,
     file: Annotated[Path, typer.Argument(help="What `halocline fleet export` wrote.")],
     reason: RequiredReason,
-    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Put a backup in the place of everything. No member may hold a lease meanwhile."""
     try:
         document = file.read_bytes()
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}") from error
-    ask(context, output, lambda fleet: fleet.restore(document, reason), lambda done: [f"imported, epoch {done.epoch}"])
+    call.ask(lambda fleet: fleet.restore(document, reason), lambda done: [f"imported, epoch {done.epoch}"])
 
 
-def _level(context: typer.Context, text: str, feature: str = "") -> tuple[str, int]:
+def _level(call: FleetCall, text: str, feature: str = "") -> tuple[str, int]:
     """A level by its number, or by a feature that it brings, for which the fleet is asked."""
     ladder, found, named = text.partition("=")
     wanted = named or feature
@@ -363,21 +321,21 @@ def _level(context: typer.Context, text: str, feature: str = "") -> tuple[str, i
         )
     if wanted.isdigit():
         return ladder, int(wanted)
-    with client(context) as fleet:
-        known = {each.ladder: each for each in fleet.describe().ladders}
-    if ladder not in known:
-        sides = {"known": ", ".join(known), "nearest": nearest(ladder, known) or "none"}
-        raise NotFoundError(f"there is no ladder {ladder}", sides=sides)
-    brings = {name: rung.level for rung in known[ladder].rungs for name in view().features_of(ladder, rung)}
+    with call.client() as fleet:
+        rungs = _ladder(ladder, fleet.describe().ladders).rungs
+    brings = {name: rung.level for rung in rungs for name in view().features_of(ladder, rung)}
     by_name = {name.casefold(): level for name, level in brings.items()}
     if wanted.casefold() not in by_name:
-        raise NotFoundError(
-            f"no level of {ladder} brings {wanted!r}",
-            condition="FEATURE_UNKNOWN",
-            sides={"nearest": nearest(wanted, brings) or "none", "known": ", ".join(brings)},
-            next_step=f"halocline fleet ladders show {ladder}",
-        )
+        message, step = f"no level of {ladder} brings {wanted!r}", f"halocline fleet ladders show {ladder}"
+        raise NotFoundError.unknown(message, wanted, brings, condition="FEATURE_UNKNOWN", next_step=step)
     return ladder, by_name[wanted.casefold()]
+
+
+def _ladder(name: str, known: Sequence[LadderStatus]) -> LadderStatus:
+    by_name = {each.ladder: each for each in known}
+    if name not in by_name:
+        raise NotFoundError.unknown(f"there is no ladder {name}", name, by_name)
+    return by_name[name]
 
 
 def _read_ladder(file: Path) -> tuple[Ladder, int | None, str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from halocline.cli.fleet_calls import RequiredReason, ask, client, do, view
+from halocline.cli.fleet_calls import FleetCall, RequiredReason, command, view, write
 from halocline.cli.output import INCOMPATIBLE, OutputFormat, OutputOption
 
 audit_log = typer.Typer(name="audit", help="What was decided, by whom and why.", invoke_without_command=True)
@@ -32,7 +31,7 @@ def audit(
     if context.invoked_subcommand is not None:
         return
     query = AuditQuery(actor, action, about, refused, limit=limit)
-    ask(context, output, lambda fleet: AuditEntries(fleet.audit(query)), view().audit)
+    FleetCall(context, output).ask(lambda fleet: AuditEntries(fleet.audit(query)), view().audit)
 
 
 @audit_log.command()
@@ -43,7 +42,7 @@ def verify(
     """Check that no entry was changed, inserted or taken out. Exits 2 if one was."""
     from halocline.fleet.audit_chain import broken
 
-    with client(context) as fleet:
+    with FleetCall(context).client() as fleet:
         entries = fleet.whole_audit()
     wrong = broken(entries)
     if wrong is not None:
@@ -64,12 +63,9 @@ def export_audit(
     """Write every entry that is kept as a line of JSON, the oldest first."""
     from halocline.fleet.answers import plain
 
-    with client(context) as fleet:
+    with FleetCall(context).client() as fleet:
         lines = "".join(json.dumps(plain(each)) + "\n" for each in fleet.whole_audit())
-    if file is None:
-        sys.stdout.write(lines)
-    else:
-        file.write_text(lines, encoding="utf-8")
+    write(lines.encode(), file)
 
 
 @keys.callback()
@@ -78,15 +74,12 @@ def show_keys(context: typer.Context, output: OutputOption = OutputFormat.TEXT) 
     from halocline.fleet.answers import SigningKeys
 
     if context.invoked_subcommand is None:
-        ask(context, output, lambda fleet: SigningKeys(fleet.signing_keys()), view().keys)
+        FleetCall(context, output).ask(lambda fleet: SigningKeys(fleet.signing_keys()), view().keys)
 
 
-@keys.command("drop")
+@command(keys, "drop")
 def drop_key(
-    context: typer.Context,
-    key: Annotated[str, typer.Argument(help="The key, by its name.")],
-    reason: RequiredReason,
-    output: OutputOption = OutputFormat.TEXT,
+    call: FleetCall, key: Annotated[str, typer.Argument(help="The key, by its name.")], reason: RequiredReason
 ) -> None:
     """Accept no token any more that a key signed. Every member shows its secret or certificate again."""
-    do(context, output, lambda fleet: fleet.drop_key(key, reason))
+    call.do(lambda fleet: fleet.drop_key(key, reason))

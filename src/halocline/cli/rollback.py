@@ -7,30 +7,16 @@ from typing import Annotated
 
 import typer
 
-from halocline.cli.plan import CHANGES, FleetOption
-from halocline.cli.rollout import (
-    ConfirmOption,
-    MembersOption,
-    PlanArgument,
-    PolicyOption,
-    PollOption,
-    VerifyOption,
-    WaitOption,
-    WalkOptions,
-    walk,
-)
+from halocline.cli.plan import CHANGES
+from halocline.cli.rollout import PlanArgument, WalkOptions, walk
+from halocline.cli.shared import takes
 from halocline.errors import NotFoundError, needs_extra
 
 
+@takes(WalkOptions)
 def show(
+    asked: WalkOptions,
     file: PlanArgument,
-    members: MembersOption = "",
-    fleet: FleetOption = "",
-    verify: VerifyOption = "sample",
-    policy: PolicyOption = "",
-    confirm: ConfirmOption = None,
-    wait: WaitOption = True,
-    poll: PollOption = 2.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell the way back, and change nothing.")] = False,
 ) -> int:
     """Walk a plan back to the last point it can, in the opposite order.
@@ -55,7 +41,7 @@ def show(
     except NotFoundError:
         back = None
     if back is None or status_of(back).state == "finished":
-        watch = FleetWatch(saved, members or saved.members_file, fleet or saved.fleet)
+        watch = FleetWatch(saved, asked.members or saved.members_file, asked.fleet or saved.fleet)
         # While somebody applies the plan, what is to be taken back still grows.
         with RolloutLease(home_of(saved.lake), operator_name(), saved.plan.id):
             back, way = saved_way_back(saved, watch)
@@ -69,4 +55,4 @@ def show(
     elif dry_run:
         sys.stdout.write(to_text(explain(back.plan, title=f"Way back of plan {saved.plan.id}, under way")) + "\n")
         return CHANGES
-    return walk(back, WalkOptions(members, fleet, verify, policy, confirm, wait, poll))
+    return walk(back, asked)

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from halocline.cli.output import FINE
-from halocline.cli.plan import CHANGES
-from halocline.errors import InputError, nearest, needs_extra, shortened
+from halocline.cli.plan import CHANGES, FleetOption
+from halocline.errors import InputError, needs_extra, shortened
 
 if TYPE_CHECKING:
     from halocline.plan.apply.walk import Pause
@@ -21,30 +21,24 @@ if TYPE_CHECKING:
     from halocline.plan.file import SavedPlan
 
 PlanArgument = Annotated[str, typer.Argument(help="The file that halocline plan --out has made.")]
-MembersOption = Annotated[str, typer.Option("--members", help="A members.toml that tells what members run.")]
-VerifyOption = Annotated[
-    str, typer.Option("--verify", help="How much of the rows is compared around a move: sample, full or none.")
-]
-PolicyOption = Annotated[str, typer.Option("--policy", help="A policy.toml: soaking, windows, tables at once.")]
-ConfirmOption = Annotated[
-    list[str] | None, typer.Option("--confirm", help="A member that was given its release and does not report it.")
-]
-WaitOption = Annotated[
-    bool, typer.Option("--wait/--no-wait", help="Wait for members and gates, or say for whom and stop.")
-]
-PollOption = Annotated[float, typer.Option("--poll", min=0.0, help="How often members are looked at, in seconds.")]
 
 
 class WalkOptions(NamedTuple):
-    """What the options above were set to."""
+    """The options of a walk, and what they were set to."""
 
-    members: str
-    fleet: str
-    verify: str
-    policy: str
-    confirm: list[str] | None
-    wait: bool
-    poll: float
+    members: Annotated[str, typer.Option("--members", help="A members.toml that tells what members run.")] = ""
+    fleet: FleetOption = ""
+    verify: Annotated[
+        str, typer.Option("--verify", help="How much of the rows is compared around a move: sample, full or none.")
+    ] = "sample"
+    policy: Annotated[str, typer.Option("--policy", help="A policy.toml: soaking, windows, tables at once.")] = ""
+    confirm: Annotated[
+        list[str] | None, typer.Option("--confirm", help="A member that was given its release and does not report it.")
+    ] = None
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait for members and gates, or say for whom and stop.")
+    ] = True
+    poll: Annotated[float, typer.Option("--poll", min=0.0, help="How often members are looked at, in seconds.")] = 2.0
 
 
 def walk(saved: SavedPlan, asked: WalkOptions) -> int:
@@ -58,8 +52,7 @@ def walk(saved: SavedPlan, asked: WalkOptions) -> int:
         from halocline.plan.policy import RolloutPolicy
 
     if asked.verify not in list(Verify):
-        sides = {"given": asked.verify, "nearest": nearest(asked.verify, Verify) or "none", "known": ", ".join(Verify)}
-        raise InputError(f"rows cannot be verified by {asked.verify!r}", sides=sides)
+        raise InputError.unknown(f"rows cannot be verified by {asked.verify!r}", asked.verify, Verify)
     verify, policy = Verify(asked.verify), RolloutPolicy.read(asked.policy) if asked.policy else RolloutPolicy()
     options = ApplyOptions(verify, policy, frozenset(asked.confirm or ()), asked.wait, asked.poll)
     watch = FleetWatch(saved, asked.members or saved.members_file, asked.fleet or saved.fleet)
