@@ -14,14 +14,18 @@ Spark nor gRPC.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from halocline import errors
 from halocline._version import __version__ as __version__
 from halocline.table import gatekeeper, views
 
 if TYPE_CHECKING:
+    # What is imported as itself is what the package exports: type checkers read it here, and so does `_homes`.
+    from importlib.abc import InspectLoader
+
     from pyspark.sql import SparkSession
 
     from halocline.compat.history import History as History
@@ -32,6 +36,24 @@ if TYPE_CHECKING:
     from halocline.compat.verdict import Verdict as Verdict
     from halocline.compat.verdict import can as can
     from halocline.delta.tables import DeltaTable as DeltaTable
+    from halocline.errors import AlreadyExistsError as AlreadyExistsError
+    from halocline.errors import ConflictError as ConflictError
+    from halocline.errors import ConstraintError as ConstraintError
+    from halocline.errors import DeniedError as DeniedError
+    from halocline.errors import HaloclineError as HaloclineError
+    from halocline.errors import IncompatibleError as IncompatibleError
+    from halocline.errors import InputError as InputError
+    from halocline.errors import InternalError as InternalError
+    from halocline.errors import MalformedError as MalformedError
+    from halocline.errors import MissingExtraError as MissingExtraError
+    from halocline.errors import MissingVerbError as MissingVerbError
+    from halocline.errors import NotFoundError as NotFoundError
+    from halocline.errors import NotYetError as NotYetError
+    from halocline.errors import SchemaError as SchemaError
+    from halocline.errors import StaleEpochError as StaleEpochError
+    from halocline.errors import StorageFullError as StorageFullError
+    from halocline.errors import UnavailableError as UnavailableError
+    from halocline.errors import UnsupportedError as UnsupportedError
     from halocline.fleet.member.admin import AdminClient as AdminClient
     from halocline.fleet.member.connect import connect as connect
     from halocline.fleet.member.handle import FleetHandle as FleetHandle
@@ -76,71 +98,14 @@ if TYPE_CHECKING:
     from halocline.table.index.table import build_index as build_index
     from halocline.versions import Version as Version
 
-    # A name imported as itself is one that others may import from here.
-    # isort: off
-    from halocline.errors import (
-        AlreadyExistsError as AlreadyExistsError,
-        ConflictError as ConflictError,
-        ConstraintError as ConstraintError,
-        DeniedError as DeniedError,
-        HaloclineError as HaloclineError,
-        IncompatibleError as IncompatibleError,
-        InputError as InputError,
-        InternalError as InternalError,
-        MalformedError as MalformedError,
-        MissingExtraError as MissingExtraError,
-        MissingVerbError as MissingVerbError,
-        NotFoundError as NotFoundError,
-        NotYetError as NotYetError,
-        SchemaError as SchemaError,
-        StaleEpochError as StaleEpochError,
-        StorageFullError as StorageFullError,
-        UnavailableError as UnavailableError,
-        UnsupportedError as UnsupportedError,
-    )
-    # isort: on
 
-_HOMES: Final[dict[str, str]] = {
-    "History": "halocline.compat.history",
-    "Knowledge": "halocline.compat.knowledge",
-    "Protocol": "halocline.compat.protocol",
-    "Release": "halocline.compat.release",
-    "Terms": "halocline.compat.terms",
-    **dict.fromkeys(("Verdict", "can"), "halocline.compat.verdict"),
-    "DeltaTable": "halocline.delta.tables",
-    "AdminClient": "halocline.fleet.member.admin",
-    "connect": "halocline.fleet.member.connect",
-    "FleetHandle": "halocline.fleet.member.handle",
-    "Approval": "halocline.formats.delta.features.approval",
-    "Dropped": "halocline.formats.delta.features.drop",
-    "DropPlan": "halocline.formats.delta.features.drop_plan",
-    "Vacuumed": "halocline.formats.delta.maintain.vacuum",
-    "HistoryEntry": "halocline.formats.delta.snapshot.history",
-    "Lake": "halocline.lake.lake",
-    "LakeSurvey": "halocline.lake.survey",
-    **dict.fromkeys(("Avg", "Count", "Max", "Min", "Sum"), "halocline.formats.index.aggregate.request"),
-    **dict.fromkeys(
-        ("DateBuckets", "HistogramBuckets", "RangeBuckets", "TermBuckets"), "halocline.formats.index.aggregate.request"
-    ),
-    "SearchExplanation": "halocline.formats.index.explain",
-    "IndexVersion": "halocline.formats.index.history",
-    "MergeReport": "halocline.formats.index.merge.run",
-    "LogRepair": "halocline.formats.index.maintain.log",
-    "Purged": "halocline.formats.index.maintain.purge",
-    "register": "halocline.source.data_source",
-    **dict.fromkeys(("Span", "SpanSet"), "halocline.spans"),
-    "sql": "halocline.statements.runner",
-    **dict.fromkeys(("DeltaLakeTable", "HudiTable", "IndexTable", "Table"), "halocline.table"),
-    "Altered": "halocline.table.delta.alter",
-    "MergeBuilder": "halocline.table.delta.merge_builder",
-    **dict.fromkeys(("Identity", "column"), "halocline.table.delta.new_table"),
-    "OptimizeBuilder": "halocline.table.delta.optimize",
-    "Restored": "halocline.table.delta.restore",
-    "RowsChanged": "halocline.table.delta.row_commit",
-    "build_index": "halocline.table.index.table",
-    "Version": "halocline.versions",
-    **{name: "halocline.errors" for name in vars(errors) if name.endswith("Error")},
-}
+def _homes() -> dict[str, str]:
+    """The module that has each name that the imports above list, which take no effect when the package runs."""
+    source = cast("InspectLoader", __spec__.loader).get_source(__name__) or ""
+    return {name: home for home, name in re.findall(r"^    from (\S+) import (\w+) as \2$", source, re.MULTILINE)}
+
+
+_HOMES: Final = _homes()
 
 _EXTRAS: Final = {"pyspark": "spark", "grpc": "fleet", "google": "fleet", "sqlalchemy": "fleet", "jwt": "fleet"}
 """The extra that brings a module of another package."""
