@@ -135,7 +135,7 @@ def _levels_are_covered(change: CoordinatorStep) -> Iterator[str]:
 
 
 @_looks_at(3, GroundTruth)
-def _nobody_acts_too_early(truth: GroundTruth) -> Iterator[str]:
+def _no_member_acts_too_early(truth: GroundTruth) -> Iterator[str]:
     acting = {ladder: (level, "an earlier process") for ladder, level in truth.used.items()}
     for process in truth.processes:
         for ladder in process.member.heard:
@@ -149,7 +149,7 @@ def _nobody_acts_too_early(truth: GroundTruth) -> Iterator[str]:
 
 
 @_looks_at(4, GroundTruth)
-def _everybody_can_use_the_tables(truth: GroundTruth) -> Iterator[str]:
+def _members_can_use_the_tables(truth: GroundTruth) -> Iterator[str]:
     for (table, ladder), level in truth.formats.items():
         for who, runs in truth.acting():
             if ladder in runs and level not in runs[ladder]:
@@ -169,7 +169,7 @@ def _settled_is_what_all_have_said(change: CoordinatorStep) -> Iterator[str]:
 
 
 @_looks_at(5, GroundTruth)
-def _nobody_acts_below_settled(truth: GroundTruth) -> Iterator[str]:
+def _no_member_acts_below_settled(truth: GroundTruth) -> Iterator[str]:
     for ladder, ladder_state in truth.store.ladder_states.items():
         for process in truth.processes:
             if process.active and ladder in process.member.report.supported:

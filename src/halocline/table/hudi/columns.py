@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SchemaMode = Literal["merge"] | None
 
 
-def offered(df: DataFrame) -> Struct:
+def columns_of_rows(df: DataFrame) -> Struct:
     """The columns of the rows, without those that Hudi adds itself."""
     found = input_schema.columns_of(input_schema.checked_frame(df))
     return found.with_fields(each for each in found.fields if each.name not in META_COLUMNS)
@@ -32,7 +32,7 @@ def offered(df: DataFrame) -> Struct:
 
 def columns_for(snapshot: HudiSnapshot, df: DataFrame, mode: SchemaMode) -> tuple[pa.Schema, str]:
     """The columns that the table is going to have with these rows; see `fitting_columns`."""
-    return fitting_columns(snapshot, offered(df), mode)
+    return fitting_columns(snapshot, columns_of_rows(df), mode)
 
 
 def fitting_columns(snapshot: HudiSnapshot, rows: Struct, mode: SchemaMode) -> tuple[pa.Schema, str]:

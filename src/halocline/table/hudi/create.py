@@ -21,7 +21,7 @@ from halocline.formats.hudi.write.transaction import PARTITION_METADATA
 from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Struct
 from halocline.spark.types import input_schema
-from halocline.table.hudi.columns import offered
+from halocline.table.hudi.columns import columns_of_rows
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.write import bulk_insert
 
@@ -98,7 +98,7 @@ def create(
         if key not in SETTINGS:
             message, step = f"{key} is no setting of a key generator", "Say the rest with the arguments of create."
             raise InputError.unknown(message, key, SETTINGS, next_step=step)
-    columns = offered(what) if input_schema.is_frame(what) else input_schema.declared(what)
+    columns = columns_of_rows(what) if input_schema.is_frame(what) else input_schema.declared(what)
     title = name or table.url.rstrip("/").rpartition("/")[2]
     stored = arrow_schema(columns.fields)
     for key in _known(columns, "keys", keys):

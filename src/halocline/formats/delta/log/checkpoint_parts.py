@@ -56,7 +56,7 @@ class Choice(NamedTuple):
 _NO_FILES: Final[FileColumns] = {"path": pa.nulls(0, pa.string())}
 
 
-def kept(found: FileColumns, keep: pa.Array | None) -> dict[str, pa.Array]:
+def filtered(found: FileColumns, keep: pa.Array | None) -> dict[str, pa.Array]:
     """The rows of a batch that are to be kept; all of them for None."""
     return {name: array if keep is None else array.filter(keep) for name, array in found.items()}
 
@@ -131,7 +131,7 @@ class ParquetPart:
                 yield len(batch["path"]), batch
         elif not choice.facts or not any(self.file.has("add", mark) for mark in _MARKS):
             for batch in self._all_adds([*columns, *choice.facts], groups):
-                yield len(batch["path"]), kept(batch, choice.keep(batch))
+                yield len(batch["path"]), filtered(batch, choice.keep(batch))
         else:
             with_stats = "stats" in columns and self.file.has("add", "stats_parsed")
             for group in range(self.file.groups) if groups is None else groups:
@@ -196,7 +196,7 @@ class ParquetPart:
         for batch in self.file.batches(list(wanted), groups):
             found = self.file.children(batch.column(key))
             if mask is not None:
-                found = kept(found, mask.slice(row, len(batch)))
+                found = filtered(found, mask.slice(row, len(batch)))
                 row += len(batch)
             paths = found["path"]
             if paths.type != pa.string():
@@ -258,7 +258,7 @@ class JsonPart:
     ) -> Iterator[tuple[int, FileColumns]]:
         """How many files have been seen since the last batch, and those of them that are asked for."""
         for batch in self._files(self._commit.adds, [*columns, *(choice.facts if choice else ())]):
-            yield len(batch["path"]), batch if choice is None else kept(batch, choice.keep(batch))
+            yield len(batch["path"]), batch if choice is None else filtered(batch, choice.keep(batch))
 
     def removes(self, columns: Sequence[str]) -> Iterator[FileColumns]:
         """The tombstones, with some of their columns."""

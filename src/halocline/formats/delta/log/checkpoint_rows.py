@@ -27,7 +27,7 @@ from halocline.formats.delta.log.action_types import TEXT_MAP
 from halocline.formats.delta.log.header import TableHeader, header_of
 from halocline.formats.delta.log.live_files import LOG_PATH, from_adds, from_checkpoint, on_disk, typed
 from halocline.formats.delta.log.replay import Replay
-from halocline.formats.delta.log.table_size import Tally
+from halocline.formats.delta.log.table_size import TableSize
 from halocline.formats.delta.stats import json_writer, typed_columns
 
 BATCH: Final = 32_768
@@ -77,7 +77,7 @@ class CheckpointRows:
         header: The protocol and the metadata.
         properties: The table's properties.
         form: How files are written.
-        tally: The live files counted so far.
+        table_size: The live files counted so far.
         removes_written: How many tombstones there are so far.
     """
 
@@ -87,7 +87,7 @@ class CheckpointRows:
         self.header = header_of(replay)
         self.properties = TableProperties(self.header.metadata.configuration)
         self.form = AddForm.of(self.header)
-        self.tally = Tally()
+        self.table_size = TableSize()
         self.removes_written = 0
 
     @property
@@ -117,7 +117,7 @@ class CheckpointRows:
             return
         columns = [field.name for field in checkpoint_schema.ADD if field.name != "dataChange"]
         columns += ["stats", *(["stats_parsed"] if checkpoint.has("stats_parsed") else [])]
-        for found in self._replay.standing(checkpoint.adds(columns)):
+        for found in self._replay.visible(checkpoint.adds(columns)):
             yield self._add_structs({**found, "path": found[LOG_PATH]})
 
     def removes(self) -> Iterator[Any]:
@@ -131,7 +131,7 @@ class CheckpointRows:
         if checkpoint is None:
             return
         columns = [field.name for field in checkpoint_schema.REMOVE]
-        for found in self._replay.standing(checkpoint.removes(columns)):
+        for found in self._replay.visible(checkpoint.removes(columns)):
             rows = _structs({**found, "path": found[LOG_PATH]}, checkpoint_schema.REMOVE, "remove", checkpoint.name)
             rows = rows.filter(pc.greater(pc.fill_null(rows.field("deletionTimestamp"), 0), oldest))
             self.removes_written += len(rows)
@@ -160,7 +160,7 @@ class CheckpointRows:
             columns["partitionValues_parsed"] = typed_columns.parsed_partition_values(values, self.form.partitions)
         structs = _structs(columns, self.form.type, "add", name)
         deleted = structs.field("deletionVector").field("cardinality")
-        self.tally = self.tally.with_files(structs.field("size"), deleted)
+        self.table_size = self.table_size.with_files(structs.field("size"), deleted)
         return structs
 
 

@@ -129,9 +129,9 @@ def _write_v2(
     mark = CheckpointMetadata(
         version,
         {
-            "sidecarNumActions": str(rows.tally.files + rows.removes_written),
+            "sidecarNumActions": str(rows.table_size.files + rows.removes_written),
             "sidecarSizeInBytes": str(sum(each.size_in_bytes for each in sidecars)),
-            "numOfAddFiles": str(rows.tally.files),
+            "numOfAddFiles": str(rows.table_size.files),
         },
     )
     schema = checkpoint_schema.schema_of(checkpoint_schema.TOP, rows.form.type)
@@ -187,8 +187,8 @@ def _file_rows(rows: CheckpointRows) -> Iterator[tuple[str, Any]]:
 def _written(path: str, others: int, size: int, rows: CheckpointRows) -> WrittenCheckpoint:
     txns = {each.app_id: each for each in rows.others if isinstance(each, Txn)}
     domains = {each.domain: each for each in rows.others if isinstance(each, DomainMetadata)}
-    summary = Summary(rows.tally, action_of(rows.header.protocol), rows.header.metadata, txns, domains)
-    return WrittenCheckpoint(path, others + rows.tally.files + rows.removes_written, size, summary)
+    summary = Summary(rows.table_size, action_of(rows.header.protocol), rows.header.metadata, txns, domains)
+    return WrittenCheckpoint(path, others + rows.table_size.files + rows.removes_written, size, summary)
 
 
 def _move_pointer(store: Store, version: int, written: WrittenCheckpoint, more: Mapping[str, Any]) -> None:
@@ -196,7 +196,7 @@ def _move_pointer(store: Store, version: int, written: WrittenCheckpoint, more: 
     present = read_pointer(store, DELTA)
     if present is not None and present.version > version:
         return
-    files = written.summary.tally.files
+    files = written.summary.table_size.files
     pointer = Pointer(version=version, size=written.actions, size_in_bytes=written.size, num_of_add_files=files)
     store.put(DELTA.pointer_path, encode_pointer(pointer, more))
 

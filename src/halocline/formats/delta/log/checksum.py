@@ -21,7 +21,7 @@ from halocline.formats.delta.actions import domains
 from halocline.formats.delta.actions.action import Commit, DomainMetadata, Metadata, ProtocolAction, Txn
 from halocline.formats.delta.configuration.in_commit_timestamps import is_enabled
 from halocline.formats.delta.configuration.properties import TableProperties
-from halocline.formats.delta.log.table_size import Histogram, Tally
+from halocline.formats.delta.log.table_size import Histogram, TableSize
 from halocline.formats.log.names import DELTA
 from halocline.storage.base import Store
 
@@ -34,7 +34,7 @@ class Summary:
     """What a checksum says of a version.
 
     Attributes:
-        tally: Its live files, counted.
+        table_size: Its live files, counted.
         protocol: Its protocol.
         metadata: Its metadata.
         txns: The newest transaction of each application; None if that is not known.
@@ -43,7 +43,7 @@ class Summary:
         txn_id: The identifier of the commit.
     """
 
-    tally: Tally
+    table_size: TableSize
     protocol: ProtocolAction
     metadata: Metadata
     txns: Mapping[str, Txn] | None = None
@@ -58,10 +58,10 @@ class Summary:
         expire = "delta.setTransactionRetentionDuration" in configuration
         content: dict[str, Any] = {
             "txnId": self.txn_id,
-            "tableSizeBytes": self.tally.bytes,
-            "numFiles": self.tally.files,
-            "numDeletedRecordsOpt": self.tally.deleted if counts_vectors else None,
-            "numDeletionVectorsOpt": self.tally.vectors if counts_vectors else None,
+            "tableSizeBytes": self.table_size.bytes,
+            "numFiles": self.table_size.files,
+            "numDeletedRecordsOpt": self.table_size.deleted if counts_vectors else None,
+            "numDeletionVectorsOpt": self.table_size.vectors if counts_vectors else None,
             "numMetadata": 1,
             "numProtocol": 1,
             "inCommitTimestampOpt": self.in_commit_timestamp if is_enabled(configuration) else None,
@@ -69,7 +69,7 @@ class Summary:
             "domainMetadata": _listed(self.domains),
             "metadata": self.metadata.to_json(),
             "protocol": msgspec.to_builtins(self.protocol),
-            "fileSizeHistogram": self.tally.histogram and self.tally.histogram.to_json(),
+            "fileSizeHistogram": self.table_size.histogram and self.table_size.histogram.to_json(),
         }
         return msgspec.json.encode({key: value for key, value in content.items() if value is not None}) + b"\n"
 
@@ -78,19 +78,19 @@ def first(commit: Commit) -> Summary | None:
     """The summary of a table's first version; None if it cannot be told."""
     if commit.protocol is None or commit.metadata is None:
         return None
-    return after(Summary(Tally(), commit.protocol, commit.metadata, {}, {}), commit)
+    return after(Summary(TableSize(), commit.protocol, commit.metadata, {}, {}), commit)
 
 
 def after(summary: Summary, commit: Commit) -> Summary | None:
     """The summary of the next version; None if it cannot be told from this one."""
-    tally = summary.tally.after(commit)
-    if tally is None:
+    size = summary.table_size.after(commit)
+    if size is None:
         return None
     metadata, info = commit.metadata or summary.metadata, commit.commit_info
     expires = TableProperties(metadata.configuration).transaction_retention_ms is not None
     named = {each.app_id: each for each in commit.txns}
     return Summary(
-        tally,
+        size,
         commit.protocol or summary.protocol,
         metadata,
         None if summary.txns is None or expires else {**summary.txns, **named},
@@ -113,20 +113,20 @@ def decode_summary(data: bytes) -> Summary | None:
     try:
         content = msgspec.json.decode(data, type=dict[str, Any])
         histogram = Histogram.from_json(content.get("fileSizeHistogram") or content.get("histogramOpt"))
-        tally = Tally(
+        size = TableSize(
             files=content["numFiles"],
             bytes=content["tableSizeBytes"],
             vectors=content.get("numDeletionVectorsOpt"),
             deleted=content.get("numDeletedRecordsOpt"),
             histogram=histogram,
         )
-        if type(tally.files) is not int or type(tally.bytes) is not int or min(tally.files, tally.bytes) < 0:
+        if type(size.files) is not int or type(size.bytes) is not int or min(size.files, size.bytes) < 0:
             return None
-        if histogram is not None and (sum(histogram.counts), sum(histogram.totals)) != (tally.files, tally.bytes):
+        if histogram is not None and (sum(histogram.counts), sum(histogram.totals)) != (size.files, size.bytes):
             return None
         txns, named = content.get("setTransactions"), content.get("domainMetadata")
         return Summary(
-            tally=tally,
+            table_size=size,
             protocol=msgspec.convert(content["protocol"], ProtocolAction),
             metadata=Metadata.from_json(content["metadata"]),
             txns=None if txns is None else {t.app_id: t for t in msgspec.convert(txns, list[Txn])},

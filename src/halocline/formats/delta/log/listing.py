@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from halocline.errors import HaloclineError
 from halocline.formats.delta.actions.locations import Locations
 from halocline.formats.delta.log import live_files
-from halocline.formats.delta.log.checkpoint_parts import Choice, FileColumns, JsonPart, ParquetPart, kept
+from halocline.formats.delta.log.checkpoint_parts import Choice, FileColumns, JsonPart, ParquetPart, filtered
 from halocline.formats.delta.log.checkpoint_read import Checkpoint
 from halocline.formats.delta.log.commits import Key, key_of
 from halocline.formats.delta.log.live_files import VECTOR, vectors_from_disk, vectors_in
@@ -72,11 +72,11 @@ class Hidden:
         self._locations = locations
         self._paths = pa.array({key if isinstance(key, str) else key[0] for key in keys}, type=pa.string())
 
-    def standing(self, batch: FileColumns) -> dict[str, pa.Array]:
+    def visible(self, batch: FileColumns) -> dict[str, pa.Array]:
         """What a checkpoint says of the other files. `path` is decoded, and `log_path` is the path as it is written."""
         decoded = live_files.decoded_paths(batch["path"], self._locations)
         found = {**batch, live_files.LOG_PATH: batch["path"], "path": decoded}
-        return kept(found, self._keep(found))
+        return filtered(found, self._keep(found))
 
     def _keep(self, found: FileColumns) -> pa.Array | None:
         """Which rows of a checkpoint still stand; None for all."""
@@ -128,7 +128,7 @@ class Listing:
         read = [field.name for field in fields if field.name != live_files.LOG_PATH]
         choice = None if self.pruner is None else Choice(self.facts, self.pruner.keep)
         for seen, batch in part.adds(list(dict.fromkeys([*read, "deletionVector"])), choice, groups):
-            found = self.hidden.standing(batch) if len(batch["path"]) else {}
+            found = self.hidden.visible(batch) if len(batch["path"]) else {}
             if not found or not len(found["path"]):
                 yield seen, None
                 continue

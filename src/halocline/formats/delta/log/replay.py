@@ -91,7 +91,7 @@ class Replay:
         if first is not None and checkpoint is not None and first.version == checkpoint.version:
             summary = read_summary(self.store, first.version)
             if summary is not None:
-                yield Witness(first.path, summary.tally.files)
+                yield Witness(first.path, summary.table_size.files)
 
     @staticmethod
     def open(
@@ -206,11 +206,11 @@ class Replay:
     def _hidden(self) -> Hidden:
         return Hidden(self.state.keys, self.locations)
 
-    def standing(self, batches: Iterable[FileColumns]) -> Iterator[dict[str, pa.Array]]:
-        """What a checkpoint says of files on which the tail does not have the last word; see `Hidden.standing`."""
+    def visible(self, batches: Iterable[FileColumns]) -> Iterator[dict[str, pa.Array]]:
+        """What a checkpoint says of files on which the tail does not have the last word; see `Hidden.visible`."""
         hidden = self._hidden
         for batch in batches:
-            found = hidden.standing(batch)
+            found = hidden.visible(batch)
             if len(found["path"]):
                 yield found
 
@@ -228,7 +228,7 @@ class Replay:
         yield live_files.tombstones_from_removes(self.state.removes)
         if self.checkpoint is None:
             return
-        for found in self.standing(self.checkpoint.removes(live_files.TOMBSTONES_ON_DISK)):
+        for found in self.visible(self.checkpoint.removes(live_files.TOMBSTONES_ON_DISK)):
             yield live_files.tombstones_from_checkpoint(found, self.checkpoint.name)
 
 

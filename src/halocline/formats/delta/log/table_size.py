@@ -1,7 +1,7 @@
 """How much a table holds: files, bytes and deleted rows, counted once and then kept up to date.
 
-A *tally* counts the live files of one version. The tally of the next version is the tally plus what the commit moves,
-as long as that is *exact*: every removed file tells its size, and every added one is new. Commits that add files again,
+A *table size* counts the live files of one version. That of the next version is the same plus what the commit moves, as
+long as that is *exact*: every removed file tells its size, and every added one is new. Commits that add files again,
 to attach ids or statistics, are not exact, and neither are commits whose adds look like that; whoever counts on from
 there must count from the beginning.
 """
@@ -102,7 +102,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Tally:
+class TableSize:
     """The live files of one version, counted.
 
     Attributes:
@@ -119,12 +119,12 @@ class Tally:
     deleted: int | None = 0
     histogram: Histogram | None = Histogram()
 
-    def after(self, commit: Commit) -> Tally | None:
-        """The tally of the next version; None if the commit does not lead to it exactly."""
+    def after(self, commit: Commit) -> TableSize | None:
+        """The size of the next version; None if the commit does not lead to it exactly."""
         moved = moved_files(commit)
         if moved is None:
             return None
-        after = Tally(
+        after = TableSize(
             files=self.files + sum(sign for _, _, sign in moved),
             bytes=self.bytes + sum(sign * size for size, _, sign in moved),
             vectors=None if self.vectors is None else self.vectors + sum(s for _, r, s in moved if r is not None),
@@ -138,10 +138,10 @@ class Tally:
         bins = () if self.histogram is None else (*self.histogram.counts, *self.histogram.totals)
         return min(self.files, self.bytes, self.vectors or 0, self.deleted or 0, *bins) < 0
 
-    def with_files(self, sizes: pa.Array, deleted: pa.Array) -> Tally:
-        """The tally with more files, given as columns: their sizes and their deleted rows, null without a vector."""
+    def with_files(self, sizes: pa.Array, deleted: pa.Array) -> TableSize:
+        """The size with more files, given as columns: their sizes and their deleted rows, null without a vector."""
         by_size = [(entry["values"], entry["counts"]) for entry in pc.value_counts(sizes).to_pylist()]
-        return Tally(
+        return TableSize(
             files=self.files + len(sizes),
             bytes=self.bytes + (pc.sum(sizes).as_py() or 0),
             vectors=None if self.vectors is None else self.vectors + len(deleted) - deleted.null_count,

@@ -66,7 +66,7 @@ def detail_of(snapshot: Snapshot) -> Detail:
     """The facts about a snapshot."""
     summary = read_summary(snapshot.store, snapshot.version) if snapshot.replay.segment.checksum else None
     if summary is not None and agrees(summary, snapshot):
-        return Detail(snapshot, summary.tally.files, summary.tally.bytes, "checksum")
+        return Detail(snapshot, summary.table_size.files, summary.table_size.bytes, "checksum")
     return Detail(snapshot, *snapshot.totals, "log")
 
 
@@ -86,7 +86,7 @@ def checksum_finding(snapshot: Snapshot) -> Finding | None:
     summary = read_summary(snapshot.store, snapshot.version)
     if summary is None:
         return Finding("CHECKSUM_UNREADABLE", f"the checksum of version {snapshot.version} cannot be read", fatal=False)
-    counted = (summary.tally.files, summary.tally.bytes) == snapshot.totals
+    counted = (summary.table_size.files, summary.table_size.bytes) == snapshot.totals
     if agrees(summary, snapshot) and counted:
         return None
     what = "protocol or metadata" if counted else "the number or size of files"

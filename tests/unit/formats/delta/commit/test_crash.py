@@ -78,7 +78,7 @@ def assert_sound(store, allowed) -> None:
     assert readable_versions(list_files(store, DELTA))[-1] == found[0]
     summary = read_summary(store, found[0])
     if summary is not None:
-        assert (summary.tally.files, summary.tally.bytes) == Snapshot.load(store).totals
+        assert (summary.table_size.files, summary.table_size.bytes) == Snapshot.load(store).totals
     Transaction(Snapshot.load(store)).commit([add("next")], "WRITE")
     assert state_of(store) == (found[0] + 1, tuple(sorted((*found[1], "next"))))
 
@@ -160,7 +160,7 @@ def test_checkpoint_that_a_crash_prevented_can_be_written_later():
     with pytest.raises(CrashError):
         act(FaultyStore(store).crash_before(put))
     expected = state_of(store)
-    assert write_checkpoint(store, 8).summary.tally.files == len(expected[1])
+    assert write_checkpoint(store, 8).summary.table_size.files == len(expected[1])
     for version in range(9):
         store.delete(DELTA.commit_path(version))
     assert state_of(store) == expected

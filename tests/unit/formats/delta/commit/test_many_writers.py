@@ -74,7 +74,7 @@ def assert_whole(store: LocalStore, writers: dict[str, tuple[str, int]]) -> None
         assert sum(len(batch["path"]) for batch in batches) == checkpoint.version
     for file in files:
         if file.kind is FileKind.CHECKSUM:
-            assert read_summary(store, file.version).tally.files == file.version
+            assert read_summary(store, file.version).table_size.files == file.version
 
 
 @pytest.mark.slow

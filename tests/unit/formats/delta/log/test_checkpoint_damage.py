@@ -108,7 +108,7 @@ def test_next_write_does_not_record_the_wrong_count():
         write_checkpoint(store, version)
     summary = checksum.read_summary(store, version)
     assert summary is not None
-    assert summary.tally.files == len(AFTER) + 1
+    assert summary.table_size.files == len(AFTER) + 1
     assert not store.exists(classic_path(version))
 
 

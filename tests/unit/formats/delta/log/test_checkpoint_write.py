@@ -96,7 +96,7 @@ def test_checkpoint_holds_the_state_and_nothing_else():
     assert stored["configuration"] == {"delta.appendOnly": "false"}
     assert stored["format"] == {"provider": "parquet", "options": {}}
     assert written.actions == 7
-    assert (written.summary.tally.files, written.summary.tally.bytes) == (2, 200)
+    assert (written.summary.table_size.files, written.summary.table_size.bytes) == (2, 200)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_file_with_a_vector_is_told_from_the_file_without():
         row["path"]: row["deletion_vector"]["path_or_inline_dv"] for row in Snapshot.load(store).files().to_pylist()
     }
     assert files == {"a": "v2", "b": "v1"}
-    assert (written.summary.tally.vectors, written.summary.tally.deleted) == (2, 4)
+    assert (written.summary.table_size.vectors, written.summary.table_size.deleted) == (2, 4)
 
 
 def test_tombstones_and_transactions_leave_with_their_retention():
@@ -484,7 +484,7 @@ def test_any_history_reads_the_same_with_and_without_checkpoints(history):
         if is_checkpoint:
             written = write_checkpoint(checked, version, now_ms=1)
             without_commits(checked, version)
-            assert (written.summary.tally.files, written.summary.tally.bytes) == Snapshot.load(plain).totals
+            assert (written.summary.table_size.files, written.summary.table_size.bytes) == Snapshot.load(plain).totals
     expected, found = Snapshot.load(plain), Snapshot.load(checked)
     assert expected.totals[0] == len(live)
     assert found.files().sort_by("path").equals(expected.files().sort_by("path"))
@@ -574,5 +574,5 @@ def test_large_state_streams_through():
     written = write_checkpoint(store, 1)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert written.summary.tally.files == files + 1
+    assert written.summary.table_size.files == files + 1
     assert peak < 30_000_000, f"peak of {peak:,} bytes of Python memory for {files:,} files"

@@ -13,7 +13,7 @@ from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.log import checksum
 from halocline.formats.delta.log.checksum import decode_summary, path_of, read_summary
-from halocline.formats.delta.log.table_size import BOUNDARIES, Tally, bin_of
+from halocline.formats.delta.log.table_size import BOUNDARIES, TableSize, bin_of
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.log.names import DELTA
 from halocline.storage.memory import MemoryStore
@@ -173,7 +173,7 @@ def test_histogram_that_does_not_add_up_reads_as_none():
     wrong = content(store, 1)
     wrong["numFiles"] += 1
     assert decode_summary(json.dumps(wrong).encode()) is None
-    assert read_summary(store, 1).tally.files == 1
+    assert read_summary(store, 1).table_size.files == 1
 
 
 def test_histogram_under_its_old_name_is_read():
@@ -181,7 +181,7 @@ def test_histogram_under_its_old_name_is_read():
     commit(store, add("a"))
     old = content(store, 1)
     old["histogramOpt"] = old.pop("fileSizeHistogram")
-    assert decode_summary(json.dumps(old).encode()).tally.histogram.counts[0] == 1
+    assert decode_summary(json.dumps(old).encode()).table_size.histogram.counts[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,10 @@ def test_file_falls_into_the_bin_that_begins_at_or_below_its_size(size, expected
 
 
 def test_tally_that_would_fall_below_nothing_is_refused():
-    assert Tally().after(Commit("", (Remove("a", size=10),))) is None
+    assert TableSize().after(Commit("", (Remove("a", size=10),))) is None
 
 
 def test_first_version_needs_protocol_and_metadata():
     assert checksum.first(Commit("", (add("a"),))) is None
     both = (ProtocolAction(1, 2), metadata(columns=schema(field("id", "long"))), Add("a", {}, 7, 1, True))
-    assert checksum.first(Commit("", both)).tally.bytes == 7
+    assert checksum.first(Commit("", both)).table_size.bytes == 7
