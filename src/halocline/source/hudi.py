@@ -23,7 +23,8 @@ from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_HUDI, SourceOptions
-from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader, check_columns
+from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
+from halocline.spark.scan.file_rows import check_columns
 from halocline.spark.scan.slice_frames import PartReader, in_tasks
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.hudi.read import CHANGES, instant_of, written_in

@@ -24,7 +24,8 @@ from halocline.formats.log.names import INDEX
 from halocline.schema.types import Struct
 from halocline.schema.visitor import nullable
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_SEARCHES, SourceOptions
-from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader, check_columns
+from halocline.source.parts import PartPartition, PartsReader, PartsStreamReader
+from halocline.spark.scan.file_rows import check_columns
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.scan.split_frames import SplitReader
 from halocline.spark.scan.split_search import CachePlace, SplitSearch, split_tasks

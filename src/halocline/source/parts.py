@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from halocline.errors import SchemaError
-from halocline.schema.types import Struct
 from halocline.source.options import SourceOptions
 from halocline.source.read_limits import ReadAllAvailable, SupportsTriggerAvailableNow
-from halocline.spark.scan.file_rows import plain
 from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.types.columns import struct_of
 
@@ -35,22 +32,6 @@ def rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if isinstance(partition, PartPartition):
         for part in partition.parts:
             yield from partition.reader.batches(part)
-
-
-def check_columns(shown: Struct, schema: Struct) -> None:
-    """Makes sure that a table has the columns of a schema that Spark has.
-
-    Raises:
-        SchemaError: It has no such column, or of another type.
-    """
-    for field in schema.fields:
-        held = shown.get(field.name)
-        if held is None or plain(Struct([held])) != plain(Struct([field])):
-            raise SchemaError(
-                f"the table has no column {field.name} of that type",
-                sides={"asked for": str(field), "table has": ", ".join(map(str, shown.fields))[:300]},
-                next_step="Leave the schema out, or give columns that the table has.",
-            )
 
 
 class PartsReader(DataSourceReader):

@@ -109,16 +109,12 @@ class FileRows:
     def of(snapshot: Snapshot, schema: Struct, *, zone: str = "UTC", changes: bool = False) -> FileRows:
         """Rows of a version's columns in the shape of a schema that Spark has."""
         extra = {each.name: each for each in _CHANGE_FIELDS} if changes else {}
+        held = Struct([*snapshot.schema.fields, *extra.values()])
+        check_columns(held, schema, any_case=True)
         read = []
         for each in schema.fields:
-            found = snapshot.schema.get(each.name) or extra.get(each.name)
-            if found is None or plain(Struct([found])).fields[0].type != plain(Struct([each])).fields[0].type:
-                raise SchemaError(
-                    f"the table has no column {each.name} of that type",
-                    sides={"asked for": str(each), "table has": ", ".join(map(str, snapshot.schema.fields))[:300]},
-                    next_step="Leave the schema out, or give columns that the table has.",
-                )
             _check_type(each, snapshot.store.root)
+            _, found = held.find([each.name])
             if found.name not in extra and not is_void(found.type):
                 read.append(found)
         names = {name.lower() for name in snapshot.partition_columns}
@@ -190,6 +186,23 @@ class FileRows:
             for field, column in zip(self.wanted, columns, strict=True)
         )
         return pa.RecordBatch.from_arrays(list(fitted), schema=schema)
+
+
+def check_columns(held: Struct, schema: Struct, *, any_case: bool = False) -> None:
+    """Makes sure that a table has the columns of a schema that Spark has.
+
+    Raises:
+        SchemaError: It has no such column, or of another type.
+    """
+    for field in schema.fields:
+        found = held.get(field.name)
+        named = found if found is None or not any_case else replace(found, name=field.name)
+        if named is None or plain(Struct([named])) != plain(Struct([field])):
+            raise SchemaError(
+                f"the table has no column {field.name} of that type",
+                sides={"asked for": str(field), "table has": ", ".join(map(str, held.fields))[:300]},
+                next_step="Leave the schema out, or give columns that the table has.",
+            )
 
 
 def plain(schema: Struct) -> Struct:
