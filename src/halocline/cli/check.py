@@ -13,15 +13,12 @@ from rich.text import Text
 
 from halocline.cli.fleet_users import FleetOption, FleetUsers
 from halocline.cli.inspect import TableArgument, age_text
-from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
-from halocline.compat.answer import Answer
+from halocline.cli.output import ANSWER_STYLES, FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.breaks import READING, WRITING, Client, Forecast, Outlook, forecast, newest_known, next_step
 from halocline.compat.release import Release
 from halocline.compat.reports import FeatureProposal, Writers
 from halocline.compat.verdict import Verdict
 from halocline.errors import InputError
-
-_STYLES = {Answer.OK: "green", Answer.UNKNOWN: "yellow", Answer.REFUSED: "red", Answer.WRONG: "bold white on red"}
 
 
 def show(
@@ -112,7 +109,7 @@ def _table(found: Forecast, proposal: FeatureProposal) -> Table:
     now_ms = time.time_ns() // 1_000_000
     for each in found.outlooks:
         client, given = each.client, [verdict.answer for verdict in (each.now, *each.after)]
-        answers = [Text(str(answer), style=_STYLES[answer]) for answer in given]
+        answers = [Text(str(answer), style=ANSWER_STYLES[answer]) for answer in given]
         age = "" if client.last_ms is None else f" {age_text(now_ms - client.last_ms)}"
         table.add_row(_shown(client), *answers, _why(each), _how_known(each), f"{client.known_from}{age}")
     return table

@@ -16,6 +16,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from halocline.compat.answer import Answer
 from halocline.errors import HaloclineError
 
 
@@ -28,6 +29,14 @@ class OutputFormat(StrEnum):
 
 OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="Show the result as text or as JSON.")]
 """The option that every command has: `output: OutputOption = OutputFormat.TEXT`."""
+
+ANSWER_STYLES: Final = {
+    Answer.OK: "green",
+    Answer.UNKNOWN: "yellow",
+    Answer.REFUSED: "red",
+    Answer.WRONG: "bold white on red",
+}
+"""How answers look where a user of a table is judged."""
 
 FINE: Final = 0
 ERROR: Final = 1

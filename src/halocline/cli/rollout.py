@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from halocline.cli.output import FINE
 from halocline.cli.plan import CHANGES, FleetOption
+from halocline.cli.spark_session import session
 from halocline.errors import InputError, needs_extra, shortened
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def walk(saved: SavedPlan, asked: WalkOptions) -> int:
     options = ApplyOptions(verify, policy, frozenset(asked.confirm or ()), asked.wait, asked.poll)
     watch = FleetWatch(saved, asked.members or saved.members_file, asked.fleet or saved.fleet)
     with ProgressBars(saved) as bars:
-        spark = _session(saved) if verify is not Verify.NONE and any(saved.plan.moves) else None
+        compares = verify is not Verify.NONE and any(saved.plan.moves)
+        spark = session(f"halocline plan {saved.plan.id}") if compares else None
         pause = apply_plan(saved, watch, bars, by=operator_name(), spark=spark, options=options)
     if pause is None:
         sys.stdout.write(f"Plan {saved.plan.id} is done: {len(saved.plan.stages)} stages.\n")
@@ -125,21 +126,3 @@ def told(pause: Pause) -> str:
     names = shortened(pause.subjects, 5)
     since = datetime.fromtimestamp(pause.since_ms / 1000, UTC)
     return f"{pause.why}{f': {names}' if names else ''} (since {since:%H:%M:%S} UTC)"
-
-
-def _session(saved: SavedPlan) -> Any:
-    """The session that is configured, or else one of this machine; its jobs carry the plan's id.
-
-    `spark-submit`, `PYSPARK_SUBMIT_ARGS`, `SPARK_REMOTE` and a `spark-defaults.conf` say where Spark is, as they do for
-    every program; `HALOCLINE_SPARK_MASTER` is for those who have none of them.
-    """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName(f"halocline plan {saved.plan.id}")
-    if master := os.environ.get("HALOCLINE_SPARK_MASTER"):
-        builder = builder.master(master)
-    quiet = {"spark.ui.showConsoleProgress": "false", "spark.sql.catalogImplementation": "in-memory"}
-    for key, value in quiet.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()

@@ -10,10 +10,11 @@ import typer
 from rich.table import Table
 
 from halocline.cli.output import FINE, OutputFormat, OutputOption, columns, emit, emit_error
-from halocline.errors import HaloclineError, InputError, needs_extra
+from halocline.cli.spark_session import session
+from halocline.errors import HaloclineError, InputError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from halocline.lake.lake import Lake
 
@@ -33,7 +34,7 @@ def show(
     """
     from halocline.lake.lake import Lake
 
-    found = Lake.open(lake, session())
+    found = Lake.open(lake, session("halocline sql"))
     if execute:
         for text in execute:
             _run(found, text, limit, output)
@@ -45,18 +46,6 @@ def show(
         raise InputError("there is no statement", next_step=f"halocline sql {lake} -e 'SELECT 1'")
     _run(found, rest, limit, output)
     return FINE
-
-
-def session() -> SparkSession:
-    """The session of this process; a quiet one on this machine, if there is none yet and none is configured."""
-    with needs_extra("Spark", "spark"):
-        from pyspark.sql import SparkSession
-    builder: Any = SparkSession.builder
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    for key, value in quiet.items():
-        builder = builder.config(key, value)
-    made: SparkSession = builder.appName("halocline sql").getOrCreate()
-    return made
 
 
 def statements_in(lines: Iterator[str]) -> Iterator[str]:

@@ -13,19 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from halocline.cli.inspect import age_text, size_text
-from halocline.cli.output import FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
+from halocline.cli.output import ANSWER_STYLES, FINE, INCOMPATIBLE, OutputFormat, OutputOption, columns, emit
 from halocline.compat.answer import Answer
 
 if TYPE_CHECKING:
     from halocline.lake.judging import TableSurvey
     from halocline.lake.survey import LakeSurvey
 
-_STYLES: Final = {
-    Answer.OK: "green",
-    Answer.UNKNOWN: "yellow",
-    Answer.REFUSED: "red",
-    Answer.WRONG: "bold white on red",
-}
 _MOST_SHOWN: Final = 50
 
 
@@ -141,7 +135,7 @@ def _closed(protocol: str) -> str:
 
 
 def _users(each: TableSurvey) -> Text:
-    pieces = [Text(str(user.client.release), _STYLES[user.outlook.now.answer]) for user in each.users[:4]]
+    pieces = [Text(str(user.client.release), ANSWER_STYLES[user.outlook.now.answer]) for user in each.users[:4]]
     more = [Text(f"and {len(each.users) - 4} more")] if len(each.users) > 4 else []
     loud = each.worst not in (None, Answer.OK)
     return Text(", ").join([*pieces, *more]) + (Text(f" ({each.worst})") if loud else Text())
