@@ -309,14 +309,16 @@ class InternalError(HaloclineError):
     """A bug in Halocline: the message says what was found, please report it."""
 
 
-def shortened(names: Sequence[str], most: int = 10) -> str:
-    """Names for a message, and how many more there are.
+def shortened(names: Sequence[str], most: int = 10, total: int | None = None) -> str:
+    """Names for a message, and how many more there are, of the total if these are only the first.
 
     Example:
-        >>> shortened(["a", "b", "c"], 2)
-        'a, b and 1 more'
+        >>> shortened(["a", "b", "c"], 2), shortened(["a", "b"], total=7)
+        ('a, b and 1 more', 'a, b and 5 more')
     """
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    shown = names[:most]
+    more = (len(names) if total is None else total) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

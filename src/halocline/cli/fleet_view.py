@@ -94,9 +94,7 @@ def _blocking(each: LadderStatus) -> str:
     if not each.next:
         return ""
     if each.blockers:
-        shown = [f"{name(one.who)} ({_why(one)})" for one in each.blockers[:3]]
-        more = each.blocking - len(shown)
-        return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+        return shortened([f"{name(one.who)} ({_why(one)})" for one in each.blockers], 3, each.blocking)
     if each.policy == "auto":
         return "nothing: it rises by itself" if each.live else "no member is here yet"
     return f"nothing: raise with  halocline fleet raise {each.ladder}={each.next}"
@@ -182,8 +180,8 @@ def raise_plan(answer: LevelPlan) -> list[RenderableType]:
     """What raising a level would meet."""
     if answer.blockers:
         return _blocked(answer)
-    more = f" and {answer.asked - len(answer.checked):,} more" if answer.asked > len(answer.checked) else ""
-    checked = [f"checked: {', '.join(map(name, answer.checked))}{more}"] if answer.checked else []
+    names = [name(each) for each in answer.checked]
+    checked = [f"checked: {shortened(names, len(names), answer.asked)}"] if names else []
     return [_free(answer), *checked, f"Next: halocline fleet raise {answer.ladder}={answer.target}"]
 
 

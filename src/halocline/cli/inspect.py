@@ -11,6 +11,7 @@ import typer
 from halocline.cli.fleet_users import FleetOption, FleetUsers
 from halocline.cli.output import OutputFormat, OutputOption, emit
 from halocline.compat.features import rules
+from halocline.errors import shortened
 
 if TYPE_CHECKING:
     from halocline.compat.reports import Inspection
@@ -63,9 +64,8 @@ def _shape(found: Inspection) -> Iterator[str]:
     """The columns, the partitioning and the properties, as far as there are any."""
     fields = (found.schema or {}).get("fields", [])
     if fields:
-        named = [f"{each['name']} {_type_text(each['type'])}" for each in fields[:_COLUMNS]]
-        more = [f"and {len(fields) - _COLUMNS:,} more"] if len(fields) > _COLUMNS else []
-        yield f"columns     {', '.join([*named, *more])}"
+        named = [f"{each['name']} {_type_text(each['type'])}" for each in fields]
+        yield f"columns     {shortened(named, _COLUMNS)}"
     if found.partition_columns:
         yield f"partitions  {', '.join(found.partition_columns)}"
     properties = sorted(found.properties.items())

@@ -20,7 +20,7 @@ from halocline.compat.answer import Answer
 from halocline.compat.breaks import WRITING, Client, Outlook, forecast, next_step
 from halocline.compat.release import Release
 from halocline.compat.verdict import Verdict
-from halocline.errors import needs_extra
+from halocline.errors import needs_extra, shortened
 from halocline.lake.facts import TableFacts, TermsText
 from halocline.storage.location import Location
 
@@ -146,11 +146,10 @@ def _in_the_way(facts: TableFacts, users: Sequence[SurveyedUser]) -> Iterator[st
     for at, way in enumerate(facts.ways):
         broken = [each for each in users if each.outlook.breaking[at] is not None]
         if broken:
-            shown = [f"{each.client.release} ({each.outlook.after[at].answer})" for each in broken[:_MOST_NAMED]]
-            more = [f"{len(broken) - _MOST_NAMED} more"] if len(broken) > _MOST_NAMED else []
+            shown = [f"{each.client.release} ({each.outlook.after[at].answer})" for each in broken]
             step = next_step(verdict for each in broken if (verdict := each.outlook.breaking[at]) is not None)
             named = f"{way}: " if len(facts.ways) > 1 else ""
-            yield f"{named}{', '.join([*shown, *more])} would break: {step}"
+            yield f"{named}{shortened(shown, _MOST_NAMED)} would break: {step}"
 
 
 def users_of(facts: TableFacts, declared: Iterable[Client], members: Members) -> Iterator[tuple[Client, str]]:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from halocline.compat.answer import Answer
 from halocline.compat.breaks import next_step
 from halocline.compat.terms import Terms
+from halocline.errors import shortened
 from halocline.plan.core.plan import Impasse, MemberUpgrade, Plan, PlannedMove, Stage, Trouble
 
 COMES, CHANGES, GOES = "+", "~", "-"
@@ -207,7 +208,5 @@ def _counted(found: Sequence[object], noun: str) -> str:
 
 
 def _names(names: Sequence[str], noun: str = "") -> str:
-    told = ", ".join(names[:_NAMES_TOLD]) + (
-        f" and {len(names) - _NAMES_TOLD:,} more" if len(names) > _NAMES_TOLD else ""
-    )
+    told = shortened(names, _NAMES_TOLD)
     return f"{_counted(names, noun)}: {told}" if noun else told

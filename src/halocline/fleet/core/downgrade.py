@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Final
 
+from halocline.errors import shortened
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Refusal, RefusedError
 from halocline.fleet.core.events import CancelDowngrade, CleanDowngrade, DowngradeStep, FinishDowngrade, StartDowngrade
@@ -152,9 +153,8 @@ def _expect(draft: Draft, command: DowngradeStep, *phases: Phase) -> tuple[Ladde
         raise RefusedError(Refusal("POINT_OF_NO_RETURN", message, f"{ladder}={target}", sides, next_step=step))
     awaited = [key for key, view in draft.state.views(ladder) if view.revision < downgrade.revision]
     if awaited:
-        named = ", ".join(key.identity for key in nsmallest(_FEW, awaited))
-        more = f" and {len(awaited) - _FEW:,} more" if len(awaited) > _FEW else ""
-        sides = (*sides, ("awaited", named + more))
+        named = [key.identity for key in nsmallest(_FEW, awaited)]
+        sides = (*sides, ("awaited", shortened(named, total=len(awaited))))
     step = "Wait until they have closed their gates, or see them: halocline fleet downgrade status"
     raise RefusedError(_blocked(ladder, target, f"{ladder} is {downgrade.phase}, not {wanted}", sides, step))
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from heapq import nsmallest
 from typing import Final
 
+from halocline.errors import shortened
 from halocline.fleet.core.admission import REMOVED_STEP, misused, replayed
 from halocline.fleet.core.draft import Draft
 from halocline.fleet.core.effects import Admit, Refusal, Refuse, RefusedError, Renew
@@ -217,8 +218,8 @@ def observe(draft: Draft, command: Observe) -> None:
 
 def _noted(report: Report, provenance: Provenance) -> str:
     used = [f"{use.operation}s {use.table}" for use in nsmallest(_FEW, report.tables)]
-    more = [f"and {len(report.tables) - _FEW:,} more"] if len(report.tables) > _FEW else []
-    return ", ".join([report.release, str(provenance), *used, *more])
+    told = [shortened(used, total=len(report.tables))] if used else []
+    return ", ".join([report.release, str(provenance), *told])
 
 
 def _is_explained(members: Iterable[Member], command: Observe) -> bool:

@@ -25,7 +25,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.release import Release
-from halocline.errors import MissingExtraError
+from halocline.errors import needs_extra
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.handle import FleetHandle
@@ -153,12 +153,10 @@ def _report(
 
 
 def _joined(address: str, report: Report, token: str, install: bool, wait: float, trace: str = "") -> FleetHandle:
-    try:
+    with needs_extra("the fleet's client", "fleet"):
         from halocline.fleet.member.gatekeeper import FleetGatekeeper
         from halocline.fleet.member.loop import MemberLoop
         from halocline.fleet.wire.endpoint import Endpoint
-    except ImportError as error:
-        raise MissingExtraError("the fleet's client", "fleet") from error
     endpoint = Endpoint.from_environment(address)
     if token:
         endpoint = replace(endpoint, secret=token)
