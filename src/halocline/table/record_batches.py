@@ -11,7 +11,7 @@ zone are in the session's where the table was opened with one, and in UTC otherw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,11 @@ import pyarrow as pa
 from halocline.errors import InputError
 from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.stats.row_filter import RowFilter
+from halocline.schema.arrow import arrow_schema
 from halocline.schema.types import Struct
 from halocline.spark.scan.scan import columns_asked_for
+from halocline.spark.scan.slice_frames import PartReader
+from halocline.storage.base import Store
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,14 @@ class RowsAsked:
         """Batches of the columns needed as those that were asked for."""
         shown = pa.schema([schema.field(name) for name in self.wanted])
         return pa.RecordBatchReader.from_batches(shown, self._chosen(batches))
+
+    def read_parts(
+        self, store: Store, read: Callable[[Store, Any], Iterator[pa.RecordBatch]], parts: Iterable[Any]
+    ) -> pa.RecordBatchReader:
+        """The rows of parts of a table, each read when it is asked for by what reads the columns needed."""
+        reader = PartReader(store, read, self.needed)
+        batches = (batch for part in parts for batch in reader.batches(part))
+        return self.stream(arrow_schema(self.needed.fields), batches)
 
     def _chosen(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

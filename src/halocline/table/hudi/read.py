@@ -18,7 +18,7 @@ from halocline.formats.hudi.incremental import HudiIncremental, read_range
 from halocline.formats.hudi.slices import FileSlice
 from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
 from halocline.formats.hudi.timeline.instant import checked_time, instant_text
-from halocline.schema.arrow import arrow_schema, struct_of_arrow
+from halocline.schema.arrow import struct_of_arrow
 from halocline.spark.scan.slice_frames import PartReader, part_frame, pruned_slices, slice_frame
 from halocline.table.hudi.opened import HudiOpened
 from halocline.table.opening import Moment
@@ -117,9 +117,7 @@ def read_arrow(
         slices = pruned_slices(snapshot, slices, where, rows.needed, table.zone)
     if not merging:
         slices = [each for each in slices if each.base is not None]
-    reader = PartReader(table.store, snapshot.reader(rows.needed.names, merging=merging).read, rows.needed)
-    batches = (batch for each in slices for batch in reader.batches(each))
-    return rows.stream(arrow_schema(rows.needed.fields), batches)
+    return rows.read_parts(table.store, snapshot.reader(rows.needed.names, merging=merging).read, slices)
 
 
 def _snapshot(table: HudiOpened, version: int | str | None, timestamp: Moment | None) -> HudiSnapshot:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from halocline.schema.arrow import arrow_schema
-from halocline.spark.scan.slice_frames import PartReader
 from halocline.spark.scan.split_frames import SplitReader, kept_splits, split_frame
 from halocline.table.index.opened import IndexOpened
 from halocline.table.opening import Moment
@@ -75,6 +73,4 @@ def read_arrow(
     snapshot = table.snapshot(version=version, timestamp=timestamp)
     asked = RowsAsked.of(snapshot.schema, where, columns, table.zone)
     splits = kept_splits(snapshot, snapshot.files.values(), where, table.zone)
-    reader = PartReader(table.store, SplitReader(tuple(asked.needed.fields)).read, asked.needed)
-    batches = (batch for each in splits for batch in reader.batches(each))
-    return asked.stream(arrow_schema(asked.needed.fields), batches)
+    return asked.read_parts(table.store, SplitReader(tuple(asked.needed.fields)).read, splits)
