@@ -18,6 +18,7 @@ from halocline.formats.index.pruning import may_match
 from halocline.formats.index.query.bind import SearchedColumns, bind
 from halocline.formats.index.query.parse import parse
 from halocline.formats.index.search import Search, count_split, few_in_split, search_split
+from halocline.formats.index.split.analyzers import words as analyzed
 from halocline.formats.index.split.cache import IndexCache
 from halocline.formats.index.split.fields import OPTIONS_KEY
 from halocline.schema.types import Field, Primitive, Struct
@@ -183,3 +184,49 @@ def test_any_tree_finds_what_the_rows_have(lakes):
         assert may_match(search.query, split) or not expected, text
 
     check()
+
+
+LETTERS = "aäÄbßıİΣσς\u0301日𝒜é"
+"""Letters of one to four bytes: capitals, one whose small form is two characters, one with two small forms, a mark."""
+
+
+@pytest.fixture(scope="module")
+def foreign():
+    """Random texts in letters that are more than one byte."""
+    chance, store = random.Random(5), MemoryStore()
+    made = ["".join(chance.choices(LETTERS, k=chance.randint(1, 6))) for _ in range(150)]
+    documents = [
+        {"n": number, "s": chance.choice(made), "t": " ".join(chance.choices(made, k=3))} for number in range(150)
+    ]
+    split = build(store, documents, columns=COLUMNS, options=OPTIONS).added("a.split.parquet", {}, 1)
+    return store, split, documents
+
+
+def test_words_that_differ_by_letters_are_found_however_many_bytes_a_letter_has(foreign, tmp_path):
+    store, split, documents = foreign
+    cache, asked = IndexCache(str(tmp_path)), []
+
+    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.sampled_from("st"), st.text(LETTERS, min_size=1, max_size=5), st.integers(1, 2))
+    def check(column, word, distance):
+        looked_for = [word] if column == "s" else analyzed("text", word)
+        text = f"{column}:{word}~{distance}"
+        if len(looked_for) != 1 or (column == "t" and "\u0301" in word):  # the mark ends a word, and is in none
+            with pytest.raises(InputError, match="not one word"):
+                bind(parse(text), KNOWN)
+            return
+        expected = [
+            number
+            for number, row in enumerate(documents)
+            if any(
+                differ(looked_for[0], each) <= distance
+                for each in ([row["s"]] if column == "s" else analyzed("text", row["t"]))
+            )
+        ]
+        search = Search(text, bind(parse(text), KNOWN))
+        assert search_split(store, split, search, cache=cache).rows.tolist() == expected, ascii(text)
+        assert may_match(search.query, split) or not expected, ascii(text)
+        asked.append(len(expected))
+
+    check()
+    assert max(asked) > 0, "something was found"

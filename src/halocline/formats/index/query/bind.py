@@ -39,7 +39,7 @@ from halocline.formats.index.query.tree import (
     Tree,
     Word,
 )
-from halocline.formats.index.split.analyzers import LONGEST_WORD, words
+from halocline.formats.index.split.analyzers import LONGEST_WORD, lowered, words
 from halocline.formats.index.split.fields import LONGEST_STRING, FieldKind, IndexField, fields_of
 from halocline.schema.types import Array, DataType, Struct
 
@@ -248,10 +248,10 @@ def _single_word(text: str, field: IndexField) -> str:
     if field.analyzer == "en_stem":
         _refuse(f"words of column {field.column!r} are stemmed", text, "whole words, or another tokenizer")
     found = [] if _too_long(text) else words(field.analyzer, text)
-    lowered = text if field.analyzer == "whitespace" else text.lower()
-    if found != [lowered]:
+    word = text if field.analyzer == "whitespace" else lowered(text)
+    if found != [word]:
         _refuse(f"{text!r} is not one word of column {field.column!r}", text, "a single word, without signs")
-    return lowered
+    return word
 
 
 def _too_long(text: str) -> bool:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from halocline.formats.index.split.analyzers import lowered
+
 ANYTHING: Final = "(.|\n)*"
 _WILDCARDS: Final = {"*": ANYTHING, "?": "(.|\n)"}
 _SIGNS: Final = re.compile(r"[\\.+*?()|\[\]{}^$]")
@@ -33,4 +35,4 @@ def expression(pieces: Iterable[tuple[str, bool]], *, lower: bool) -> str:
         pieces: Its pieces, each with whether it is a wildcard.
         lower: Whether it is matched against words in lower case.
     """
-    return "".join(_WILDCARDS[text] if wild else literally(text.lower() if lower else text) for text, wild in pieces)
+    return "".join(_WILDCARDS[text] if wild else literally(lowered(text) if lower else text) for text, wild in pieces)

@@ -62,6 +62,16 @@ def words(name: str, text: str, longest: int | None = LONGEST_WORD) -> list[str]
     return analyzer(name, longest).analyze(text)
 
 
+def lowered(text: str) -> str:
+    """A text in lower case as analyzers have it: letter by letter, whatever stands beside one.
+
+    Example:
+        >>> lowered("ΟΔΟΣ"), "ΟΔΟΣ".lower()
+        ('οδοσ', 'οδος')
+    """
+    return "".join(map(str.lower, text))
+
+
 def register(index: tantivy.Index, names: Iterable[str]) -> None:
     """Makes the analyzers known to an opened index."""
     for name in set(names):

@@ -320,6 +320,14 @@ def test_every_analyzer_finds_its_words(tokenizer, text, expected):
     assert search_split(store, split, search(text, options=options)).rows.tolist() == expected
 
 
+@pytest.mark.parametrize("text", ["ΟΔΟΣ", "ΟΔΟΣ*", "?ΔΟΣ", "ΟΔΟΣ~1", "οδοσ*", '"ΜΙΑ ΟΔΟΣ"', '"ΜΙΑ ΟΔΟΣ"*'])
+def test_letters_with_two_small_forms_are_found_in_capitals(text):
+    store = MemoryStore()
+    split = build(store, [row(0, message="nothing"), row(1, message="ΜΙΑ ΟΔΟΣ"), row(2, message="ΜΙΑ ΟΔΟΣ ΑΒ")])
+    found = search_split(store, split.added(PATH, {}, 1), search(f"message:{text}"))
+    assert found.rows.tolist() == [1, 2]
+
+
 def test_words_without_positions_are_found():
     options = {"message": {"type": "text", "positions": False}}
     store = MemoryStore()
