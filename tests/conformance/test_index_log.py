@@ -83,6 +83,13 @@ def test_such_a_table_is_not_written_and_the_error_says_why(name):
     assert refused.value.sides["still possible"] == "reading it"
 
 
+def test_who_infers_the_release_that_wrote_it(capsys):
+    for name in EXPECTED:
+        assert main.run(["who", str(TABLES / name)]) == 0
+        told = capsys.readouterr().out
+        assert "indextables4spark@0.4.5" in told and "inferred" in told, told
+
+
 def test_inspect_tells_what_it_is(capsys):
     assert main.run(["inspect", str(TABLES / "06_schema_dedup")]) == 0
     printed = capsys.readouterr().out

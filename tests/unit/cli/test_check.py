@@ -9,6 +9,8 @@ from tests.support.index_logs import IndexLog
 from tests.support.index_logs import add as index_add
 from tests.support.index_logs import metadata as index_metadata
 from tests.support.index_logs import protocol as index_protocol
+from tests.support.index_tables import table_of
+from tests.support.splits import row
 
 from halocline.cli import main
 from halocline.errors import MalformedError
@@ -16,6 +18,7 @@ from halocline.formats.delta.commit.transaction import Transaction
 from halocline.formats.delta.configuration.table_configuration import new_table
 from halocline.formats.delta.snapshot.snapshot import Snapshot
 from halocline.formats.hudi.configuration import MergeMode, TableType
+from halocline.formats.log.gate import own_release
 from halocline.storage import open_store
 
 SPARK, TRINO = "Apache-Spark/3.5.0 Delta-Lake/3.2.0", "trino-426-coordinator"
@@ -235,6 +238,21 @@ def test_index_tables_are_judged_by_their_protocol(tmp_path, capsys):
     assert code == 2
     assert answers == {"indextables4spark@0.3.0": "refused", "indextables4spark@0.4.0": "ok"}
     assert run(capsys, table, "--operation", "write")[0] == 0, "the newest of every product"
+
+
+def test_who_knows_the_writers_of_index_tables_and_how_that_is_known(tmp_path, capsys):
+    foreign = index_table(tmp_path / "foreign", index_protocol(4, 4))
+    assert main.run(["who", foreign]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "indextables4spark@0.4.5 reads and writes inferred" in told
+    assert "2 commits name no writer" in told
+    own = table_of([row(1)], store=open_store(str(tmp_path / "own"))).store
+    assert main.run(["who", str(tmp_path / "own"), "--output", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(each["release"], each["provenance"]) for each in told["users"]] == [(str(own_release()), "observed")]
+    assert (told["table"], told["unnamedCommits"]) == (own.root, 0)
+    assert main.run(["who", str(tmp_path / "own"), "--report"]) == 1
+    assert "none was named" in capsys.readouterr().err
 
 
 def test_a_feature_of_an_index_table_shows_whom_it_would_lock_out(tmp_path, capsys):
