@@ -49,12 +49,15 @@ ALWAYS = [("bucket-8", "insert_overwrite")]
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory) -> dict[str, Path]:
-    """A table of each kind, after three writes."""
+    """A table of each kind, after some writes; cleaning and archiving find something to do."""
     found = {}
     for name, (version, type, kind) in KINDS.items():
         found[name] = tmp_path_factory.mktemp("hudi") / name
         table = HudiTableMaker.create(open_store(found[name]), version, type, **kind)
         upsert_groups(table, range(6), 100, "a")
+        if type is MOR:
+            upsert_groups(table, [0, 1, 5], 110, "o")
+            compact(table.store)
         upsert_groups(table, [1, 5], 150, "b")
         if name.startswith("planned"):
             schedule_compaction(table.store)
