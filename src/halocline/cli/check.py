@@ -60,8 +60,8 @@ def show(
         told = [each.client for each in FleetUsers(fleet, store).users]
         clients = [replace(each, operations=asked_of or each.operations) for each in told]
         seen = _observed(inspector.writers(store), proposal.now.protocol.format, table, asked_of, needed=not told)
-        # The fleet's word stands where the log tells of the same release.
-        clients += [each for each in seen if each.release not in {known.release for known in told}]
+        # The fleet's word stands where the log tells no more of the same release; a reader there may write here.
+        clients += [each for each in seen if not any(_covers(known, each) for known in clients)]
     found = forecast(clients, proposal.now, *proposal.ways.values())
     asked = [*(f"enable {each}" for each in enable or ()), *(f"drop {each}" for each in drop or ())]
     cannot = [each.now for each in found.outlooks if not each.now.ok]
@@ -80,6 +80,11 @@ def show(
     }
     emit(output, facts, _table(found, proposal), *_verdict_lines(found, proposal, cannot))
     return INCOMPATIBLE if (any(broken.values()) if proposal.ways else cannot) else FINE
+
+
+def _covers(known: Client, other: Client) -> bool:
+    """Whether one client is judged for all that another of the same release does."""
+    return known.release == other.release and set(other.operations) <= set(known.operations)
 
 
 def _shown(client: Client) -> str:

@@ -396,3 +396,19 @@ def test_every_metric_of_the_page_exists(hosting):
     text = hosting.service.metrics.text().decode()
     for name in set(re.findall(r"`(halocline_\w+)", PAGE)):
         assert name in text, name
+
+
+def test_a_writer_in_the_log_is_checked_although_the_fleet_knows_its_release_as_a_reader(
+    fleet, hosting, tmp_path, capsys
+):
+    store = open_store(str(tmp_path / "orders"))
+    started = Transaction.create(store, engine="delta-rs:py-0.25.5")
+    started.commit((), "CREATE TABLE", configuration=new_table(schema("id")))
+    assert fleet("member", "declare", "dashboard", "deltalake@0.25.5", "--reads", store.root)[0] == 0
+    try:
+        code = run(["check", store.root, "--enable", "rowTracking", "--fleet", hosting.address])
+        told = capsys.readouterr().out
+        assert code == 2, told
+        assert "Would break: 1 of 2." in told, "the reader goes on, the writer does not"
+    finally:
+        assert fleet("member", "remove", "dashboard", "--reason", "the test is over")[0] == 0
