@@ -13,13 +13,15 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy import create_engine, text, update
+from tests.support.fleets import processed
 
 from halocline.errors import HaloclineError, UnavailableError
 from halocline.fleet.answers import AuditQuery
-from halocline.fleet.core.clock import SystemClock, steady_ms
-from halocline.fleet.core.effects import Audit, Renew
-from halocline.fleet.core.events import Heartbeat, Join
-from halocline.fleet.core.state import LevelRange, MemberKey, RecordChange, Report, TableLevel
+from halocline.fleet.core.clock import ManualClock, SystemClock, steady_ms
+from halocline.fleet.core.effects import Audit, Refuse, Renew
+from halocline.fleet.core.events import DeclareLadder, Heartbeat, Join, Raise, Tick
+from halocline.fleet.core.ladder import Ladder, Rung
+from halocline.fleet.core.state import FleetTerms, LevelRange, MemberKey, RecordChange, Report, TableLevel
 from halocline.fleet.member.admin import AdminClient
 from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access
@@ -202,6 +204,34 @@ def test_postgresql_a_lease_is_counted_by_the_database_and_ends(stores, monkeypa
     with pytest.raises(StaleEpochError):
         one.write(1, Write([RecordChange("incarnations", "etl", 1)], [Audit(1, "a", "join", "etl")]))
     assert two.audit(AuditQuery()) == []
+
+
+def test_postgresql_a_database_whose_clock_steps_gives_no_early_use(stores):
+    """What the former coordinator renews while it believes that it leads is waited for by the one that took over."""
+    clock, terms = ManualClock(1_000_000), FleetTerms(lease=5_000, margin=1_000)
+    ladder = DeclareLadder(Ladder("hudi", (Rung(6), Rung(8))), "halocline")
+    one, two = (
+        Coordinator(store, clock, name=name, address=f"{name}:1", ladders=[ladder], terms=terms)
+        for store, name in zip(stores, ("one", "two"), strict=True)
+    )
+    for each in (one, two):
+        each._skew = lambda: ""
+    one.take_over()
+    old = Report("etl", 1, "hudi@0.15.0", supported={"hudi": LevelRange(6, 6)})
+    processed(one, Join(old, 0))
+    end_lease(stores[0])
+    two.take_over()
+    until = clock.now() + stores[0].lease_ms - 1
+    clock.advance(until - clock.now())
+    assert any(isinstance(effect, Renew) for effect in one.answer(Heartbeat("etl", 1, 1, until)))
+    clock.advance(terms.lease + terms.margin)
+    processed(two, Tick())
+    refused = [each.refusal for each in processed(two, Raise("hudi", 8, "ann")) if isinstance(each, Refuse)]
+    assert [each.condition for each in refused] == ["LEVEL_BLOCKED"], "etl may act until its lease is over"
+    clock.advance(1)
+    processed(two, Tick())
+    processed(two, Raise("hudi", 8, "ann"))
+    assert two.state.fleet.ladder_states["hudi"].level == 8
 
 
 def test_postgresql_a_renewed_lease_keeps_the_other_out(stores):

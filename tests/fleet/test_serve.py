@@ -7,21 +7,61 @@ import subprocess
 import sys
 
 from halocline.cli.main import run
+from halocline.errors import DeniedError
+from halocline.fleet.member.admin import AdminClient
+from halocline.fleet.server.auth import digest
+from halocline.fleet.wire.endpoint import Endpoint
+
+
+def served(*options):
+    """A coordinator that was started by the command, what it said, and where it is."""
+    code = "from halocline.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "serve", "--listen", "127.0.0.1:0", "--http", "off", *options]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=environment, **pipes)
+    greeting = process.stdout.readline()
+    address = re.search(r"grpc://[\d.:]+", greeting)
+    assert address, process.stderr.read()
+    return process, greeting, address[0]
+
+
+def stopped(process):
+    process.send_signal(signal.SIGTERM)
+    _, complaints = process.communicate(timeout=240)
+    assert process.returncode == 0, complaints
 
 
 def test_serve_runs_until_it_is_stopped_and_keeps_its_state(tmp_path):
-    store = str(tmp_path / "fleet.db")
     for expected in ("epoch 1", "epoch 2"):
-        code = "from halocline.cli.main import main; main()"
-        command = [sys.executable, "-c", code, "serve", "--store", store, "--listen", "127.0.0.1:0", "--http", "off"]
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process = subprocess.Popen(command, env=environment, **pipes)
-        greeting = process.stdout.readline()
-        address = re.search(r"grpc://[\d.:]+", greeting)
-        assert address, process.stderr.read()
+        process, greeting, address = served("--store", str(tmp_path / "fleet.db"))
         assert expected in greeting
-        assert run(["fleet", "--at", address[0], "describe", "--output", "json"]) == 0
-        process.send_signal(signal.SIGTERM)
-        _, complaints = process.communicate(timeout=240)
-        assert process.returncode == 0, complaints
+        assert run(["fleet", "--at", address, "describe", "--output", "json"]) == 0
+        stopped(process)
+
+
+def test_serve_reads_access_again_when_it_is_sent_sighup_although_the_file_looks_the_same(tmp_path, wait):
+    access = tmp_path / "access.toml"
+
+    def let_in(secret):
+        access.write_text(f'[secrets.ops]\nsha256 = "{digest(secret)}"\nrights = ["observe"]\n')
+        os.utime(access, (1, 1))
+
+    def is_let_in(secret):
+        with AdminClient(Endpoint.parse(address, secret=secret), "ann") as admin:
+            try:
+                return bool(admin.describe().epoch)
+            except DeniedError:
+                return False
+
+    let_in("old")
+    process, _, address = served("--store", str(tmp_path / "fleet.db"), "--access", str(access))
+    try:
+        assert is_let_in("old")
+        let_in("new")
+        assert not is_let_in("new"), "nothing tells that the file has changed"
+        process.send_signal(signal.SIGHUP)
+        wait(lambda: is_let_in("new"), "the new secret is good")
+        assert not is_let_in("old")
+    finally:
+        stopped(process)

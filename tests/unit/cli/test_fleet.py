@@ -383,6 +383,13 @@ PAGE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text(encoding="utf
 COMMANDS = sorted(set(re.findall(r"halocline (fleet(?: [a-z][a-z-]*){1,2}|serve)\b", PAGE)))
 
 
+def test_the_explorer_is_not_among_what_operators_are_offered(capsys):
+    assert run(["fleet", "--help"]) == 0
+    offered = capsys.readouterr().out
+    assert "describe" in offered
+    assert "explore" not in offered
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_page_exists(command, capsys):
     words = command.split()

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from tests.support.fleets import declared, in_memory, until
 
-from halocline.errors import HaloclineError, IncompatibleError, InputError
+from halocline.errors import HaloclineError, IncompatibleError, InputError, UnavailableError
 from halocline.fleet.core.ladder_state import Policy
 from halocline.fleet.core.ladders import shipped
 from halocline.fleet.core.state import FleetTerms, LevelRange, Provenance, Report
@@ -23,6 +23,7 @@ from halocline.fleet.member.loop import MemberLoop
 from halocline.fleet.server.auth import Access, Grant, Right, digest, rights
 from halocline.fleet.server.hosting import Config, address, embedded
 from halocline.fleet.server.http import LARGEST_BODY, body_of, require, service_of
+from halocline.fleet.store import open_fleet_store
 
 ACCESS = Access({digest("s"): Grant("posters", rights(["join"]))}, anonymous=rights(["observe"]))
 
@@ -76,6 +77,40 @@ def test_health_says_who_is_active(hosting):
     expected = {"live": True, "ready": True, "why": "", "active": True, "epoch": 1, "at": where}
     assert json.loads(body) == expected
     assert call(hosting, "GET", "/health/active")[0] == 200
+
+
+class Unreachable:
+    """A store that was reached, and is not any more."""
+
+    problem = None
+
+    def __init__(self, store):
+        self._store = store
+
+    def renew(self, epoch):
+        if self.problem is not None:
+            raise self.problem
+        self._store.renew(epoch)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def test_health_says_why_it_is_not_ready_and_recovers(monkeypatch):
+    store = Unreachable(open_fleet_store(":memory:"))
+    monkeypatch.setattr(type(store._store), "renew_every_s", 0.02)
+
+    def health():
+        status, body, _ = call(hosting, "GET", "/health")
+        facts = json.loads(body)
+        return status, facts["live"], facts["ready"], facts["why"]
+
+    with embedded(in_memory(store="", http="127.0.0.1:0"), store=store) as hosting:
+        assert health() == (200, True, True, "")
+        store.problem = UnavailableError("the store at db:5432 failed")
+        until(lambda: health() == (503, True, False, "the store at db:5432 failed"), "it says so")
+        store.problem = None
+        until(lambda: health() == (200, True, True, ""), "it is ready again")
 
 
 def metrics(hosting):
