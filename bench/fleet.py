@@ -10,7 +10,7 @@ what gRPC itself costs in Python. Every figure is printed with the ratio to the 
     python bench/fleet.py --large         only a fleet of 10,000 members and 10,000 tables, with 1,000,000 former lives
                                           and 1,000,000 entries in its log: taking over, what each call costs, and for
                                           how long it holds up the loop that answers heartbeats
-    python bench/fleet.py --large --store postgresql://…      the same in an empty database
+    python bench/fleet.py --store postgresql://…      any of these in a database that is there for nothing else
 
 How long the loop is held up is counted in time of the processor, so it says the same on a machine that is busy; how
 long heartbeats took is not, so it does not.
@@ -277,7 +277,8 @@ async def echoes(server, seconds):
     return 1000 * spent / count, count / seconds
 
 
-async def main(count, most, seconds):
+async def main(count, most, seconds, store):
+    kept = ["--store", store] if store else []
     with tempfile.TemporaryDirectory() as folder:
         peer = Server("echo", folder)
         try:
@@ -290,18 +291,18 @@ async def main(count, most, seconds):
             await asyncio.gather(*(each.drop() for each in members))
         finally:
             peer.stop()
-        server = Server("fleet", folder)
+        server = Server("fleet", folder, *kept)
         try:
             members, fleet = await measure("fleet", server, count, seconds)
             fleet["raise_s"], fleet["settled_s"] = await raise_reaches(members, server)
             fleet["reconnect_s"] = await reconnect(members)
             fleet["handshake_ms_cpu"], fleet["handshakes_per_s"] = await handshakes(server, 2.0)
             show(fleet, echo, count)
-            await asyncio.gather(*(each.drop() for each in members))
+            await together([each.leave() for each in members])
         finally:
             server.stop()
         if most > count:
-            server = Server("fleet", tempfile.mkdtemp(dir=folder))
+            server = Server("fleet", tempfile.mkdtemp(dir=folder), *kept)
             try:
                 members, many = await measure("fleet", server, most, seconds)
                 line = f"{most:,} members hold: {many['kib']:.0f} KiB each, {100 * many['share']:.0f} % of a core"
@@ -453,8 +454,9 @@ async def run_large(folder, where):
         changes.append(RecordChange("members", told.key, Member(told, Provenance.REPORTED, now)))
         changes.append(RecordChange("incarnations", told.identity, now))
     store = open_fleet_store(path)
-    store.take_over("filler", "", lambda fleet, _: (fleet, 1, Write()))
-    store.replace(1, changes, Write())
+    store.take_over("filler", "", lambda fleet, _: (fleet, fleet.epoch + 1, Write()))
+    epoch = store.holder().epoch
+    store.replace(epoch, changes, Write())
     numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})"
     with store.engine.begin() as connection:
         if connection.dialect.name == "postgresql":
@@ -465,7 +467,7 @@ async def run_large(folder, where):
             "SELECT i, 1, 'ann', 'join', 'job-' || CAST(i AS TEXT), 'deltalake@1.0.2 as reader', '' FROM n",
         ):
             connection.execute(text(f"{numbers} INSERT INTO {rows}"))
-    store.resign(1)
+    store.resign(epoch)
     store.close()
     hosting = Hosting(Config(store=path, listen="127.0.0.1:0", http=""))
     cpu, began = time.process_time(), time.perf_counter()
@@ -499,13 +501,14 @@ async def watch_the_loop():
 # The servers.
 
 
-async def run_fleet(folder):
+async def run_fleet(folder, where):
     from halocline.fleet.core.state import FleetTerms
     from halocline.fleet.server.hosting import Config, Hosting
 
     # On a busy machine the last members join when the first have been silent for long.
     terms = FleetTerms(lease=120_000, margin=24_000)
-    hosting = Hosting(Config(store=str(Path(folder) / "fleet.db"), listen="127.0.0.1:0", http="", terms=terms))
+    store = where or str(Path(folder) / "fleet.db")
+    hosting = Hosting(Config(store=store, listen="127.0.0.1:0", http="", terms=terms))
     await hosting.start()
     print(hosting.port, flush=True)
     await until_terminated()
@@ -553,7 +556,7 @@ if __name__ == "__main__":
     parser.add_argument("--folder", default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--large", action="store_true")
-    parser.add_argument("--store", default="", help="of the large fleet: the URL of an empty PostgreSQL")
+    parser.add_argument("--store", default="", help="the URL of a PostgreSQL; a file if not said")
     parser.add_argument("--members", type=int, default=1000)
     parser.add_argument("--most", type=int, default=4000)
     parser.add_argument("--seconds", type=float, default=20.0)
@@ -562,7 +565,7 @@ if __name__ == "__main__":
         chosen.members, chosen.most, chosen.seconds = 100, 0, 6.0
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         if chosen.role == "fleet":
-            runner.run(run_fleet(chosen.folder))
+            runner.run(run_fleet(chosen.folder, chosen.store))
         elif chosen.role == "echo":
             runner.run(run_echo())
         elif chosen.role == "large":
@@ -570,6 +573,6 @@ if __name__ == "__main__":
         elif chosen.large:
             runner.run(large(chosen.store))
         else:
-            runner.run(main(chosen.members, chosen.most, chosen.seconds))
+            runner.run(main(chosen.members, chosen.most, chosen.seconds, chosen.store))
             if not chosen.quick:
                 runner.run(large(chosen.store))
