@@ -175,7 +175,7 @@ class Soak:
         dice = random.Random(self.dice.random())
         while not self.over.wait(dice.uniform(0.05, 0.5)):
             tag = f"tag-{secrets.token_hex(6)}"
-            command, key = self._command(dice, tag), secrets.token_hex(8)
+            command, key = dice.choice(self._commands(dice, tag)), secrets.token_hex(8)
             for _ in range(dice.randint(1, 3)):
                 try:
                     with AdminClient(self.address, "operator", deadline=2, key=key) as admin:
@@ -190,21 +190,22 @@ class Soak:
             else:
                 self.unknown.append(tag)
 
-    @staticmethod
-    def _command(dice: random.Random, tag: str) -> Callable[[AdminClient], Any]:
+    def _commands(self, dice: random.Random, tag: str) -> list[Callable[[AdminClient], Any]]:
         level = dice.choice((8, 9))
-        return dice.choice(
-            [
-                lambda admin: admin.raise_level("hudi", level, reason=tag),
-                lambda admin: admin.raise_level("hudi", level, reason=tag),
-                lambda admin: admin.hold("hudi", tag, name=dice.choice("abc")),
-                lambda admin: admin.release("hudi", dice.choice("abc"), reason=tag),
-                lambda admin: admin.start_downgrade("hudi", 6, tag),
-                lambda admin: admin.clean_downgrade("hudi", reason=tag),
-                lambda admin: admin.finish_downgrade("hudi", reason=tag),
-                lambda admin: admin.cancel_downgrade("hudi", reason=tag),
-            ]
-        )
+        raises: list[Callable[[AdminClient], Any]] = [lambda admin: admin.raise_level("hudi", level, reason=tag)]
+        if self.broken:
+            # A hold would hide what is broken for as long as it is in force.
+            return raises
+        return [
+            *raises,
+            *raises,
+            lambda admin: admin.hold("hudi", tag, name=dice.choice("abc")),
+            lambda admin: admin.release("hudi", dice.choice("abc"), reason=tag),
+            lambda admin: admin.start_downgrade("hudi", 6, tag),
+            lambda admin: admin.clean_downgrade("hudi", reason=tag),
+            lambda admin: admin.finish_downgrade("hudi", reason=tag),
+            lambda admin: admin.cancel_downgrade("hudi", reason=tag),
+        ]
 
     def _look(self) -> None:
         """Reads what the database has, by a connection of its own."""
