@@ -165,15 +165,18 @@ def works(count):
     )
 
 
-def made(spark, root: Path, count: int) -> dict[str, Path]:
+def made(spark, root: Path, count: int, needed: set[str]) -> dict[str, Path]:
     """The tables that are worked on."""
     files = {"plain": 12, "vectors": 12, "marked": 12, "small": 200}
     for name, number in files.items():
+        if name not in needed:
+            continue
         properties = VECTORS if name in ("vectors", "marked") else {}
         table = Table.create(root / name, rows(spark, count, number), spark, properties=properties)
         if name == "marked":
             table.delete("id % 100 = 7")
-    write_commits(root / "log", 1000)
+    if "log" in needed:
+        write_commits(root / "log", 1000)
     return {name: root / name for name in (*files, "log")}
 
 
@@ -215,13 +218,12 @@ def main():
     spark = delta_session(jars)
     root = Path(tempfile.mkdtemp(prefix="halocline-bench-"))
     try:
-        tables = made(spark, root, count)
+        chosen = [work for work in works(count) if asked.only in work[0]]
+        tables = made(spark, root, count, {table for _, table, *_ in chosen})
         rows(spark, count, 12).createOrReplaceTempView("new")
         print(f"{count:,} rows, Delta Spark {VERSION}, Spark {spark.version}; seconds, and ours to theirs\n")
         print(f"{'':<48} {'theirs':>8} {'ours':>8} {'ratio':>6} {'processor':>9} {'plain':>8} {'ratio':>6}")
-        for name, table, *sides in works(count):
-            if asked.only not in name:
-                continue
+        for name, table, *sides in chosen:
             theirs, ours, *plain = measured(spark, tables.get(table), root, sides, asked.repeats)
             ratio, used = ours[0] / theirs[0], ours[1] / max(theirs[1], 0.01)
             floor = f"{plain[0][0]:8.2f} {plain[0][0] / theirs[0]:6.2f}" if plain else f"{'':15}"

@@ -16,6 +16,7 @@ from halocline.formats.delta.actions.action import decode_commit
 from halocline.formats.log.names import DELTA
 from halocline.storage import open_store
 from halocline.table import DeltaLakeTable, Table
+from halocline.table.delta import optimize
 from halocline.table.delta.bins import bins_of
 from halocline.table.delta.opened import Opened
 from halocline.table.delta.zorder import interleaved
@@ -40,7 +41,9 @@ def many(tmp_path, spark):
     return table
 
 
-def test_compaction_packs_each_partition_and_keeps_rows_and_their_ids(many, tmp_path, spark):
+@pytest.mark.parametrize("most_scans", [64, 0], ids=["a scan for each bin", "one scan"])
+def test_compaction_packs_each_partition_and_keeps_rows_and_their_ids(many, tmp_path, spark, most_scans, monkeypatch):
+    monkeypatch.setattr(optimize, "_MOST_SCANS", most_scans)
     rows, ids = rows_of(many), ids_of(many, spark)
     part = many.optimize().where("p = 1").execute_compaction()
     assert (part.metrics["numRemovedFiles"], part.metrics["numAddedFiles"]) == (6, 1)

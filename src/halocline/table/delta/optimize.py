@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from halocline.schema.types import Primitive
 from halocline.spark.scan.footers import footers
 from halocline.spark.scan.frames import frame_of, session_zone
 from halocline.spark.session.functions import F
+from halocline.spark.session.session import settings
 from halocline.spark.types.columns import quoted
 from halocline.spark.types.file_layout import FileLayout
 from halocline.table.arguments import checks_arguments
@@ -46,6 +48,10 @@ if TYPE_CHECKING:
 TARGET_SIZE: Final = "delta.targetFileSize"
 _DEFAULT_SIZE: Final = 1024 * 1024 * 1024
 _KEY: Final = "__halocline_bin"
+_OWN_TASKS: Final = {"spark.sql.unionOutputPartitioning": "false"}
+"""Newer releases of Spark have one task for a union of parts that have one task each."""
+_MOST_SCANS: Final = 64
+"""Up to how many bins are scanned one by one: planning takes its time for each."""
 _ROW_BITS: Final = 36
 """Bits for the position of a row in its file; the file has the 27 above."""
 _UNORDERED: Final = ("binary", "variant", "void", "boolean")
@@ -221,6 +227,20 @@ class _Rearranging(RowChange):
 
     def packed(self, files: RowFiles, bins: Sequence[Sequence[int]]) -> list[Add]:
         """Writes the files of each bin as one."""
+        rows = self._bin_by_bin(files, bins) if len(bins) <= _MOST_SCANS else self._sent(files, bins)
+        with settings(self.spark, _OWN_TASKS):
+            return files.rewrite(rows, self.snapshot.schema, data_change=False)
+
+    def _bin_by_bin(self, files: RowFiles, bins: Sequence[Sequence[int]]) -> DataFrame:
+        """A scan for each bin, which one task reads and writes: no row goes anywhere else."""
+        frames = (
+            frame_of(self.spark, self.snapshot, files=self._taken(each), rows=files.identities()).coalesce(1)
+            for each in bins
+        )
+        return reduce(lambda above, below: above.unionAll(below), frames)
+
+    def _sent(self, files: RowFiles, bins: Sequence[Sequence[int]]) -> DataFrame:
+        """One scan of very many bins, whose rows are sent to the task of their bin."""
         numbers = [number for each in bins for number in each]
         keys = spread(self.spark, len(bins))
         of_file = np.repeat(keys, [len(each) for each in bins])
@@ -230,7 +250,7 @@ class _Rearranging(RowChange):
         # Rows stay in their order, by one number: Spark sorts by several columns row by row, which takes far longer.
         order = F.expr(f"shiftleft({FILE}, {_ROW_BITS}) | {ROW}")
         rows = rows.repartition(len(bins), F.col(_KEY)).withColumn(_KEY, order).drop(FILE, ROW)
-        return files.rewrite(rows.sortWithinPartitions(_KEY).drop(_KEY), self.snapshot.schema, data_change=False)
+        return rows.sortWithinPartitions(_KEY).drop(_KEY)
 
     def sorted(self, files: RowFiles, names: Sequence[str], largest: int) -> list[Add]:
         """Writes all chosen files in another order."""
@@ -247,9 +267,11 @@ class _Rearranging(RowChange):
         return files.rewrite(rows, self.snapshot.schema, data_change=False)
 
     def _rows(self, files: RowFiles, numbers: Sequence[int]) -> DataFrame:
-        chosen = self.files.take(pa.array(numbers, pa.int64()))
         columns = replace(files.identities(), file=FILE, row=ROW)
-        return frame_of(self.spark, self.snapshot, files=chosen, rows=columns)
+        return frame_of(self.spark, self.snapshot, files=self._taken(numbers), rows=columns)
+
+    def _taken(self, numbers: Sequence[int]) -> pa.Table:
+        return self.files.take(pa.array(numbers, pa.int64()))
 
     # ------------------------------------------------------------------ committing
 
