@@ -25,7 +25,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.release import Release
-from halocline.errors import needs_extra
+from halocline.errors import InputError, nearest, needs_extra
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import LevelRange, Report
 from halocline.fleet.member.handle import FleetHandle
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 _WAIT_S: Final = 10.0
 _WAIT_ON_OPENING_S: Final = 3.0
 _UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
-_DOES: Final = {"reader": ("read",)}
+_DOES: Final = {"reader": ("read",), "writer": ("read", "write")}
 _once = Lock()
 _sources: dict[tuple[str, str, str, str], FleetHandle] = {}
 
@@ -147,7 +147,10 @@ def _report(
     features: frozenset[str] = frozenset(),
 ) -> Report:
     """What this process says about itself. A build that was not released says so, and raises no level by itself."""
-    supported = supported_by(release, _DOES.get(role, ("read", "write"))) | dict(ranges or {})
+    if role not in _DOES:
+        sides = {"nearest": nearest(role, _DOES) or "none", "roles": ", ".join(_DOES)}
+        raise InputError(f"{role!r} is no role of a member", sides=sides)
+    supported = supported_by(release, _DOES[role]) | dict(ranges or {})
     unreleased = Release.exact(release).version.is_pre_release
     return Report(name, 0, release, role, supported, features, development=unreleased)
 

@@ -168,7 +168,13 @@ def test_without_the_right_token_nobody_is_let_in(token):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"name": "../../etc"}, {"release": "nightly"}, {"address": "http://x:1"}, {"supported": {"app": (3, 1)}}],
+    [
+        {"name": "../../etc"},
+        {"release": "nightly"},
+        {"address": "http://x:1"},
+        {"supported": {"app": (3, 1)}},
+        {"role": "wrtier"},
+    ],
 )
 def test_arguments_that_cannot_be_are_refused(arguments):
     with pytest.raises(InputError):

@@ -147,6 +147,12 @@ def test_a_member_is_declared_under_a_name_that_can_be_one(admin, identity):
         admin.observe(declared(identity, "x@1"))
 
 
+def test_a_member_is_declared_with_a_role_that_there_is(admin):
+    with pytest.raises(InputError) as caught:
+        admin.observe(declared("bi", "trino@426", role="wrtier"))
+    assert caught.value.sides["nearest"] == "writer"
+
+
 def test_a_member_cannot_be_reported_by_somebody_else(admin):
     with pytest.raises(InputError):
         admin.observe(replace(declared("x", "x@1"), provenance=Provenance.REPORTED))
