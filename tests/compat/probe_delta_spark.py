@@ -101,7 +101,10 @@ def feed(spark, job):
 def stream(spark, job):
     """Copies what a table has, and what it got since the last time, into another one."""
     rows = spark.readStream.format("delta").options(**job.get("options", {})).load(job["path"])
+    if job.get("counts"):
+        rows = rows.groupBy(job["counts"]).count()
     into = rows.writeStream.format("delta").option("checkpointLocation", job["checkpoint"])
+    into = into.outputMode(job.get("mode", "append"))
     into.trigger(availableNow=True).start(job["target"]).awaitTermination()
     return {"outcome": "done"}
 

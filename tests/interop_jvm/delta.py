@@ -65,6 +65,12 @@ class Theirs:
         paths = {"path": str(source), "target": str(target), "checkpoint": str(checkpoint)}
         self._ask({"operation": "stream", "options": options, **paths})
 
+    def count_by_stream(self, source: Path, target: Path, checkpoint: Path, mode: str) -> str:
+        """Counts rows by `value` in a stream of a mode; what it says against it, nothing if it does it."""
+        paths = {"path": str(source), "target": str(target), "checkpoint": str(checkpoint)}
+        answer = self._worker.do({"operation": "stream", "counts": "value", "mode": mode, **paths})
+        return "" if answer["outcome"] == "done" else str(answer["note"])
+
     def close(self) -> None:
         self._worker.stop()
 
@@ -91,6 +97,16 @@ class Ours:
         rows = self.spark.readStream.format("halocline").options(**options).load(str(source))
         into = rows.writeStream.format("halocline").option("checkpointLocation", str(checkpoint))
         into.trigger(availableNow=True).start(str(target)).awaitTermination()
+
+    def count_by_stream(self, source: Path, target: Path, checkpoint: Path, mode: str) -> str:
+        """Counts rows by `value` in a stream of a mode; what is said against it, nothing if it is done."""
+        rows = self.spark.readStream.format("halocline").load(str(source)).groupBy("value").count()
+        into = rows.writeStream.format("halocline").option("checkpointLocation", str(checkpoint)).outputMode(mode)
+        try:
+            into.trigger(availableNow=True).start(str(target)).awaitTermination()
+        except Exception as error:
+            return str(error)
+        return ""
 
 
 def everything(table: str, but: str = "") -> str:

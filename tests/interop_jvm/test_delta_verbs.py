@@ -195,6 +195,27 @@ def test_a_stream_of_either_side_follows_what_both_write(sides, tmp_path, writer
     assert [each["appId"] for each in actions(target, "txn")]
 
 
+@pytest.mark.parametrize("mode", ["append", "complete", "update"])
+def test_a_sink_does_in_each_mode_what_the_other_one_does(sides, tmp_path, mode):
+    """Counts under way are for complete mode; append mode has none to give, and update mode no key to go by."""
+    source = tmp_path / "s"
+    sides["ours"].run(*Kind("stream").create(name(source)))
+    told: dict[str, list[object]] = {who: [] for who in sides}
+    for number in range(2):
+        sides["ours"].run(f"INSERT INTO {name(source)} VALUES ({number}, 'x'), ({number}, 'y{number}')")
+        for who, side in sides.items():
+            target = tmp_path / who
+            against = side.count_by_stream(source, target, tmp_path / f"{who}-checkpoint", mode)
+            rows = sides["ours"].run(f"SELECT value, count FROM {name(target)}") if not against else "refused"
+            told[who].append(rows)
+            assert bool(against) == (mode != "complete"), f"{who}: {against}"
+            assert mode == "complete" or mode in against.lower(), f"{who}: {against}"
+            if not against:
+                assert [each["operation"] for each in actions(target, "commitInfo")][-1] == "STREAMING UPDATE", who
+    assert told["ours"] == told["delta"]
+    assert mode != "complete" or told["ours"][-1] == [["x", "2"], ["y0", "1"], ["y1", "1"]]
+
+
 @BOTH
 def test_a_change_feed_reads_alike_on_both_sides(spark, sides, delta, tmp_path, writer):
     filled(sides[writer], tmp_path, Kind("feed", properties={"delta.enableChangeDataFeed": "true"} | VECTORS))
