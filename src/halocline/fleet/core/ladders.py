@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from halocline.compat.product import is_number
 from halocline.compat.protocol import Protocol
+from halocline.compat.terms import Terms
 from halocline.compat.verdict import can
 from halocline.fleet.core.ladder import Ladder, Rung
 from halocline.fleet.core.state import LevelRange, known_release
@@ -31,10 +33,14 @@ class FormatLadder:
     ladder: Ladder
     features: Mapping[int, frozenset[str]]
 
-    def protocol(self, level: int) -> Protocol:
-        """What a table requires that uses everything the level allows."""
+    def terms(self, level: int) -> Terms:
+        """What a table requires that uses everything the level allows.
+
+        A level that is nothing but a table version allows what every table of that version has. What else tables of it
+        may use is judged where the table is at hand.
+        """
         used = frozenset[str]().union(*(names for each, names in self.features.items() if each <= level))
-        return Protocol.of(self.ladder.name, used)
+        return Terms(Protocol.of(self.ladder.name, used), frozenset() if all(map(is_number, used)) else None)
 
 
 @cache
@@ -78,7 +84,7 @@ def supported_by(release: str, operations: Iterable[str] = ("read",)) -> dict[st
         able = [
             level
             for level in each.ladder.levels
-            if all(can(release, each.protocol(level), operation).ok for operation in asked)
+            if all(can(release, each.terms(level), operation).ok for operation in asked)
         ]
         run = _first_run(each.ladder.levels, able)
         if run:

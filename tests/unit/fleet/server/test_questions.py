@@ -245,7 +245,7 @@ def test_every_level_above_the_lowest_needs_more_than_the_one_below():
     for each in shipped().values():
         levels = each.ladder.levels
         for lower, higher in pairwise(levels):
-            assert each.protocol(higher).features - each.protocol(lower).features
+            assert each.terms(higher).protocol.features - each.terms(lower).protocol.features
 
 
 @pytest.mark.parametrize("release", ["nope@1", "nightly", "", "deltalake@0.0.0"])
