@@ -37,6 +37,7 @@ LONGEST_LEASE: Final = 24 * 3_600_000
 """What is agreed on for longer than this cannot be told to members, nor be waited for."""
 LONGEST_WINDOW: Final = 3_650 * 24 * 3_600_000
 _IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
+_UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,16 @@ class Report:
         """The product it names, or nothing."""
         release = known_release(self.release)
         return release.product if release else ""
+
+
+def fitted_identity(text: str, default: str, longest: int = 128) -> str:
+    """An identity that a member can have, made of any text.
+
+    Example:
+        >>> fitted_identity("nightly load (prod)", "client"), fitted_identity("!", "client")
+        ('nightly-load-prod', 'client')
+    """
+    return _UNFIT.sub("-", text).strip("-_.:@")[:longest] or default
 
 
 class MemberKey(NamedTuple):

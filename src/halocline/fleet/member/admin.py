@@ -8,7 +8,6 @@ error names the key; the same command with the same key can be given again, from
 from __future__ import annotations
 
 import getpass
-import re
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,7 +23,7 @@ from halocline.fleet.core import events
 from halocline.fleet.core.clock import Clock
 from halocline.fleet.core.ladder import Ladder, LadderLevel
 from halocline.fleet.core.ladder_state import Policy
-from halocline.fleet.core.state import FleetTerms, Provenance
+from halocline.fleet.core.state import FleetTerms, Provenance, fitted_identity
 from halocline.fleet.member.link import DEADLINE, Link, LinkError
 from halocline.fleet.wire import calls
 from halocline.fleet.wire.calls import CHUNK, Call, Chunk
@@ -303,5 +302,4 @@ def operator_name() -> str:
         user = getpass.getuser()
     except (OSError, KeyError):
         user = "operator"
-    name = re.sub(r"[^A-Za-z0-9_.:@-]+", "-", f"{user}@{socket.gethostname()}").lstrip("-_.:@")
-    return name[:128] or "operator"
+    return fitted_identity(f"{user}@{socket.gethostname()}", "operator")

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from halocline.compat.release import Release
 from halocline.errors import InputError, nearest, needs_extra
 from halocline.fleet.core.ladders import supported_by
-from halocline.fleet.core.state import LevelRange, Report
+from halocline.fleet.core.state import LevelRange, Report, fitted_identity
 from halocline.fleet.member.handle import FleetHandle
 from halocline.formats.log.gate import UNCHECKED, own_release
 from halocline.spark.session.settings import FleetRole, Settings
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _WAIT_S: Final = 10.0
 _WAIT_ON_OPENING_S: Final = 3.0
-_UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
 _DOES: Final = {"reader": ("read",), "writer": ("read", "write")}
 _once = Lock()
 _sources: dict[tuple[str, str, str, str], FleetHandle] = {}
@@ -187,7 +185,7 @@ def _setting(spark: SparkSession | None, key: str) -> str | None:
 def _name(spark: SparkSession | None) -> str:
     app, run = _setting(spark, "spark.app.name"), _setting(spark, "spark.app.id")
     told = f"{app}.{run}" if app and run else f"{socket.gethostname()}:{os.getpid()}"
-    return _UNFIT.sub("-", told).strip("-_.:@")[:128] or "driver"
+    return fitted_identity(told, "driver")
 
 
 def _inside_task() -> bool:

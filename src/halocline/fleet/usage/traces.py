@@ -12,14 +12,11 @@ The limit: a trace tells what was, not what is. A reader that leaves no trace is
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 
 from halocline.fleet.core.events import Observe
 from halocline.fleet.core.ladders import supported_by
-from halocline.fleet.core.state import LevelRange, Provenance, TableUse, known_release
-
-_UNFIT = re.compile(r"[^A-Za-z0-9_.:@-]+")
+from halocline.fleet.core.state import LevelRange, Provenance, TableUse, fitted_identity, known_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,5 +67,4 @@ def identity_of(name: str, *where: str) -> str:
         False
     """
     digest = hashlib.sha256("\0".join((name, *where)).encode()).hexdigest()[:8]
-    shown = _UNFIT.sub("-", name).strip("-_.:@")[:100] or "client"
-    return f"{shown}-{digest}"
+    return f"{fitted_identity(name, 'client', 100)}-{digest}"
