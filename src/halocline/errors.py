@@ -214,7 +214,7 @@ class InputError(HaloclineError, condition="ARGUMENT_INVALID"):
         """
         names = list(known)
         near = nearest(name, names)
-        sides = {"given": name, "nearest": near or "none", "known": shortened(names, 50) or "none"}
+        sides = {"given": name, "nearest": near or "none", "known": shortened(names, 25) or "none"}
         return cls(message, condition=condition, sides=sides, next_step=f"Did you mean {near}?" if near else next_step)
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from halocline.cli.output import OutputFormat, OutputOption, columns, emit
 from halocline.compat.features import FORMATS, Feature, Rules, features, find_feature, rules
-from halocline.errors import NotFoundError, nearest
+from halocline.errors import NotFoundError
 
 FormatArgument = Annotated[str | None, typer.Argument(metavar="[FORMAT]", help=f"One of: {', '.join(FORMATS)}.")]
 NameArgument = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A feature's name, in any case.")]
@@ -37,13 +37,9 @@ def _find_anywhere(name: str) -> Feature:
         for each in features(format).values():
             if folded in (each.name.casefold(), *map(str.casefold, each.aliases)):
                 return each
-    near = nearest(name, [*FORMATS, *(each for format in FORMATS for each in features(format))])
-    raise NotFoundError(
-        f"{name!r} is neither a format nor a feature",
-        condition="FEATURE_UNKNOWN",
-        sides={"asked for": name, "nearest": near or "none", "formats": ", ".join(FORMATS)},
-        next_step=f"See: halocline features {near}".rstrip(),
-    )
+    known = [*FORMATS, *(each for format in FORMATS for each in features(format))]
+    message = f"{name!r} is neither a format nor a feature"
+    raise NotFoundError.unknown(message, name, known, condition="FEATURE_UNKNOWN", next_step="See: halocline features")
 
 
 def _show_formats(output: OutputFormat) -> None:

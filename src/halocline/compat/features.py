@@ -282,11 +282,8 @@ def _book(format: str) -> _Book:
     import tomllib
 
     if format not in FORMATS:
-        raise NotFoundError(
-            f"there is no table format {format!r}",
-            sides={"asked for": format, "known": ", ".join(FORMATS)},
-            next_step="See: halocline features",
-        )
+        message, step = f"there is no table format {format!r}", "See: halocline features"
+        raise NotFoundError.unknown(message, format, FORMATS, next_step=step)
     raw = pkgutil.get_data("halocline.compat", f"data/features/{format}.toml")
     return _read(format, tomllib.loads((raw or b"").decode()))
 

@@ -168,9 +168,6 @@ def base(name: str) -> str:
 def _check_mode(format: str, name: str) -> None:
     modes = [f"{base(name)}:{mode}" for mode in feature(format, base(name)).modes]
     if ":" in name and name not in modes:
-        raise NotFoundError(
-            f"{base(name)} has no mode {name.partition(':')[2]!r} that clients tell apart",
-            condition="FEATURE_UNKNOWN",
-            sides={"asked for": name, "known": ", ".join(modes) or "no modes"},
-            next_step=f"Ask for {base(name)}.",
-        )
+        message = f"{base(name)} has no mode {name.partition(':')[2]!r} that clients tell apart"
+        step = f"Ask for {base(name)}."
+        raise NotFoundError.unknown(message, name, modes, condition="FEATURE_UNKNOWN", next_step=step)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from halocline.errors import InputError, shortened
+from halocline.errors import InputError
 from halocline.schema.frozen import DEEPEST, EMPTY, frozen, too_deep
 
 Path: TypeAlias = tuple[str, ...]
@@ -20,7 +20,6 @@ Path: TypeAlias = tuple[str, ...]
 
 _CALL: Final = re.compile(r"(?P<name>\w+)\s*\((?P<parameters>.*)\)", re.DOTALL)
 _WHOLE: Final = re.compile(r"-?\d+", re.ASCII)
-_MOST_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -283,12 +282,8 @@ class Struct(_Composite):
 
     def lacks(self, path: Sequence[str]) -> InputError:
         """The error for a column that is not there; it names those there are."""
-        return InputError(
-            f"there is no column {'.'.join(path)!r}",
-            condition="COLUMN_NOT_FOUND",
-            sides={"asked for": ".".join(path), "table has": shortened(self.names, _MOST_SHOWN) or "no columns"},
-            next_step="Use one of the table's columns.",
-        )
+        name = ".".join(path)
+        return InputError.unknown(f"there is no column {name!r}", name, self.names, condition="COLUMN_NOT_FOUND")
 
     def with_fields(self, fields: Iterable[Field]) -> Struct:
         """The struct with other fields."""

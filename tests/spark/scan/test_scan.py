@@ -389,7 +389,7 @@ def test_unknown_column_names_those_there_are(spark, lake, columns):
     with pytest.raises(InputError, match="column") as error:
         lake.scan(spark, ID, columns=columns)
 
-    assert error.value.sides["table has"] == "id"
+    assert error.value.sides["known"] == "id"
 
 
 @pytest.mark.parametrize("mode", MODES)

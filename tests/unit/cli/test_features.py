@@ -78,4 +78,4 @@ def test_what_nobody_knows_is_one_clear_error(arguments, capsys):
 def test_a_mistyped_name_is_answered_with_the_nearest(name, near, capsys):
     code, _, err = run(capsys, name)
     assert code == 1
-    assert f"See: halocline features {near}\n" in err
+    assert f"Did you mean {near}?\n" in err

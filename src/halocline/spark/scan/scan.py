@@ -253,12 +253,7 @@ def columns_asked_for(schema: Struct, columns: Sequence[str] | None) -> list[str
     if columns is None:
         return list(schema.names)
     if not columns:
-        raise InputError(
-            "no column is asked for",
-            condition="COLUMN_NOT_FOUND",
-            sides={"asked for": "none", "table has": ", ".join(schema.names[:20])},
-            next_step="Use one of the table's columns.",
-        )
+        raise InputError.unknown("no column is asked for", "none", schema.names, condition="COLUMN_NOT_FOUND")
     return [schema.find([name])[0][0] for name in columns]
 
 

@@ -10,7 +10,6 @@ The columns of a DataFrame say nothing about nulls that a table could rely on, s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -151,12 +150,8 @@ def _parsed_ddl(text: str) -> Struct:
 def _check_keys(schema: Struct) -> None:
     for path, field in walk(schema):
         for key in field.extra:
-            near = get_close_matches(key, ("nullable", "metadata"), 1)
-            raise InputError(
-                f"a column has no {key!r}",
-                sides={"column": ".".join(path), "known": "name, type, nullable, metadata"},
-                next_step=f"Did you mean {near[0]}?" if near else "Leave it out.",
-            )
+            keys = ("name", "type", "nullable", "metadata")
+            raise InputError.unknown(f"column {'.'.join(path)} has no {key!r}", key, keys, next_step="Leave it out.")
 
 
 def _check(schema: Struct) -> None:

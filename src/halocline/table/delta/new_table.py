@@ -175,10 +175,7 @@ def spelt(schema: Struct, names: str | Sequence[str], what: str) -> tuple[str, .
     names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         if schema.get(name) is None:
-            raise SchemaError(
-                f"{what} column {name!r} is not a column",
-                sides={"asked for": ", ".join(names), "columns": ", ".join(schema.names)},
-            )
+            raise SchemaError.unknown(f"{what} column {name!r} is not a column", name, schema.names)
     return tuple(field.name for name in names if (field := schema.get(name)) is not None)
 
 

@@ -50,12 +50,8 @@ def checked_values(values: Mapping[str, Any], schema: Struct, alias: str, table:
     for given, value in values.items():
         path = _path(given, schema, alias)
         if path is None:
-            raise InputError(
-                f"there is no column {given!r} to set",
-                condition="COLUMN_NOT_FOUND",
-                sides={"given": given, "table has": ", ".join(schema.names)},
-                next_step="Use one of the table's columns.",
-            )
+            message = f"there is no column {given!r} to set"
+            raise InputError.unknown(message, given, schema.names, condition="COLUMN_NOT_FOUND")
         if path[0] in own:
             raise InputError(
                 f"{table} makes the values of column {path[0]} itself, and they never change",

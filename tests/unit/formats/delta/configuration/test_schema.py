@@ -49,7 +49,7 @@ def test_a_missing_column_names_those_there_are():
     with pytest.raises(InputError, match=r"no column 'point\.z'") as caught:
         parse(NESTED).find("point", "z")
     assert caught.value.condition == "COLUMN_NOT_FOUND"
-    assert "price" in caught.value.sides["table has"]
+    assert "price" in caught.value.sides["known"]
 
 
 def test_mapped_columns_have_physical_names_at_every_depth():
