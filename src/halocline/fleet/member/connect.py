@@ -24,7 +24,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.compat.release import Release
-from halocline.errors import InputError, nearest, needs_extra
+from halocline.errors import InputError, needs_extra
 from halocline.fleet.core.ladders import supported_by
 from halocline.fleet.core.state import LevelRange, Report, fitted_identity
 from halocline.fleet.member.handle import FleetHandle
@@ -146,8 +146,7 @@ def _report(
 ) -> Report:
     """What this process says about itself. A build that was not released says so, and raises no level by itself."""
     if role not in _DOES:
-        sides = {"nearest": nearest(role, _DOES) or "none", "roles": ", ".join(_DOES)}
-        raise InputError(f"{role!r} is no role of a member", sides=sides)
+        raise InputError.unknown(f"{role!r} is no role of a member", role, _DOES)
     supported = supported_by(release, _DOES[role]) | dict(ranges or {})
     unreleased = Release.exact(release).version.is_pre_release
     return Report(name, 0, release, role, supported, features, development=unreleased)
