@@ -1,6 +1,7 @@
 """A promise of the writer of splits: its memory hardly grows with the rows of a split, up to the largest that it makes.
 
-    python bench/index_memory.py [--rows 400000 1000000] [--spark]
+    python bench/index_memory.py [--rows 400000 1000000]
+    python bench/index_memory.py --spark [--rows 1000000 2500000]
 
 Log rows of ten columns, made batch by batch, each size in a process of its own. Printed is how much the memory of the
 process has grown at its peak over that before the first row, while rows are added and while the split is closed. The
@@ -9,7 +10,8 @@ nobody says otherwise. What is left to grow, some thirty bytes a row, is what th
 and what Parquet remembers of row groups until the file ends.
 
 With `--spark` a table is created of so many rows in one task, in splits of at most a million, and what is printed is
-the memory of the largest Python worker, over that of one which has just begun.
+the memory of the largest Python worker, over that of one which has just begun. There, the first size fills one split,
+and the second makes the task build several.
 """
 
 from __future__ import annotations
@@ -122,14 +124,14 @@ def built_on_spark(rows: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="*", default=[400_000, 1_000_000])
+    parser.add_argument("--rows", type=int, nargs="*")
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--built", type=int)
     asked = parser.parse_args()
     if asked.built is not None:
         return built_on_spark(asked.built) if asked.spark else built(asked.built)
     first = None
-    for rows in asked.rows:
+    for rows in asked.rows or ([1_000_000, 2_500_000] if asked.spark else [400_000, 1_000_000]):
         found = subprocess.run(
             [sys.executable, __file__, "--built", str(rows), *(["--spark"] if asked.spark else [])],
             check=True,
