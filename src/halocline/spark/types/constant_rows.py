@@ -65,7 +65,8 @@ def known_rows(spark: SparkSession, table: pa.Table, fields: Sequence[Field]) ->
         fields: The columns, all of which may be null.
     """
     statement = None if is_connect(spark) else _statement(table, fields)
-    return spark.createDataFrame(table, spark_schema(fields)) if statement is None else spark.sql(statement)
+    # Without named arguments, none, PySpark looks up a class and a method of the JVM to make an empty list of others.
+    return spark.createDataFrame(table, spark_schema(fields)) if statement is None else spark.sql(statement, {})
 
 
 def _statement(table: pa.Table, fields: Sequence[Field]) -> str | None:
