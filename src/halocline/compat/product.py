@@ -246,9 +246,6 @@ def checked_operation(operation: str) -> str:
         'read.arrow'
     """
     if operation.partition(".")[0] not in OPERATIONS:
-        raise InputError(
-            f"there is no operation {operation!r}",
-            sides={"asked for": operation, "known": "read, write, or finer such as read.arrow and write.append"},
-            next_step="Name one of them.",
-        )
+        step = "Finer ones begin with one of these: read.arrow, write.append."
+        raise InputError.unknown(f"there is no operation {operation!r}", operation, OPERATIONS, next_step=step)
     return operation

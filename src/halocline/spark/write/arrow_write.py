@@ -224,12 +224,7 @@ def codec_of(configuration: Mapping[str, str]) -> str | None:
     """How a table's files are to be compressed; None if it does not say."""
     codec = configuration.get(CODEC)
     if codec is not None and codec.lower() not in _CODECS:
-        raise InputError(
-            f"{CODEC} is {codec!r}",
-            condition="PROPERTY_INVALID",
-            sides={"set": codec, "allowed": ", ".join(_CODECS)},
-            next_step=f"Set {CODEC} to one of these.",
-        )
+        raise InputError.unknown(f"{CODEC} cannot be {codec!r}", codec, _CODECS, condition="PROPERTY_INVALID")
     return codec and codec.lower()
 
 

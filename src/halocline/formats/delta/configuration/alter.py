@@ -59,9 +59,7 @@ def unset_properties(state: TableConfiguration, keys: Iterable[str], *, if_exist
         if key in KNOWN and KNOWN[key].internal:
             raise unusable_property(key, None, _KEPT_BY_WRITERS)
         if left.pop(key, None) is None and not if_exists:
-            raise NotFoundError(
-                f"the table has no property {key}", sides={"asked for": key, "set": ", ".join(sorted(left)) or "none"}
-            )
+            raise NotFoundError.unknown(f"the table has no property {key}", key, sorted(left))
     return state.evolved(configuration=left)
 
 
@@ -83,10 +81,8 @@ def drop_constraint(state: TableConfiguration, name: str, *, if_exists: bool = F
     """The state without a CHECK constraint; the feature stays in the protocol."""
     present = check_key(state.metadata.configuration, name)
     if present is None and not if_exists:
-        raise NotFoundError(
-            f"the table has no constraint {name}",
-            sides={"asked for": name, "present": ", ".join(sorted(checks(state.metadata.configuration))) or "none"},
-        )
+        known = sorted(checks(state.metadata.configuration))
+        raise NotFoundError.unknown(f"the table has no constraint {name}", name, known)
     left = {key: value for key, value in state.metadata.configuration.items() if key != present}
     return state.evolved(configuration=left)
 
@@ -129,13 +125,8 @@ def move_column(state: TableConfiguration, path: Sequence[str], position: Column
         if position.after is not None:
             names = [field.name.lower() for field in rest]
             if position.after.lower() not in names:
-                raise SchemaError(
-                    f"column {'.'.join(here)} cannot stand behind {position.after}",
-                    sides={
-                        "asked for": str(position),
-                        "beside it": ", ".join(field.name for field in rest) or "nothing",
-                    },
-                )
+                message = f"column {'.'.join(here)} cannot stand behind {position.after}, which is not beside it"
+                raise SchemaError.unknown(message, position.after, [field.name for field in rest])
             place = names.index(position.after.lower()) + 1
         return struct.with_fields([*rest[:place], moved, *rest[place:]])
 

@@ -207,10 +207,7 @@ def _check_partitioning(metadata: Metadata, before: Metadata | None, operation: 
     types = {each.name: each.type for each in metadata.schema.fields}
     for name in columns:
         if name not in types:
-            raise SchemaError(
-                f"partition column {name!r} is not a column",
-                sides={"partitions": ", ".join(columns), "columns": ", ".join(types)},
-            )
+            raise SchemaError.unknown(f"partition column {name!r} is not a column", name, types)
         if not isinstance(types[name], Primitive) or types[name].name in _NOT_FOR_PARTITIONS:
             raise SchemaError(
                 f"the table cannot be partitioned by {name!r}",
