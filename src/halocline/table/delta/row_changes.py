@@ -170,19 +170,23 @@ def hits_where(work: RowChange, candidates: pa.Table, where: Expression | None) 
     df = frame_of(work.spark, work.snapshot, files=candidates, rows=RowColumns(file=FILE, row=ROW))
     numbers = (F.lit(None).cast("long").alias(SOURCE_ID), F.lit(0).alias(CLAUSE))
     rows = computed_once(df.where(column_of(where)).select(FILE, ROW, *numbers))
-    return hits_in(work.spark, candidates, rows)[0]
+    return hits_in(work.spark, candidates, rows, once=True)[0]
 
 
-def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame) -> tuple[Hits, int]:
+def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame, *, once: bool = False) -> tuple[Hits, int]:
     """The hits, and how many rows of the source at most match one row of the table, whether or not it is a hit.
 
     Pairs are a file's number, a position, a source row and the clause that takes them, which may be null; kept already,
-    and possibly several per row.
+    and possibly several per row unless there is one at most.
     """
-    rows = pairs.groupBy(FILE, ROW).agg(
-        F.count(F.lit(1)).alias("n"), F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE)
-    )
+    rows = pairs.select("*", F.lit(1).alias("n"))
+    if not once:
+        rows = pairs.groupBy(FILE, ROW).agg(
+            F.count(F.lit(1)).alias("n"), F.min(SOURCE_ID).alias(SOURCE_ID), F.min(CLAUSE).alias(CLAUSE)
+        )
     groups = rows.groupBy(FILE, CLAUSE).agg(F.count(F.lit(1)), F.max("n")).collect()
+    most = max((row[3] for row in groups), default=0)
+    rows = pairs if most <= 1 else rows  # which need not be brought together any more
     counts: dict[int, int | None] = {}
     for _, clause, count, _ in groups:
         if clause is not None:
@@ -194,7 +198,7 @@ def hits_in(spark: SparkSession, files: pa.Table, pairs: DataFrame) -> tuple[Hit
         others = {_HIT_FILE: pa.array(numbers, pa.int64()), _OTHER: pa.array(range(len(numbers)), pa.int64())}
         small = F.broadcast(spark.createDataFrame(pa.table(others)))
         frame = frame.join(small, _HIT_FILE).drop(_HIT_FILE).withColumnRenamed(_OTHER, _HIT_FILE)
-    return Hits(files.take(pa.array(numbers, pa.int64())), frame, counts), max((row[3] for row in groups), default=0)
+    return Hits(files.take(pa.array(numbers, pa.int64())), frame, counts), most
 
 
 def removed(files: pa.Table, *, data_change: bool = True) -> list[Remove]:
