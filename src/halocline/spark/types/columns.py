@@ -20,16 +20,17 @@ FLOATS: Final = ("float", "double")
 KEY: Final = "_key"
 """How the name of a variable ends that stands for the key of a map."""
 
-_SQL_TYPES: Final[Mapping[str, str]] = {
+SQL_TYPES: Final[Mapping[str, str]] = {
     "byte": "tinyint",
     "short": "smallint",
     "integer": "int",
     "long": "bigint",
     "null": "void",
 }
+"""What SQL calls types that the log of a table calls otherwise."""
 
 _FILLERS: Final[Mapping[str, str]] = {
-    **{type: f"CAST(0 AS {_SQL_TYPES.get(type, type)})" for type in ("byte", "short", "integer", "long", *FLOATS)},
+    **{type: f"CAST(0 AS {SQL_TYPES.get(type, type)})" for type in ("byte", "short", "integer", "long", *FLOATS)},
     "string": "''",
     "binary": "X''",
     "boolean": "false",
@@ -147,7 +148,7 @@ def written_fields(schema: Struct) -> list[Field]:
 
 class _SqlType(Visitor[None, str]):
     def primitive(self, type: Primitive, context: None) -> str:
-        return _SQL_TYPES.get(type.name, type.text)
+        return SQL_TYPES.get(type.name, type.text)
 
     def struct(self, type: Struct, context: None) -> str:
         return f"struct<{', '.join(f'{quoted(each.name)}: {self.visit(each.type, None)}' for each in type.fields)}>"

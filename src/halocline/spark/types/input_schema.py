@@ -17,21 +17,23 @@ import pyarrow as pa
 from halocline.errors import InputError, SchemaError, UnsupportedError
 from halocline.formats.delta.configuration import column_mapping, identity, type_widening
 from halocline.formats.delta.configuration.metadata_rules import check_schema
-from halocline.schema import Field, Path, Struct, defaults
+from halocline.schema import DataType, Field, Path, Struct, defaults
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.arrow_input import table_schema
 from halocline.schema.char_types import DECLARED
 from halocline.schema.collations import collation_of
-from halocline.schema.json_edge import field_from_json, in_delta_order, parse, struct_from_json
+from halocline.schema.json_edge import field_from_json, in_delta_order, parse, struct_from_json, type_from_json
 from halocline.schema.visitor import map_fields, walk
 from halocline.spark.session.analysis import first_line
 from halocline.spark.session.session import check_running
 from halocline.spark.types import char_types
+from halocline.spark.types.columns import SQL_TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _OF_TABLES: Final = ("__", "delta.", "parquet.", "identity.", *defaults.ANNOTATIONS)
+_LOG_TYPES: Final = {sql: log for log, sql in SQL_TYPES.items()}
 
 
 def is_frame(what: Any) -> bool:
@@ -85,6 +87,20 @@ def declared(schema: Any, *, keep_lengths: bool = False) -> Struct:
 
     kept = map_fields(in_delta_order(found), on_its_own)
     return kept if keep_lengths else char_types.stored(kept)
+
+
+def declared_type(given: Any) -> DataType:
+    """The type that a user names: a type of ours or of Spark, its JSON, or its name in the log or in SQL.
+
+    Example:
+        >>> declared_type("BIGINT") == declared_type("long")
+        True
+    """
+    if isinstance(given, DataType):
+        return given
+    if callable(getattr(given, "jsonValue", None)):
+        return type_from_json(given.jsonValue())
+    return type_from_json(_LOG_TYPES.get(given.lower(), given) if isinstance(given, str) else given)
 
 
 def _is_of_tables(key: str) -> bool:

@@ -14,11 +14,12 @@ from halocline.formats.delta.configuration.identity import identity_columns, ide
 from halocline.formats.delta.configuration.table_configuration import TableConfiguration
 from halocline.formats.delta.features import support
 from halocline.formats.delta.features.approval import approve_change
-from halocline.schema import DataType, Field, Path, Struct
-from halocline.schema.json_edge import field_from_json, to_json, type_from_json
+from halocline.schema import Field, Path, Struct
+from halocline.schema.json_edge import field_from_json, to_json
 from halocline.schema.visitor import map_fields
 from halocline.spark.scan.frames import frame_of
 from halocline.spark.types.columns import quoted
+from halocline.spark.types.input_schema import declared_type
 from halocline.spark.write.expressions import check_expressions
 from halocline.table.delta.alter import Altered, ColumnPath, alter, path_of
 from halocline.table.delta.new_table import check_clustering, spelt
@@ -181,8 +182,8 @@ def drop_column(table: Opened, *columns: ColumnPath) -> Altered:
 
 @as_operation
 def widen_column(table: Opened, column: ColumnPath, type: Any) -> Altered:
-    """Gives a column a wider type, as the log spells types; needs type widening."""
-    path, wide = path_of(column), type if isinstance(type, DataType) else type_from_json(type)
+    """Gives a column a wider type: `"bigint"`, `"long"` or a type of Spark; needs type widening."""
+    path, wide = path_of(column), declared_type(type)
     snapshot = table.snapshot("write")
     wider = change.change_type(snapshot.configuration, path, wide, version=snapshot.version + 1)
     told = {"column": {"name": ".".join(path), "type": to_json(wide)}}

@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+from pyspark.sql.types import LongType
 from tests.support.columns import field, schema
 
 from halocline.errors import (
@@ -302,6 +303,14 @@ def test_columns_come_go_and_change_their_names():
     table.set_comment(None, "total")
     assert "comment" not in Snapshot.load(table.store).columns.find("total").field.metadata
     assert header(table).version == 9
+
+
+@pytest.mark.parametrize("name", ["long", "bigint", "BIGINT", LongType()])
+def test_a_wider_type_is_taken_as_the_log_sql_and_spark_call_it(name):
+    table = created({"delta.enableTypeWidening": "true"})
+    table.add_columns([field("number", "integer")])
+    table.widen_column("number", name)
+    assert str(Snapshot.load(table.store).columns.find("number").type) == "long"
 
 
 def test_columns_that_need_a_feature_wait_for_it_unless_writes_may_raise_the_protocol(keeper):
