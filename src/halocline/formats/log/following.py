@@ -4,9 +4,10 @@ A listing of a local folder costs as much as the folder is long, and a log keeps
 opened a table before knows a whole segment, and the names of what follows: the next commits, and the checkpoint that
 the pointer names. So a few files are asked for by name, however long the log has grown.
 
-What is asked for last keeps that honest. A clean-up takes commits away from the oldest on, and checkpoints after them:
-if the first commit that the segment needs is still there at the end, none behind it was taken meanwhile. If the last
-known commit is another file than it was, the table is another one.
+What is asked for last keeps that honest. The pointer is read after the commits: if it names a later version than they
+reach, a clean-up has taken some. A clean-up takes commits away from the oldest on, and checkpoints after them: if the
+first commit that the segment needs is still there at the end, none behind it was taken meanwhile. If the last known
+commit is another file than it was, the table is another one.
 
 Where names do not tell, nothing is found and the log has to be listed: it was cleaned up or made anew, went on by
 very many versions, or has a gap. The limit: a gap of more than a few commits, which somebody made by hand behind the
@@ -45,7 +46,6 @@ def following(store: Store, layout: LogLayout, known: Segment, version: int | No
     if last is None or last.etag is None or (version is not None and version < known.version):
         return None
     look = _Look(store, layout)
-    pointer = read_pointer(store, layout)
     fresh: list[LogEntry] = []
     while version is None or known.version + len(fresh) < version:
         entry = look.at(layout.commit_path(known.version + 1 + len(fresh)))
@@ -58,6 +58,9 @@ def following(store: Store, layout: LogLayout, known: Segment, version: int | No
     if version is None and any(look.at(layout.commit_path(newest + 1 + each)) for each in range(1, _AHEAD + 1)):
         return None
     if version not in (None, newest):
+        return None
+    pointer = read_pointer(store, layout)
+    if version is None and pointer is not None and pointer.version > newest:
         return None
     found = look.reaching(known, tuple(fresh), newest, pointer)
     return found if found is not None and look.stands(found, last) else None
@@ -118,5 +121,6 @@ class _Look:
 
     def stands(self, found: Segment, last: LogEntry) -> bool:
         """Whether everything that the segment needs is there after all of it was looked for."""
-        needed = [last, *found.commits[:1], *(found.checkpoint.files if found.checkpoint else ())]
+        checkpoint = found.checkpoint.files if found.checkpoint else ()
+        needed = [last, *found.commits[:1], *found.compactions, *checkpoint]
         return all(self.at(each.path) == each for each in needed)

@@ -210,3 +210,33 @@ def test_whatever_others_do_meanwhile_no_older_version_is_found(happens, tmp_pat
         if asked < moment:
             break
     assert moment > 5, "too few questions were interrupted"
+
+
+def test_a_clean_up_in_any_order_hides_no_version_that_a_checkpoint_leads_to(tmp_path):
+    """Other clients delete what has expired in one request, whose order nobody knows."""
+    log = Log(tmp_path)
+    log.append()
+    known = find_segment(log.store, DELTA)
+    for _ in range(9):
+        log.append()
+    log.checkpoint()
+    log.store.delete_many(map(DELTA.commit_path, range(known.version + 1, log.version)))
+    found = following(log.store, DELTA, known) or find_segment(log.store, DELTA)
+    assert found.version == log.version, "an older version than the pointer names"
+
+
+def test_a_compaction_that_is_gone_is_not_taken_for_its_commits(tmp_path):
+    log = Log(tmp_path)
+    for _ in range(5):
+        log.append()
+    compaction = f"{DELTA.prefix(1)}.{4:020d}.compacted.json"
+    log.store.put(compaction, b"{}")
+    known = find_segment(log.store, DELTA)
+    assert [each.path for each in known.compactions] == [compaction]
+    log.append()
+    kept = following(log.store, DELTA, known)
+    assert kept is not None
+    assert kept.compactions == known.compactions
+    log.store.delete(compaction)
+    found = following(log.store, DELTA, known) or find_segment(log.store, DELTA)
+    assert (found.version, found.compactions) == (6, ())
