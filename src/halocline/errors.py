@@ -215,7 +215,8 @@ class InputError(HaloclineError, condition="ARGUMENT_INVALID"):
         names = list(known)
         near = nearest(name, names)
         sides = {"given": name, "nearest": near or "none", "known": shortened(names, 25) or "none"}
-        return cls(message, condition=condition, sides=sides, next_step=f"Did you mean {near}?" if near else next_step)
+        step = f"Did you mean {near}?" if near else next_step or ("Take one of those that are known." if names else "")
+        return cls(message, condition=condition, sides=sides, next_step=step)
 
 
 class NotFoundError(InputError, condition="NOT_FOUND"):

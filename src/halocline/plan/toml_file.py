@@ -34,8 +34,10 @@ def only(given: Any, known: Sequence[str], where: str) -> Mapping[str, Any]:
         Traceback (most recent call last):
         ...
         halocline.errors.InputError: ARGUMENT_INVALID: members[0] has no place for reeds
+          given    reeds
           nearest  reads
           known    reads, writes
+        Did you mean reads?
     """
     if not isinstance(given, Mapping):
         raise InputError(f"{where} is no table of names and values", sides={"known": ", ".join(known)})

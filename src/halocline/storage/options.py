@@ -93,4 +93,5 @@ def checked(options: Mapping[str, str] | None, others: Iterable[str] = ()) -> di
 
 def unknown(name: str, known: Iterable[str]) -> InputError:
     """The error for an option that does not exist."""
-    return InputError.unknown(f"there is no option {name}", name.lower().removeprefix("spark."), known)
+    asked = name.lower().removeprefix("spark.")
+    return InputError.unknown(f"there is no option {name}", asked, sorted(known), next_step="Leave it out.")

@@ -67,6 +67,7 @@ def checks_arguments(cls: C) -> C:
           given    bye
           nearest  by
           known    by
+        Did you mean by?
     """
     for name, member in list(vars(cls).items()):
         if name.startswith("_"):

@@ -142,8 +142,9 @@ class Rollout:
         Traceback (most recent call last):
         ...
         halocline.errors.NotFoundError: NOT_FOUND: gold uses orders, which is not part of the rollout
-          asked for  orders
-          nearest    none
+          given    orders
+          nearest  none
+          known    none
         Add the table, or take it out of what gold uses.
     """
 
