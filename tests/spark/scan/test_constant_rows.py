@@ -55,6 +55,8 @@ def bits(rows) -> list:
         {"spark.sql.parser.escapedStringLiterals": "true", "spark.sql.ansi.enabled": "false"},
         {"spark.sql.session.timeZone": "America/St_Johns", "spark.sql.ansi.doubleQuotedIdentifiers": "true"},
         {"spark.sql.parser.eagerEvalOfUnresolvedInlineTable": "false", "spark.sql.ansi.enabled": "true"},
+        {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.parser.quotedRegexColumnNames": "true"},
+        {"spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"},
     ],
 )
 def test_constants_are_the_values_whatever_the_session_says(spark, monkeypatch, changes):
@@ -69,7 +71,9 @@ def test_constants_are_the_values_whatever_the_session_says(spark, monkeypatch, 
         found = known_rows(spark, table, fields)
         assert bits(found.collect()) == expected
         assert found.schema == through_arrow.schema
-        assert bits(known_rows(spark, table.slice(0, 0), fields).collect()) == []
+        for some in (table.slice(2), table.slice(0, 0)):
+            found = known_rows(spark, some, fields)
+            assert (bits(found.collect()), found.schema) == (expected[2:][: len(some)], through_arrow.schema)
     finally:
         for key, value in before.items():
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
@@ -85,6 +89,27 @@ def test_years_that_python_does_not_have_are_constants_as_well(spark):
     )
     found = known_rows(spark, table, fields).selectExpr("unix_micros(at)", "unix_date(day)")
     assert [tuple(row) for row in found.collect()] == [(-far, -4_000_000), (far, 4_000_000)]
+
+
+def test_no_limit_of_the_session_chooses_among_the_rows():
+    table, fields = made(a=("long", [1, 2]))
+    assert "LIMIT" not in constant_rows._statement(table, fields)
+    assert constant_rows._statement(table.slice(0, 0), fields).endswith("LIMIT 0")
+
+
+def test_bytes_of_a_text_that_are_none_stay_what_they_are(spark):
+    damaged = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(struct.pack("3i", 0, 2, 3)), pa.py_buffer(b"\xff\xfea")]
+    )
+    found = known_rows(spark, pa.table({"a": damaged}), [field("a", "string")])
+    assert [bytes(row[0]) for row in found.selectExpr("CAST(a AS binary)").collect()] == [b"\xff\xfe", b"a"]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_every_unit_are_the_same_moment(spark, unit):
+    at = pa.array([1_700_000_000, None], pa.timestamp("s", "UTC")).cast(pa.timestamp(unit, "UTC"))
+    found = known_rows(spark, pa.table({"at": at}), [field("at", "timestamp")])
+    assert [row[0] for row in found.selectExpr("unix_micros(at)").collect()] == [1_700_000_000_000_000, None]
 
 
 def test_the_parser_makes_constants_into_rows_and_leaves_nothing_to_look_up():

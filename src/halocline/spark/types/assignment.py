@@ -26,7 +26,15 @@ from typing import Final
 
 from halocline.errors import SchemaError, shortened
 from halocline.schema.types import Array, DataType, Map, Primitive, Struct, decimal_of, is_void
-from halocline.spark.types.columns import array_sql, map_sql, missing, quoted, sql_type, struct_sql
+from halocline.spark.types.columns import (
+    array_sql,
+    cast_type,
+    map_sql,
+    missing,
+    quoted,
+    sql_type,
+    struct_sql,
+)
 
 _WHOLE: Final[Mapping[str, int]] = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _RANK: Final = tuple(_WHOLE)
@@ -262,17 +270,17 @@ class Assignment:
     def _cast(self, sql: str, source: DataType, target: DataType, path: str) -> str:
         type = sql_type(target)
         if widens(source, target) or target.name == "string":
-            return f"CAST({sql} AS {type})"
-        cast = f"try_cast({sql} AS {type})"
+            return f"CAST({sql} AS {cast_type(target)})"
+        cast = f"try_cast({sql} AS {cast_type(target)})"
         exact = self._casting is Casting.EXACT
         if source.name == "double" and target.name == "float":
             test = f"isnan({sql}) OR abs({cast}) < FLOAT('Infinity') OR abs({sql}) = DOUBLE('Infinity')"
         elif exact and is_number(source) and source.name not in _WHOLE and target.name in _WHOLE:
             test = f"coalesce({cast} = {sql}, false)"
         elif exact and target.name == "date" and source.name in _TIMES:
-            test = f"CAST({cast} AS {sql_type(source)}) = {sql}"
+            test = f"CAST({cast} AS {cast_type(source)}) = {sql}"
         elif source.name in _TIMES or (is_number(source) and target.name in _APPROXIMATE):
-            return f"CAST({sql} AS {type})"
+            return f"CAST({sql} AS {cast_type(target)})"
         else:
             test = f"{cast} IS NOT NULL"
         self.fits.append(Fit(path, type, f"{sql} IS NULL OR {test}", sql))

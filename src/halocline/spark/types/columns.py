@@ -47,7 +47,7 @@ def missing(type: DataType) -> str:
         >>> missing(Primitive("long"))
         'CAST(NULL AS bigint)'
     """
-    return f"CAST(NULL AS {sql_type(type)})"
+    return f"CAST(NULL AS {cast_type(type)})"
 
 
 def filler(type: DataType) -> str | None:
@@ -99,6 +99,16 @@ def sql_type(type: DataType) -> str:
         'array<bigint>'
     """
     return _SQL_TYPE.visit(type, None)
+
+
+def cast_type(type: DataType) -> str:
+    """A type as Spark SQL reads it in every session: `timestamp` alone is what `spark.sql.timestampType` says.
+
+    Example:
+        >>> cast_type(Array(Primitive("timestamp")))
+        'array<timestamp_ltz>'
+    """
+    return _CAST_TYPE.visit(type, None)
 
 
 def kept_metadata(field: Field) -> dict[str, Any]:
@@ -160,7 +170,13 @@ class _SqlType(Visitor[None, str]):
         return f"map<{self.visit(type.key, None)}, {self.visit(type.value, None)}>"
 
 
+class _CastType(_SqlType):
+    def primitive(self, type: Primitive, context: None) -> str:
+        return "timestamp_ltz" if type.name == "timestamp" else super().primitive(type, context)
+
+
 _SQL_TYPE: Final = _SqlType()
+_CAST_TYPE: Final = _CastType()
 
 
 class Rebuilt(Visitor[tuple[str, bool], str]):

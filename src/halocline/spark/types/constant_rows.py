@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from halocline.schema.arrow import arrow_type
 from halocline.schema.types import DataType, Field, Primitive, decimal_of
 from halocline.spark.session.session import is_connect
-from halocline.spark.types.columns import missing, quoted, spark_schema, sql_type, text_literal
+from halocline.spark.types.columns import cast_type, missing, quoted, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MOST_VALUES: Final = 400
 _MOST_BYTES: Final = 32 * 1024
-_PLAIN: Final = re.compile(r"[A-Za-z0-9 _.,:/@=+-]*")
-"""Text that Spark SQL reads as it is, whatever a session says of backslashes, quotes and variables."""
+_PLAIN: Final = re.compile(rb"[A-Za-z0-9 _.,:/@=+-]*")
+"""Bytes of a text that Spark SQL reads as it is, whatever a session says of backslashes, quotes and variables."""
 
 _VARIABLE: Final = "${"
 """What a session may put something else in place of, also inside of names."""
@@ -39,7 +40,9 @@ _LITERALS: Final[Mapping[str, Callable[[Any, str], str]]] = {
         ("float", "double"),
         lambda value, type: f"CAST('{repr(value) if math.isfinite(value) else _NAMES[repr(value)]}' AS {type})",
     ),
-    "string": lambda value, type: f"'{value}'" if _PLAIN.fullmatch(value) else text_literal(value),
+    "string": lambda value, type: (
+        f"'{value.decode()}'" if _PLAIN.fullmatch(value) else f"CAST(X'{value.hex()}' AS {type})"
+    ),
     "binary": lambda value, type: f"X'{value.hex()}'",
     "date": lambda value, type: (
         f"date_from_unix_date({value})"
@@ -52,8 +55,8 @@ _LITERALS: Final[Mapping[str, Callable[[Any, str], str]]] = {
 }
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAY: Final = 24 * 60 * 60 * 1_000_000
-_COUNTED: Final = {"date": pa.int32(), "timestamp": pa.int64()}
-"""Types whose values are counted since the epoch: Python's own end with the year 9999."""
+_RAW: Final = {"date": pa.int32(), "timestamp": pa.int64(), "string": pa.binary()}
+"""How values are taken that Python may not have: its years end with 9999, and a text may hold bytes that are none."""
 
 
 def known_rows(spark: SparkSession, table: pa.Table, fields: Sequence[Field]) -> DataFrame:
@@ -78,11 +81,14 @@ def _statement(table: pa.Table, fields: Sequence[Field]) -> str | None:
     if any(_VARIABLE in field.name for field in fields):
         return None
     columns = [_literals(column, field.type) for column, field in zip(table.columns, fields, strict=True)]
-    # The last row, which is not shown, says that every column may be null, and of which type it is.
-    nulls = [missing(field.type) for field in fields]
-    rows = ", ".join(f"({', '.join(row)})" for row in [*zip(*columns, strict=True), nulls])
+    # The first row says that every column may be null. A row of nulls and a limit would say so, too, but which rows a
+    # limit leaves is up to the session, which may shuffle them first. Of no rows there is nothing to choose.
+    for literals in columns:
+        literals[:1] = [f"CASE 0 WHEN 0 THEN {each} END" for each in literals[:1]]
+    rows = list(zip(*columns, strict=True)) or [tuple(missing(field.type) for field in fields)]
     names = ", ".join(quoted(field.name) for field in fields)
-    return f"VALUES {rows} AS known({names}) LIMIT {len(table)}"
+    values = ", ".join(f"({', '.join(row)})" for row in rows)
+    return f"VALUES {values} AS known({names}){'' if len(table) else ' LIMIT 0'}"
 
 
 def _moment(micros: int) -> datetime | None:
@@ -102,7 +108,9 @@ def _has_literal(type: DataType) -> bool:
 
 
 def _literals(column: pa.ChunkedArray, type: DataType) -> list[str]:
-    name, written = type.name, sql_type(type)
-    values = column.cast(_COUNTED[name]) if name in _COUNTED else column
+    name, written = type.name, cast_type(type)
+    values = column.cast(arrow_type(type))
+    if name in _RAW:
+        values = values.cast(_RAW[name])
     literal = _LITERALS.get(name, _decimal)
     return [missing(type) if value is None else literal(value, written) for value in values.to_pylist()]

@@ -27,7 +27,12 @@ from halocline.errors import MalformedError
 from halocline.formats.delta.configuration.column_mapping import physical_name
 from halocline.formats.delta.stats.timestamps_text import zone_named
 from halocline.schema.types import DataType, Field, decimal_of
-from halocline.spark.types.columns import filler, missing, sql_type, text_literal
+from halocline.spark.types.columns import (
+    cast_type,
+    filler,
+    missing,
+    text_literal,
+)
 
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 """What a folder's name says for null."""
@@ -123,7 +128,7 @@ class PartitionValues:
         array = f"split({text_literal(separator.join(texts))}, {text_literal(separator)})"
         if type.name in ("string", "binary"):
             return _cast(f"nullif(get({array}, {group_sql}), '')", type)
-        return f"get(try_cast({array} AS array<{sql_type(type)}>), {group_sql})"
+        return f"get(try_cast({array} AS array<{cast_type(type)}>), {group_sql})"
 
     def not_null(self, sql: str, number: int, groups: Sequence[int]) -> str:
         """SQL for a value that Spark knows is never null, if the column must not be null and is not in these groups."""
@@ -175,7 +180,7 @@ def _grouped(files: pa.Table, keys: Sequence[str]) -> tuple[npt.NDArray[np.int64
 
 
 def _cast(sql: str, type: DataType) -> str:
-    return sql if type.name == "string" else f"CAST({sql} AS {sql_type(type)})"
+    return sql if type.name == "string" else f"CAST({sql} AS {cast_type(type)})"
 
 
 def _unused(texts: Sequence[str]) -> str:

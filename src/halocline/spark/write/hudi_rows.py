@@ -29,7 +29,12 @@ from halocline.formats.hudi.write.group_writer import GroupWriter, WriteTarget
 from halocline.schema.arrow import arrow_schema, struct_of_arrow
 from halocline.schema.types import Field, Primitive, Struct
 from halocline.spark.scan.slice_frames import PartReader, part_frame
-from halocline.spark.types.columns import quoted, spark_schema, sql_type, struct_of
+from halocline.spark.types.columns import (
+    missing,
+    quoted,
+    spark_schema,
+    struct_of,
+)
 from halocline.storage.base import Store
 
 if TYPE_CHECKING:
@@ -70,7 +75,7 @@ Rooms: TypeAlias = Mapping[str, Sequence[tuple[int, int]]]
 def keyed(df: DataFrame, columns: pa.Schema, config: HudiTableConfig, keys: KeyColumns) -> DataFrame:
     """The rows with the table's columns, their keys and their partition paths."""
     schema = struct_of_arrow(columns)
-    nothing = {each.name: f"CAST(NULL AS {sql_type(each.type)}) AS {quoted(each.name)}" for each in schema.fields}
+    nothing = {each.name: f"{missing(each.type)} AS {quoted(each.name)}" for each in schema.fields}
     shown = df.selectExpr(*(quoted(name) if name in df.columns else nothing[name] for name in schema.names))
     nullable = pa.schema([each.with_nullable(True) for each in columns])
     output = arrow_schema([*schema.fields, Field(KEY, _TEXT), Field(PATH, _TEXT)])

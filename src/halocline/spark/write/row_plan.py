@@ -23,7 +23,12 @@ from halocline.schema.types import Field, Struct, is_void
 from halocline.spark.session.analysis import first_line, unlogged
 from halocline.spark.types import char_types
 from halocline.spark.types.assignment import Assignment, Casting, Lacking
-from halocline.spark.types.columns import missing, quoted, sql_type
+from halocline.spark.types.columns import (
+    cast_type,
+    missing,
+    quoted,
+    sql_type,
+)
 from halocline.spark.types.partition_values import kept_sql
 from halocline.spark.write import identity_values
 from halocline.spark.write.guard import UNFIT, fit_rules, judged, unfit_item
@@ -149,10 +154,10 @@ class _Plan:
             self.first.append(f"{identity_values.value_sql(self._identity[name])} AS {quoted(name)}")
         elif (expression := generation_of(field)) is not None:
             self.kept_rules.add(_GENERATED_RULE + name)
-            sql = f"CAST(({expression}) AS {sql_type(type)})"
+            sql = f"CAST(({expression}) AS {cast_type(type)})"
             self.generated.append(f"{kept_sql(sql, field, self._partition_columns)} AS {quoted(name)}")
         elif (default := default_of(field)) is not None:
-            sql = f"CAST(({default}) AS {sql_type(type)})"
+            sql = f"CAST(({default}) AS {cast_type(type)})"
             self.first.append(self._item(sql, field))
         else:
             if not field.nullable:

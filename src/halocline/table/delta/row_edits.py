@@ -26,7 +26,12 @@ from halocline.spark.session.analysis import column_of
 from halocline.spark.session.functions import F
 from halocline.spark.types import char_types
 from halocline.spark.types.assignment import Assignment, Casting, Lacking
-from halocline.spark.types.columns import missing, quoted, sql_type, written_fields
+from halocline.spark.types.columns import (
+    cast_type,
+    missing,
+    quoted,
+    written_fields,
+)
 from halocline.spark.types.partition_values import kept_sql
 from halocline.spark.write.guard import UNFIT, fit_rules, judged, unfit_item
 from halocline.spark.write.row_plan import RowPlan
@@ -140,7 +145,7 @@ def _generated(fields: Sequence[Field], given: Mapping[str, DataType], clauses: 
         if expression is None or not numbers:
             yield name
             continue
-        anew = f"CAST(({expression}) AS {sql_type(field.type)})"
+        anew = f"CAST(({expression}) AS {cast_type(field.type)})"
         yield f"CASE WHEN {CLAUSE} IN ({', '.join(numbers)}) THEN {anew} ELSE {name} END AS {name}"
 
 

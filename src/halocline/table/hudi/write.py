@@ -27,7 +27,10 @@ from halocline.schema.types import Struct
 from halocline.spark.session.analysis import Expression, check_condition
 from halocline.spark.session.pinning import computed_once
 from halocline.spark.types import input_schema
-from halocline.spark.types.columns import quoted, sql_type
+from halocline.spark.types.columns import (
+    missing,
+    quoted,
+)
 from halocline.spark.write.hudi_rows import (
     BUCKET,
     DELETED,
@@ -171,7 +174,7 @@ def delete(table: HudiOpened, what: str | Column | DataFrame) -> int:
             tagged, targets = _in_buckets(running, keys.distinct(), index, new=False)
         names = [each for each in running.columns.names if each not in META_COLUMNS]
         types = _types(snapshot, running.columns)
-        nothing = [f"CAST(NULL AS {sql_type(types.find([name])[1].type)}) AS {quoted(name)}" for name in names]
+        nothing = [f"{missing(types.find([name])[1].type)} AS {quoted(name)}" for name in names]
         dead = computed_once(tagged.where(f"{GROUP} IS NOT NULL"))
         _check_clustering(running, dead, targets)
         return _done(running, dead.selectExpr(*nothing, KEY, PATH, GROUP, f"true AS {DELETED}"), targets)
