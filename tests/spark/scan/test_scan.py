@@ -269,6 +269,23 @@ def test_partition_value_has_its_type(spark, lake, types, conf, mode, type, text
     assert rows[1]["t"].startswith(df.schema["p"].dataType.simpleString())
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_timestamp_value_is_a_moment_though_the_session_means_others(spark, lake, types, conf, mode):
+    conf("spark.halocline.scan.mode", mode)
+    conf("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    conf("spark.sql.session.timeZone", "Asia/Tokyo")
+    for name, text in {"1": "2020-06-01T10:00:00Z", "2": "2020-06-01T11:00:00Z", "3": None}.items():
+        lake.add(f"{name}.parquet", pa.table({"id": [int(name)]}), values={"p": text, "one": "2020-06-01T10:00:00Z"})
+    schema = types.struct(id="long", p="timestamp", one="timestamp", absent="timestamp")
+
+    df = lake.scan(spark, schema, partition_columns=["p", "one"])
+
+    assert [df.schema[name].dataType.typeName() for name in ("p", "one", "absent")] == ["timestamp"] * 3
+    found = df.orderBy("id").selectExpr("unix_seconds(p)", "unix_seconds(one)", "absent").collect()
+    at = 1590969600 + 10 * 3600
+    assert [tuple(row) for row in found] == [(at, at, None), (at + 3600, at, None), (None, at, None)]
+
+
 def test_nan_partition_value_is_nan(spark, lake, types):
     lake.add("1.parquet", pa.table({"id": [1]}), values={"p": "NaN"})
     lake.add("2.parquet", pa.table({"id": [2]}), values={"p": "1"})

@@ -66,7 +66,7 @@ def condition(source, target, casting):
         ("long", "integer", "try_cast(c AS int) IS NOT NULL", "try_cast(c AS int) IS NOT NULL"),
         ("double", "integer", "coalesce(try_cast(c AS int) = c, false)", "try_cast(c AS int) IS NOT NULL"),
         ("decimal(5,2)", "long", "coalesce(try_cast(c AS bigint) = c, false)", "try_cast(c AS bigint) IS NOT NULL"),
-        ("timestamp", "date", "CAST(try_cast(c AS date) AS timestamp) = c", None),
+        ("timestamp", "date", "CAST(try_cast(c AS date) AS timestamp_ltz) = c", None),
     ],
 )
 def test_values_are_looked_at_where_one_may_not_fit(source, target, exact, ansi):
