@@ -86,6 +86,22 @@ def test_a_table_that_stays_open_is_read_anew_when_another_one_lies_there(tmp_pa
     assert (before[0] == before[1], table.snapshot().schema.names) == (True, ("id", "subject"))
 
 
+def test_a_table_that_stays_open_with_a_checkpoint_alone_is_read_anew_when_another_one_lies_there(tmp_path):
+    store = made(tmp_path)
+    IndexTransaction(IndexSnapshot.load(store, operation="write")).commit(
+        [SplitAdd("a.split.parquet", {}, 9, 0, True)], "WRITE"
+    )
+    IndexSnapshot.load(store).write_checkpoint()
+    for version in range(2):
+        store.delete(INDEX.commit_path(version))
+    table = Table.for_path(tmp_path)
+    first = table.snapshot()
+    assert (table.snapshot() is first, list(first.files)) == (True, ["a.split.parquet"])
+    shutil.rmtree(tmp_path / "_transaction_log")
+    made(tmp_path)
+    assert list(table.snapshot().files) == [], "rows of a table that is gone"
+
+
 def test_an_upgrade_keeps_what_the_table_has_and_is_done_once(tmp_path):
     made(tmp_path, Protocol.index(1, 1))
     table = Table.for_path(tmp_path)

@@ -207,11 +207,10 @@ class IndexReplay:
         return follower
 
     def _is_in(self, listed: Iterable[LogEntry]) -> bool:
-        """Whether the commit of this version is still the one that it was."""
-        own = self.segment.last_commit
-        if own is None:  # a clean-up has left the checkpoint alone
-            return True
-        return any(each == own for each in listed) or _held(self.store, own)
+        """Whether what made this version is still what it was: its commit or, where that was cleaned up, its base."""
+        base = self.segment.checkpoint
+        own = self.segment.last_commit or (base.files[0] if base is not None else None)
+        return own is not None and (any(each == own for each in listed) or _held(self.store, own))
 
     @cached_property
     def _tail(self) -> list[tuple[LogEntry, bytes]]:
