@@ -6,7 +6,8 @@ changes. Its position is a time, of the kind that ranges are of: requested up to
 
 Up to version 7 a write may be completed after one that began later, and a range that ends between them would miss it.
 So a stream goes no further than the first write that is still pending; one that has died holds it up until a writer
-takes it back. The limit: files between two positions that were cleaned meanwhile are gone, and the stream says so.
+takes it back. A batch is read only from a timeline that shows the write at which it ends, or that it was taken back.
+The limit: files between two positions that were cleaned meanwhile are gone, and the stream says so.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
 
-from halocline.errors import InputError
+from halocline.errors import InputError, NotFoundError
 from halocline.formats.hudi.change_data import change_range, change_schema
 from halocline.formats.hudi.incremental import as_settled, read_range, settled_time
 from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
+from halocline.formats.hudi.timeline.instant import HudiInstant, order
+from halocline.formats.hudi.timeline.timeline import HudiTimeline
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_HUDI, SourceOptions
@@ -31,6 +34,8 @@ from halocline.table.hudi.read import CHANGES, instant_of, written_in
 
 STREAM: Final = "read.stream"
 _NOTHING_YET: Final = ""
+_LOOKS: Final = 3
+_TAKES_BACK: Final = frozenset({"rollback", "restore"})
 
 
 OPTIONS: Final = OF_HUDI | OF_EVERY_FORMAT | {"readChangeFeed", "follow"}
@@ -93,11 +98,11 @@ class HudiStreamReader(PartsStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What the tasks of a micro-batch read."""
-        snapshot, columns = self._snapshot(), self._schema.names
+        snapshot, columns = self._showing(end), self._schema.names
         check_columns(_shown(self._asked, snapshot), self._schema)
         last, _ = _time(snapshot, end), _time(snapshot, start)
         first = _time(snapshot, self.beginning(start))
-        if first >= last:
+        if order(first) >= order(last):
             return []
         if self._asked.change_feed:
             return _changes(snapshot, first or None, last, self._schema)
@@ -108,8 +113,39 @@ class HudiStreamReader(PartsStreamReader):
         found = read_range(snapshot, first, last)
         return _divided(PartReader(snapshot.store, found.reader(columns).read, self._schema), found.slices)
 
+    @staticmethod
+    def rank(position: Any) -> Any:
+        """What times compare by."""
+        return order(position)
+
+    def _showing(self, end: Mapping[str, Any]) -> HudiSnapshot:
+        """The table with the write at which a micro-batch ends: without it, rows would be left out for good."""
+        for _ in range(_LOOKS):
+            snapshot = self._snapshot()
+            last = _time(snapshot, end)
+            if _shows(snapshot.timeline, last):
+                return snapshot
+        raise NotFoundError(
+            f"the timeline of {snapshot.store.root} does not show the write at {last}, at which the batch ends",
+            sides={"batch": last, "timeline": settled_time(snapshot.timeline) or "no write"},
+            next_step="Start the query again: the listing of its files is behind what it has shown before.",
+        )
+
     def _snapshot(self) -> HudiSnapshot:
         return self._asked.opened(HudiOpened).snapshot(CHANGES if self._asked.change_feed else STREAM)
+
+
+def _shows(timeline: HudiTimeline, last: str) -> bool:
+    """Whether a timeline shows the write at a position, or why it does not: it was archived, or taken back."""
+
+    def position(instant: HudiInstant) -> str:
+        return order(instant.completion if timeline.config.layout > 1 and instant.completion else instant.time)
+
+    end, writes = order(last), {position(each) for each in timeline.writes}
+    if last == _NOTHING_YET or end in writes or (writes and end < min(writes)):
+        return True
+    taken_back = (each for each in timeline.instants if each.is_completed and each.action in _TAKES_BACK)
+    return any(position(each) > end for each in taken_back)
 
 
 def _divided(reader: PartReader, parts: Sequence[Any]) -> list[InputPartition]:

@@ -86,8 +86,14 @@ class PartsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The same position, or as far on in the same table as one of the others; strange ones are met elsewhere."""
         here = position[self.ORDER]
         known = [each for each in others if each is not None and each.get("table") == position["table"]]
-        furthest = max([here, *(each[self.ORDER] for each in known if type(each.get(self.ORDER)) is type(here))])
+        ranks = (each[self.ORDER] for each in known if type(each.get(self.ORDER)) is type(here))
+        furthest = max([here, *ranks], key=self.rank)
         return position if furthest == here else {**position, self.ORDER: furthest}
+
+    @staticmethod
+    def rank(position: Any) -> Any:
+        """What the order of positions is by."""
+        return position
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fixes how far the query goes before it ends."""

@@ -10,6 +10,7 @@ from tests.support.hudi_tables import HudiTableMaker
 from halocline.errors import NotFoundError
 from halocline.formats.delta.actions.action import Add, CommitInfo, Metadata, ProtocolAction, encode_commit
 from halocline.formats.hudi.configuration import TableType
+from halocline.formats.hudi.write.rollback import roll_back
 from halocline.formats.index.log.actions import SplitAdd
 from halocline.formats.index.snapshot import IndexSnapshot
 from halocline.formats.index.transaction import IndexTransaction
@@ -170,3 +171,43 @@ def test_a_timeline_that_shows_less_than_before_repeats_and_loses_nothing(tmp_pa
             delivered += [key for part in parts for batch in reader.read(part) for key in batch["id"].to_pylist()]
             start = end
     assert sorted(delivered) == ["k0", "k1", "k2", "k3"]
+
+
+def two_writes(path, version):
+    """A table of two writes, what completed the second one, and what a batch up to it delivers."""
+    maker = HudiTableMaker.create(open_store(path), version, TableType.COPY_ON_WRITE)
+    maker.upsert([0], 100, "a")
+    before = {meta.path for meta in maker.store.list(".hoodie")}
+    maker.upsert([1], 101, "a")
+    made = {meta.path for meta in maker.store.list(".hoodie")} - before
+    asked = SourceOptions.read({"path": str(path)})
+    reader = HudiStreamReader(asked, spark_schema(struct_of_arrow(HUDI_COLUMNS).fields), None)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start)
+
+    def delivered():
+        batches = (each for part in reader.partitions(start, end) for each in reader.read(part))
+        return sorted(key for each in batches for key in each["id"].to_pylist())
+
+    return maker, {each for each in made if not each.endswith((".requested", ".inflight"))}, delivered
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_batch_whose_end_the_timeline_does_not_show_is_refused(tmp_path, hidden, version):
+    _, completed, delivered = two_writes(tmp_path, version)
+    hidden |= completed
+    with pytest.raises(NotFoundError, match="does not show the write at"):
+        delivered()
+    hidden.clear()
+    assert delivered() == ["k0", "k1"]
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_batch_whose_end_was_taken_back_delivers_the_rest(tmp_path, version):
+    maker, completed, delivered = two_writes(tmp_path, version)
+    for path in completed:
+        maker.store.delete(path)
+    snapshot = maker.snapshot
+    failed = next(each for each in snapshot.timeline.instants if not each.is_completed)
+    roll_back(maker.store, snapshot.config, failed)
+    assert delivered() == ["k0"]
