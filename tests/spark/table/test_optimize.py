@@ -41,7 +41,7 @@ def many(tmp_path, spark):
     return table
 
 
-@pytest.mark.parametrize("most_scans", [64, 0], ids=["a scan for each bin", "one scan"])
+@pytest.mark.parametrize("most_scans", [16, 0], ids=["a scan for each bin", "one scan"])
 def test_compaction_packs_each_partition_and_keeps_rows_and_their_ids(many, tmp_path, spark, most_scans, monkeypatch):
     monkeypatch.setattr(optimize, "_MOST_SCANS", most_scans)
     rows, ids = rows_of(many), ids_of(many, spark)

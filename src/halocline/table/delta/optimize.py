@@ -50,8 +50,8 @@ _DEFAULT_SIZE: Final = 1024 * 1024 * 1024
 _KEY: Final = "__halocline_bin"
 _OWN_TASKS: Final = {"spark.sql.unionOutputPartitioning": "false"}
 """Newer releases of Spark have one task for a union of parts that have one task each."""
-_MOST_SCANS: Final = 64
-"""Up to how many bins are scanned one by one: planning takes its time for each."""
+_MOST_SCANS: Final = 16
+"""Up to how many bins are scanned one by one: planning takes its time for each, and more small ones are sent sooner."""
 _ROW_BITS: Final = 36
 """Bits for the position of a row in its file; the file has the 27 above."""
 _UNORDERED: Final = ("binary", "variant", "void", "boolean")
