@@ -7,7 +7,7 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.support.tables import FEED, VECTORS, their_rows
 
@@ -164,6 +164,22 @@ def row_ids(spark: Any, table: Table) -> dict[int, int]:
     return {row[0]: row[len(COLUMNS)] for row in frame_of(spark, snapshot, rows=columns).collect()}
 
 
+AMBIGUOUS = {
+    "kind": "vectors",
+    "partitioned": False,
+    "target": [[(1, "a", 1), (2, "a", 2)]],
+    "source": [(1, "b", 5), (1, "b", 6)],
+    "condition": "t.id = s.id",
+    "matched": [(None, "all")],
+    "not_matched": [],
+    "alone": [],
+    "session": {},
+}
+"""Two rows of the source match one of the table, which random rows do too seldom."""
+
+
+@example(merge=AMBIGUOUS)
+@example(merge={**AMBIGUOUS, "matched": [(None, "delete")]})
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(merge=MERGES)
 def test_a_merge_leaves_the_rows_that_the_model_has(merge, tmp_path_factory, spark):
