@@ -19,10 +19,9 @@ from pyspark.sql.datasource import InputPartition
 
 from halocline.errors import InputError, NotFoundError
 from halocline.formats.hudi.change_data import change_range, change_schema
-from halocline.formats.hudi.incremental import as_settled, read_range, settled_time
+from halocline.formats.hudi.incremental import accounts_for, as_settled, read_range, settled_time
 from halocline.formats.hudi.snapshot import HudiQuery, HudiSnapshot
-from halocline.formats.hudi.timeline.instant import HudiInstant, order
-from halocline.formats.hudi.timeline.timeline import HudiTimeline
+from halocline.formats.hudi.timeline.instant import order
 from halocline.schema.arrow import struct_of_arrow
 from halocline.schema.types import Struct
 from halocline.source.options import LATEST, OF_EVERY_FORMAT, OF_HUDI, SourceOptions
@@ -35,7 +34,6 @@ from halocline.table.hudi.read import CHANGES, instant_of, written_in
 STREAM: Final = "read.stream"
 _NOTHING_YET: Final = ""
 _LOOKS: Final = 3
-_TAKES_BACK: Final = frozenset({"rollback", "restore"})
 
 
 OPTIONS: Final = OF_HUDI | OF_EVERY_FORMAT | {"readChangeFeed", "follow"}
@@ -123,7 +121,7 @@ class HudiStreamReader(PartsStreamReader):
         for _ in range(_LOOKS):
             snapshot = self._snapshot()
             last = _time(snapshot, end)
-            if _shows(snapshot.timeline, last):
+            if last == _NOTHING_YET or accounts_for(snapshot.timeline, last):
                 return snapshot
         raise NotFoundError(
             f"the timeline of {snapshot.store.root} does not show the write at {last}, at which the batch ends",
@@ -133,19 +131,6 @@ class HudiStreamReader(PartsStreamReader):
 
     def _snapshot(self) -> HudiSnapshot:
         return self._asked.opened(HudiOpened).snapshot(CHANGES if self._asked.change_feed else STREAM)
-
-
-def _shows(timeline: HudiTimeline, last: str) -> bool:
-    """Whether a timeline shows the write at a position, or why it does not: it was archived, or taken back."""
-
-    def position(instant: HudiInstant) -> str:
-        return order(instant.completion if timeline.config.layout > 1 and instant.completion else instant.time)
-
-    end, writes = order(last), {position(each) for each in timeline.writes}
-    if last == _NOTHING_YET or end in writes or (writes and end < min(writes)):
-        return True
-    taken_back = (each for each in timeline.instants if each.is_completed and each.action in _TAKES_BACK)
-    return any(position(each) > end for each in taken_back)
 
 
 def _divided(reader: PartReader, parts: Sequence[Any]) -> list[InputPartition]:

@@ -28,6 +28,8 @@ from halocline.formats.hudi.slice_reader import CommitFilter, SliceReader
 from halocline.formats.hudi.slices import FileSlice, file_groups
 from halocline.formats.hudi.snapshot import HudiSnapshot
 from halocline.formats.hudi.timeline.instant import (
+    RESTORE,
+    ROLLBACK,
     WRITES,
     HudiInstant,
     InstantState,
@@ -148,7 +150,7 @@ def read_range(snapshot: HudiSnapshot, begin: str | None = None, end: str | None
         )
 
     def inside(instant: HudiInstant) -> bool:
-        time = order(instant.completion if layout > 1 and instant.completion else instant.time)
+        time = _position(timeline, instant)
         return (begin is None or time > order(begin)) and (end is None or time <= order(end))
 
     writes = [RangeWrite(each, timeline.commit_metadata(each)) for each in timeline.writes if inside(each)]
@@ -181,6 +183,20 @@ def settled_time(timeline: HudiTimeline) -> str | None:
     first = min(pending, key=order, default=None)
     times = (each.time for each in writes if first is None or order(each.time) < order(first))
     return max(times, key=order, default=None)
+
+
+def accounts_for(timeline: HudiTimeline, time: str) -> bool:
+    """Whether a timeline shows the write at a time that `settled_time` gave, or that it was archived or taken back."""
+    position, writes = order(time), {_position(timeline, each) for each in timeline.writes}
+    if position in writes or (writes and position < min(writes)):
+        return True
+    taken_back = (each for each in timeline.instants if each.is_completed and each.action in (ROLLBACK, RESTORE))
+    return any(_position(timeline, each) > position for each in taken_back)
+
+
+def _position(timeline: HudiTimeline, instant: HudiInstant) -> str:
+    """What ranges compare an instant by: when it was requested in layout 1, when it was completed from layout 2 on."""
+    return order(instant.completion if timeline.config.layout > 1 and instant.completion else instant.time)
 
 
 def as_settled(snapshot: HudiSnapshot, until: str) -> HudiSnapshot:
