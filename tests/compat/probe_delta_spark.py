@@ -21,7 +21,8 @@ def start():
 
     settings = {
         "spark.jars": os.environ["HALOCLINE_JARS"],
-        "spark.driver.memory": "1g",
+        # Delta Spark keeps the state of every table it saw: in 1 GB it spends its time on collecting garbage.
+        "spark.driver.memory": "3g",
         "spark.ui.enabled": "false",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
