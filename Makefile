@@ -93,9 +93,10 @@ bench-delta-spark: java $(DELTA)/.ready ## Measure every row of Delta tables bes
 compat: $(VENV)/.ready ## Try real old releases of other clients and compare with the predictions
 	@$(BIN)/python -m tests.compat
 
-compat-jvm: java $(HUDI)/.ready ## Try Apache Hudi's bundles and hudi-rs on Hudi tables, and Delta Spark from 0.8 on
+compat-jvm: java $(HUDI)/.ready ## Try Apache Hudi's bundles and hudi-rs on Hudi tables, Delta Spark from 0.8 on, and Trino
 	@HALOCLINE_HUDI_JVM=$(CURDIR)/$(HUDI) $(BIN)/python -m tests.compat --jvm
 	@$(BIN)/python -m tests.compat --delta-spark
+	@$(BIN)/python -m tests.compat --trino
 
 interop: java $(VENV)/.ready ## Exchange tables with other implementations, both ways
 	@$(BIN)/python -m pytest tests/conformance tests/interop

@@ -1,7 +1,7 @@
 """`python -m tests.compat`: predicted against observed, for every release, table and operation.
 
 Without options, releases from PyPI; with `--jvm`, those that read Hudi tables: hudi-rs, and Apache Hudi's own bundles;
-with `--delta-spark`, releases of Delta Spark.
+with `--delta-spark`, releases of Delta Spark; with `--trino`, releases of Trino.
 
 Options: `--only deltalake@1.6.6` (may be repeated, also a product), `--table TEXT` (tables whose name has it),
 `--disagreements` (prints only those), `--write-docs` (puts the outcomes into docs/compat-PRODUCT.csv, in place of
@@ -29,6 +29,7 @@ from .measure import measure
 from .outcomes import Outcome, read, renewed, written
 from .pages import DOCS, data_of, pages
 from .report import summary
+from .trino import Trino, trino_releases
 
 
 def main() -> int:
@@ -36,9 +37,8 @@ def main() -> int:
     options.add_argument("--only", action="append", default=[], help="a product or product@version; may be repeated")
     options.add_argument("--jvm", action="store_true", help="try the releases that read Hudi tables, also on the JVM")
     options.add_argument("--delta-spark", action="store_true", help="try releases of Delta Spark on the JVM")
-    options.add_argument(
-        "--table", action="append", default=[], help="Hudi tables whose name has this; may be repeated"
-    )
+    options.add_argument("--trino", action="store_true", help="try releases of Trino on the JVM")
+    options.add_argument("--table", action="append", default=[], help="tables whose name has this; may be repeated")
     options.add_argument("--disagreements", action="store_true", help="print only where they differ")
     options.add_argument("--write-docs", action="store_true", help="write the outcomes and the pages into docs/")
     options.add_argument("--save", type=Path, help="write the outcomes into this folder")
@@ -74,7 +74,7 @@ def main() -> int:
     print(summary(outcomes, missing))
     if asked.write_docs:
         _write_pages()
-    if (asked.jvm or asked.delta_spark) and missing and all(each.agrees for each in outcomes):
+    if (asked.jvm or asked.delta_spark or asked.trino) and missing and all(each.agrees for each in outcomes):
         return 0  # bundles that cannot be fetched are told, and no failure
     return 0 if outcomes and all(each.agrees for each in outcomes) and not missing else 1
 
@@ -102,9 +102,12 @@ def _trials(
     asked: argparse.Namespace, wanted: tuple[str, ...]
 ) -> Iterator[tuple[str, Callable[[], Iterable[Outcome]]]]:
     """Every release, and what tries it."""
-    if asked.delta_spark:
-        for each in delta_spark_releases():
-            yield each.release, lambda each=each: _on_spark(each)
+    if asked.delta_spark or asked.trino:
+        for each in (
+            *(delta_spark_releases() if asked.delta_spark else ()),
+            *(trino_releases() if asked.trino else ()),
+        ):
+            yield each.release, lambda each=each: _on_jvm(each, wanted)
         return
     for client in clients():
         if asked.jvm and client.product != "hudi-rs":
@@ -117,13 +120,13 @@ def _trials(
 def _on_pypi(client: Client, wanted: tuple[str, ...]) -> Iterable[Outcome]:
     if problem := prepare(client):
         raise NotHereError(problem)
-    return measure_hudi(Rust(client), _cases(wanted)) if client.product == "hudi-rs" else measure(client)
+    return measure_hudi(Rust(client), _cases(wanted)) if client.product == "hudi-rs" else measure(client, wanted)
 
 
-def _on_spark(release: DeltaSpark) -> Iterable[Outcome]:
+def _on_jvm(release: DeltaSpark | Trino, wanted: tuple[str, ...]) -> Iterable[Outcome]:
     if problem := release.prepare():
         raise NotHereError(problem)
-    return measure(release)
+    return measure(release, wanted)
 
 
 def _bundle(release: str, wanted: tuple[str, ...]) -> Iterable[Outcome]:

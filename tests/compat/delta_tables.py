@@ -69,12 +69,14 @@ class Case:
         """Whether the operation tells anything here: changing rows is tried where something is in use."""
         if operation == "read.changes":
             return "changeDataFeed" in self.enabled
+        if operation == "read.filter":
+            return self.name.startswith("several pages")
         if operation not in ("write.delete", "write.merge", "write.optimize"):
             return True
         # A merge that inserts nothing, as this one, says nothing about rows that need a number.
         if "identityColumns" in self.enabled and operation == "write.merge":
             return False
-        in_use = bool(self.enabled) or self.name in ("(1,2) unused", "deletionVectors listed")
+        in_use = bool(self.enabled) or self.name in ("(1,2) unused", "deletionVectors listed", "several pages, (1,2)")
         return (
             in_use
             and not self.name.startswith("mixed")
@@ -123,11 +125,16 @@ class Builder:
     commit_info: dict[str, Any] = field(default_factory=dict)
     deleted: Sequence[int] = ()
     inline_vector: bool = False
+    partition: dict[str, str] = field(default_factory=dict)
+    """The values of the columns that the table is partitioned by."""
+    paged: bool = False
+    """Whether its file has a page for every few rows, and an index of them."""
 
     def __call__(self, folder: Path) -> None:
         log = folder / "_delta_log"
         log.mkdir(parents=True)
-        pq.write_table(self.data, folder / "part-0.parquet")
+        pages: dict[str, Any] = {"data_page_size": 1, "write_batch_size": 10, "write_page_index": True}
+        pq.write_table(self.data, folder / "part-0.parquet", **(pages if self.paged else {}))
         _write_lines(log / f"{0:020}.json", self.first_commit(folder))
 
     def first_commit(self, folder: Path) -> list[dict[str, Any]]:
@@ -146,7 +153,7 @@ class Builder:
             "id": "11111111-2222-3333-4444-555555555555",
             "format": {"provider": "parquet", "options": {}},
             "schemaString": json.dumps({"type": "struct", "fields": self.fields}),
-            "partitionColumns": [],
+            "partitionColumns": list(self.partition),
             "configuration": self.configuration,
             "createdTime": _TIME,
         }
@@ -168,7 +175,7 @@ class Builder:
     def add_action(self, folder: Path) -> dict[str, Any]:
         action = {
             "path": "part-0.parquet",
-            "partitionValues": {},
+            "partitionValues": self.partition,
             "size": (folder / "part-0.parquet").stat().st_size,
             "modificationTime": _TIME,
             "dataChange": True,

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 
 from halocline.compat.answer import Answer
 
-from .cases import delta_cases, spark_cases
+from .cases import delta_cases, spark_cases, trino_cases
 from .delta_spark import DeltaSpark
 from .delta_tables import Case
 from .environments import Client, Worker
 from .outcomes import Outcome
+from .trino import Trino
 
 OPERATIONS = {
     "deltalake": ("read.query", "read.arrow", "write.append", "write.arrow"),
@@ -27,23 +28,38 @@ OPERATIONS = {
     # Whatever deltalake is installed beside them writes for these.
     **dict.fromkeys(("polars", "daft"), ("read",)),
     "delta-spark": ("read", "read.changes", "write.append", "write.delete", "write.merge", "write.optimize"),
+    "trino": ("read", "read.filter", "read.changes", "write.append", "write.delete", "write.merge", "write.optimize"),
 }
 
 
-def measure(client: Client | DeltaSpark) -> Iterator[Outcome]:
-    """Tries a release on every Delta table, operation by operation."""
+_CASES = {DeltaSpark: spark_cases, Trino: trino_cases, Client: delta_cases}
+
+
+def measure(client: Client | DeltaSpark | Trino, tables: Sequence[str] = ()) -> Iterator[Outcome]:
+    """Tries a release on every Delta table, or on those whose name has one of some texts, operation by operation."""
     worker = client.worker()
     try:
-        for case in spark_cases() if isinstance(client, DeltaSpark) else delta_cases():
+        for case in _CASES[type(client)]():
+            if tables and not any(text in case.name for text in tables):
+                continue
             for operation in OPERATIONS[client.product]:
                 if not case.tried_by(operation):
                     continue
                 observed, note = _observe(worker, case, operation)
                 if observed is not None:
-                    asked = case.asked(operation) if isinstance(client, DeltaSpark) else operation
+                    asked = _asked(client, case, operation)
                     yield Outcome(client.release, case.name, case.terms, operation, observed, note, asked)
     finally:
         worker.stop()
+
+
+def _asked(client: Client | DeltaSpark | Trino, case: Case, operation: str) -> str:
+    """What knowledge is asked: of Trino, reading all rows says nothing about some, nor one page about several."""
+    if isinstance(client, Trino):
+        pages = "pages" if case.name.startswith("several pages") else "page"
+        finer = {"read": "read.scan"} | {each: f"{each}.{pages}" for each in ("write.delete", "write.merge")}
+        return finer.get(operation, operation)
+    return case.asked(operation) if isinstance(client, DeltaSpark) else operation
 
 
 def _observe(worker: Worker, case: Case, operation: str) -> tuple[Answer | None, str]:
@@ -74,7 +90,7 @@ def _observe_read(worker: Worker, case: Case, operation: str) -> tuple[Answer | 
     if answer["outcome"] != "done":
         return (Answer.UNKNOWN if answer["outcome"] == "silent" else Answer.REFUSED), answer.get("note", "")
     mark = ("insert",) if operation == "read.changes" else ()
-    wanted = _sorted((*row, *mark) for row in case.rows)
+    wanted = _sorted((*row, *mark) for row in case.rows if operation != "read.filter" or row[0] == 2)
     if "read" in case.must_refuse:
         return Answer.WRONG, "reads although nobody can know what that means"
     if answer["rows"] == wanted:
@@ -110,22 +126,44 @@ def _observe_change(worker: Worker, case: Case, operation: str) -> tuple[Answer 
         if answer["rows"] != wanted:
             return Answer.WRONG, f"leaves {answer['rows']} instead of {wanted}"[:300]
         live = _live_rows(folder, case)
-    if live != len(wanted):
-        return Answer.WRONG, f"leaves {live} rows in the files instead of {len(wanted)}"
+        checkpointed = _checkpointed_rows(folder)
+    for where, found in (("in the files", live), ("in the checkpoint", checkpointed)):
+        if found not in (None, len(wanted)):
+            return Answer.WRONG, f"leaves {found} rows {where} instead of {len(wanted)}"
     return Answer.OK, ""
 
 
 def _live_rows(folder: Path, case: Case) -> int:
     """How many rows the live files hold; the first of them may be known to a checkpoint alone."""
-    live = {"part-0.parquet": len(case.rows)}
-    for path in sorted((folder / "_delta_log").glob("*[0-9].json")):
+    log = folder / "_delta_log"
+    live = {} if (log / f"{0:020}.json").exists() else {("part-0.parquet", ""): len(case.rows)}
+    for path in sorted(log.glob("*[0-9].json")):
         actions = [json.loads(line) for line in path.read_text().splitlines()]
         for removed in (action["remove"] for action in actions if "remove" in action):
-            live.pop(removed["path"], None)
+            live.pop(_identity_of(removed), None)
         for added in (action["add"] for action in actions if "add" in action):
-            rows = pq.read_metadata(folder / added["path"]).num_rows
-            live[added["path"]] = rows - (added.get("deletionVector") or {}).get("cardinality", 0)
+            live[_identity_of(added)] = _rows_of(folder, added)
     return sum(live.values())
+
+
+def _checkpointed_rows(folder: Path) -> int | None:
+    """How many rows the newest checkpoint in one file knows of; None if there is none."""
+    found = sorted((folder / "_delta_log").glob("*[0-9].checkpoint.parquet"))
+    if not found:
+        return None
+    adds = [each for each in pq.read_table(found[-1], columns=["add"])["add"].to_pylist() if each is not None]
+    return sum(_rows_of(folder, each) for each in adds)
+
+
+def _identity_of(action: dict[str, Any]) -> tuple[str, str]:
+    """A file that is live under one vector is another one than under the next."""
+    vector = action.get("deletionVector") or {}
+    return action["path"], f"{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
+
+
+def _rows_of(folder: Path, add: dict[str, Any]) -> int:
+    rows = int(pq.read_metadata(folder / add["path"]).num_rows)
+    return rows - int((add.get("deletionVector") or {}).get("cardinality") or 0)
 
 
 def _observe_append(worker: Worker, case: Case, operation: str, row: dict[str, Any]) -> tuple[Answer | None, str]:
@@ -144,6 +182,8 @@ def _observe_append(worker: Worker, case: Case, operation: str, row: dict[str, A
             )
             return (Answer.WRONG, what) if new else (Answer.REFUSED, answer.get("note", ""))
         problem = _problem(folder, new, case) if new else "reports success without a commit"
+        if not problem and _checkpointed_rows(folder) not in (None, len(case.rows) + 1):
+            problem = f"leaves {_checkpointed_rows(folder)} rows in the checkpoint instead of {len(case.rows) + 1}"
         return (Answer.WRONG, problem) if problem else (Answer.OK, "")
 
 

@@ -35,6 +35,7 @@ _TITLES = {
     "write.merge": "Merging into a row",
     "write.optimize": "Compacting files",
     "read": "Reading all rows",
+    "read.filter": "Reading one row of a file with several pages",
     "read.incremental": "Reading what writes of a range brought",
     "read.changes": "Reading the log of changes",
     "write": "Changing a row",
@@ -68,6 +69,13 @@ _SPARK_METHOD = """`make compat-jvm` lets real releases of Delta Spark, each on 
     tables of `make compat` by path, and compares what they do with what Halocline says about them. Rows are compared,
     the rows in the live files are counted from outside, and rows that break a table's rule are offered as well. An
     optimize comes after an append by the same release."""
+_TRINO_METHOD = """`make compat-jvm` starts real releases of Trino, one node each on its own Java, and lets them work on
+    the tables of `make compat`, which lie on an S3 server on loopback, because old releases write to object stores
+    alone. The server comes from Maven Central, and the connector is compiled from the source at the release's tag.
+    Every table asks for a checkpoint at every commit. Rows are compared, the rows in the live files and in the
+    checkpoint are counted from outside, and rows that break a table's rule are offered as well. An optimize comes
+    after an append by the same release. Reading all rows says nothing about reading some, and a file of one page
+    nothing about files of several, so knowledge is asked for them apart (`read.scan`, `write.delete.page`)."""
 _ENGINE_METHOD = """`make compat` installs real releases, each with what it stood on when it came out, and lets them
     read the tables that deltalake is tried on, which no Delta client wrote. Rows are compared, and what an append
     leaves behind is looked at from outside."""
@@ -75,6 +83,7 @@ _METHODS = {
     **dict.fromkeys(("duckdb", "polars", "daft"), _ENGINE_METHOD),
     "deltalake": _METHOD,
     "delta-spark": _SPARK_METHOD,
+    "trino": _TRINO_METHOD,
     "hudi": _HUDI_METHOD,
     "hudi-rs": _HUDI_METHOD,
 }
