@@ -13,6 +13,8 @@ from halocline.statements.target import StatementTarget, Translate
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from halocline.table import Table
+
 _OURS: Final = ("DELTA", "HALOCLINE")
 
 
@@ -48,7 +50,7 @@ def create(target: StatementTarget) -> DataFrame | None:
         table = DeltaLakeTable.replace(place, what, target.spark, or_create=made, **declared)
     else:
         table = DeltaLakeTable.create(place, what, target.spark, exist_ok=exist_ok, **declared)
-    return target.told(location=table.url, version=table.version)
+    return _told(target, table)
 
 
 def _what(target: StatementTarget, said: SqlDeclaration, query: str | None) -> Any:
@@ -107,8 +109,12 @@ def _cloned(target: StatementTarget, replaces: bool, exist_ok: bool) -> DataFram
     reader.end()
     table = target.delta(source).table
     cloned = table.shallow_clone if shallow else table.deep_clone
-    made = cloned(place, replace=replaces, properties=properties, options=target.options(), **at)
-    return target.told(location=made.url, version=made.version)
+    return _told(target, cloned(place, replace=replaces, properties=properties, options=target.options(), **at))
+
+
+def _told(target: StatementTarget, table: Table) -> DataFrame:
+    target.find(target.parts)  # from here on a lake has the name among those that it lists
+    return target.told(location=table.url, version=table.version)
 
 
 def convert(target: StatementTarget) -> DataFrame | None:

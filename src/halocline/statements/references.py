@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import InputError, UnsupportedError
+from halocline.spark.types.columns import quoted
 from halocline.statements.text import Reader, SqlToken, tokens_of
 
 if TYPE_CHECKING:
@@ -47,12 +48,18 @@ _SEVERAL: Final = frozenset({"JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "L
 
 @dataclass(frozen=True)
 class _Reference:
-    """A table of ours in a text: where its name and time stand, and the DataFrame for it."""
+    """A table of ours in a text: where its name and time stand, and the DataFrame for it.
+
+    Attributes:
+        alias: What it is to be called there; empty where the text says so itself.
+        names: The parts of its name, by all of which columns may be qualified as well; empty where the alias counts.
+    """
 
     start: int
     end: int
     rows: DataFrame
     alias: str
+    names: tuple[str, ...] = ()
 
 
 def path_of(parts: Sequence[str]) -> str | None:
@@ -95,7 +102,7 @@ def _counted(spark: SparkSession, text: str, find: Find) -> DataFrame | None:
     ):
         return None
     source = clause.this
-    if not isinstance(source, exp.Table) or {name for name, given in source.args.items() if given} - _NAME_PARTS:
+    if source not in list(_tables(tree)) or {name for name, given in source.args.items() if given} - _NAME_PARTS:
         return None
     opened = find(tuple(each.name for each in source.parts))
     if opened is None or opened.format != "delta":
@@ -133,8 +140,18 @@ def references(spark: SparkSession, text: str, find: Find) -> list[_Reference]:
         alias = "" if table.args.get("alias") or table.args.get("sample") or table.args.get("pivots") else names[-1]
         where = _pruning(text, end) if not at else None
         rows = opened.to_df(**at) if where is None else _pruned(opened, where)
-        found.append(_Reference(start, end, rows, "" if path_of(names) else alias))
-    return sorted(found, key=lambda each: each.start)
+        alone = "" if path_of(names) else alias
+        found.append(_Reference(start, end, rows, alone, names if alone else ()))
+    return sorted(_told_apart(found), key=lambda each: each.start)
+
+
+def _told_apart(found: Sequence[_Reference]) -> Iterator[_Reference]:
+    """References under other aliases where tables of several names, such as `a.t` and `b.t`, would have the same."""
+    called: dict[str, set[tuple[str, ...]]] = {}
+    for each in found:
+        called.setdefault(each.alias.casefold(), set()).add(tuple(map(str.casefold, each.names)))
+    for each in found:
+        yield replace(each, alias=".".join(each.names)) if len(called[each.alias.casefold()]) > 1 else each
 
 
 def _change_feeds(text: str, find: Find) -> Iterator[_Reference]:
@@ -160,14 +177,31 @@ def _change_feeds(text: str, find: Find) -> Iterator[_Reference]:
 
 def substituted(text: str, found: Sequence[_Reference]) -> tuple[str, dict[str, DataFrame]]:
     """The text as `SparkSession.sql` formats it, and the DataFrames that it names."""
-    pieces, frames, at = list[str](), dict[str, Any](), 0
-    for number, each in enumerate(found):
-        name = f"halocline_{number}"
-        frames[name] = each.rows
-        alias = f" AS `{each.alias.replace('`', '``')}`" if each.alias else ""
-        pieces += [_escaped(text[at : each.start]), f"{{{name}}}{_escaped(alias)}"]
+    frames = {f"halocline_{number}": each.rows for number, each in enumerate(found)}
+    return with_names(text, found, [f"{{{name}}}" for name in frames], _escaped), frames
+
+
+def with_names(text: str, found: Sequence[_Reference], names: Sequence[str], told: Callable[[str], str] = str) -> str:
+    """The text with other names for the tables in it; columns that are qualified with all of a name stay theirs."""
+    short = {each.names: each.alias for each in found if len(each.names) > 1}
+    pieces, at = list[str](), 0
+    for name, each in zip(names, found, strict=True):
+        alias = f" AS {quoted(each.alias)}" if each.alias else ""
+        pieces += [told(shortened(text[at : each.start], short)), name, told(alias)]
         at = each.end
-    return "".join([*pieces, _escaped(text[at:])]), frames
+    return "".join([*pieces, told(shortened(text[at:], short))])
+
+
+def shortened(text: str, short: Mapping[tuple[str, ...], str]) -> str:
+    """A text in which columns that are qualified with a long name, `sales.orders.id`, are so with a short one."""
+    tokens = tokens_of(text) if short else []
+    pieces, at = list[str](), 0
+    for number, token in enumerate(tokens):
+        name = next((name for name in short if _qualified(tokens, number, name)), None)
+        if name is not None:
+            pieces += [text[at : token.start], quoted(short[name])]
+            at = tokens[number + 2 * len(name) - 1].start
+    return "".join([*pieces, text[at:]])
 
 
 def without_qualifier(text: str, qualifiers: Sequence[tuple[str, ...]], reader: Reader) -> str:

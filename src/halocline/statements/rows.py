@@ -75,7 +75,7 @@ def _assignment(target: StatementTarget, *stops: str) -> tuple[str, str]:
 def _column(target: StatementTarget) -> str:
     """Takes a column to be set, without the name of its table."""
     parts = target.reader.name()
-    for name in target.qualifiers:
+    for name in (*target.short, *target.qualifiers):
         if len(parts) > len(name) and tuple(map(str.casefold, parts[: len(name)])) == tuple(map(str.casefold, name)):
             parts = parts[len(name) :]
             break
@@ -170,11 +170,15 @@ def merge(target: StatementTarget) -> DataFrame | None:
     reader.expect("INTO")
     table = target.table()
     found: DeltaLakeTable = target.delta(table).table
-    alias = target.take_alias() or (target.parts[-1] if path_of(target.parts) is None else TARGET_ALIAS)
-    target.alias = alias
+    alias = target.take_alias()
+    if not alias:
+        alias = target.parts[-1] if path_of(target.parts) is None else TARGET_ALIAS
+        target.short |= {target.parts[at:]: alias for at in range(len(target.parts) - 1)}
+        target.alias = alias
     reader.expect("USING")
     start = reader.at
-    source_alias = _source(reader)
+    source_alias, named = _source(reader)
+    target.short |= {named[at:]: named[-1] for at in range(len(named) - 1) if source_alias == named[-1]}
     source = target.rows(f"{prefix}SELECT * FROM {reader.slice(start)}")
     reader.expect("ON")
     builder = found.merge(
@@ -195,20 +199,20 @@ def merge(target: StatementTarget) -> DataFrame | None:
     return target.told(num_affected_rows=sum(counted.values()), **counted)
 
 
-def _source(reader: Reader) -> str | None:
-    """Takes the source of a merge, and gives what it is called."""
-    named = None
+def _source(reader: Reader) -> tuple[str | None, tuple[str, ...]]:
+    """Takes the source of a merge, and gives what it is called, and the parts of the name if it goes by one."""
+    named: tuple[str, ...] = ()
     if reader.word() == "(":
         reader.expect("(")
         reader.until()
         reader.expect(")")
     else:
-        named = reader.name()[-1]
+        named = reader.name()
         if reader.word() in ("VERSION", "TIMESTAMP", "FOR"):
             reader.until("ON", "AS")
     if reader.accept("AS") or reader.word() != "ON":
-        return reader.identifier()
-    return named
+        return reader.identifier(), ()
+    return (named[-1], named) if named else (None, ())
 
 
 def _clause(target: StatementTarget, builder: MergeBuilder) -> MergeBuilder:

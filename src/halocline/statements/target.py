@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from halocline.errors import UnsupportedError
-from halocline.spark.types.columns import quoted
-from halocline.statements.references import Find, frame, path_of, references
+from halocline.statements.references import Find, frame, path_of, references, shortened, with_names
 from halocline.statements.text import Reader, words_in
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ class StatementTarget:
         spark: The session.
         names: What names stand for.
         reader: What is left of the statement.
+        short: Aliases by which expressions know tables, for the names of these in full.
     """
 
     spark: SparkSession
@@ -44,6 +44,7 @@ class StatementTarget:
     reader: Reader
     parts: tuple[str, ...] = ()
     alias: str = ""
+    short: dict[tuple[str, ...], str] = field(default_factory=dict)
     views: list[str] = field(default_factory=list)
 
     @property
@@ -95,18 +96,16 @@ class StatementTarget:
 
     def expression(self, text: str) -> str:
         """A condition or a value; tables of ours that it reads become views, for as long as the statement runs."""
+        text = shortened(text, self.short)
         if "SELECT" not in words_in(text):
             return text
         before = "SELECT "
-        pieces, at = list[str](), len(before)
-        for each in references(self.spark, before + text, self.find):
-            name = f"halocline_{uuid.uuid4().hex}"
+        found = references(self.spark, before + text, self.find)
+        names = [f"halocline_{uuid.uuid4().hex}" for _ in found]
+        for name, each in zip(names, found, strict=True):
             each.rows.createOrReplaceTempView(name)
             self.views.append(name)
-            alias = f" AS {quoted(each.alias)}" if each.alias else ""
-            pieces += [(before + text)[at : each.start], f"{name}{alias}"]
-            at = each.end
-        return "".join([*pieces, (before + text)[at:]])
+        return with_names(before + text, found, names).removeprefix(before)
 
     def close(self) -> None:
         """Takes the views away that expressions needed."""

@@ -55,8 +55,9 @@ def checked_values(values: Mapping[str, Any], schema: Struct, alias: str, table:
     for given, value in values.items():
         path = _path(given, schema, alias)
         if path is None:
-            message = f"there is no column {given!r} to set"
-            raise InputError.unknown(message, given, schema.names, condition="COLUMN_NOT_FOUND")
+            named = given.replace("`", "")
+            message = f"there is no column {named!r} to set"
+            raise InputError.unknown(message, named, schema.names, condition="COLUMN_NOT_FOUND")
         if path[0] in own:
             raise InputError(
                 f"{table} makes the values of column {path[0]} itself, and they never change",
