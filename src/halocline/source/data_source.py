@@ -47,7 +47,7 @@ from halocline.source.index_writer import IndexStreamWriter, IndexWriter
 from halocline.source.options import Door, SourceOptions
 from halocline.source.search_function import register_search
 from halocline.source.stream import DeltaStreamReader, DeltaStreamWriter
-from halocline.spark.session.session import is_connect, remembered
+from halocline.spark.session.session import check_running, is_connect, remembered
 from halocline.spark.session.settings import Settings
 from halocline.spark.session.worker_python import check_worker_python
 from halocline.spark.types.columns import spark_schema, struct_of
@@ -83,6 +83,7 @@ def register(spark: SparkSession, settings: Settings | None = None) -> None:
         >>> register(spark)  # doctest: +SKIP
         >>> spark.read.format("halocline").load("lake/orders").show()  # doctest: +SKIP
     """
+    check_running(spark)
     check_worker_python(spark)
     given = (settings or Settings.read(spark=spark)).given()
     registered: list[dict[str, str]] = remembered(spark, "data source", list)

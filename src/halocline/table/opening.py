@@ -34,6 +34,7 @@ from halocline.spark.scan.frames import session_zone
 from halocline.spark.scan.read_errors import in_our_words
 from halocline.spark.session.session import check_running
 from halocline.spark.session.settings import NAMES, PREFIX, Settings
+from halocline.spark.session.worker_python import check_worker_python
 from halocline.storage import open_store
 from halocline.storage.options import checked
 from halocline.table import gatekeeper
@@ -230,7 +231,10 @@ def placed(
     """The place that a path or URL names, and the settings, from options for both."""
     given = dict(options or {})
     of_store = {key: value for key, value in given.items() if not key.lower().startswith(PREFIX)}
-    return open_store(path, checked(of_store, NAMES)), Settings.read(given, spark)
+    found = open_store(path, checked(of_store, NAMES)), Settings.read(given, spark)
+    if spark is not None:
+        check_worker_python(spark)
+    return found
 
 
 def as_operation(function: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:

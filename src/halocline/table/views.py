@@ -9,10 +9,12 @@ The data source stands above tables, so the package makes it known here (`regist
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from halocline.errors import InputError, InternalError
+from halocline.spark.session.worker_python import check_worker_python, what_to_set
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -31,7 +33,8 @@ def follow(table: Opening[Any], name: str, where: str | Column | None = None) ->
     """Makes the rows that the table has at every query known to SQL as a temporary view.
 
     Raises:
-        InputError: The table lies in this process alone, where Spark's workers do not find it.
+        InputError: The table lies in this process alone, where Spark's workers do not find it; or they do not find
+            Halocline.
     """
     if table.url.startswith("memory:"):
         raise InputError(
@@ -43,5 +46,14 @@ def follow(table: Opening[Any], name: str, where: str | Column | None = None) ->
         raise InternalError("the data source was never made known to tables")
     _known_to[0](table.spark)
     options = {**table.settings.given(), **table.store.options, "follow": "true"}
-    df = table.spark.read.format("halocline").options(**options).load(table.store.address())
+    try:
+        df = table.spark.read.format("halocline").options(**options).load(table.store.address())
+    except Exception as error:  # Spark's classes differ between classic sessions and Connect
+        if (other := check_worker_python(table.spark)) is None:
+            raise
+        raise InputError(
+            "a view that follows its table is read by Spark's Python workers, which do not find Halocline",
+            sides={"workers run": other, "this is": sys.executable},
+            next_step=what_to_set(),
+        ) from error
     (df if where is None else df.where(where)).createOrReplaceTempView(name)

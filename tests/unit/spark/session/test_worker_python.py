@@ -6,14 +6,20 @@ import os
 import sys
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
+import halocline as hc
+from halocline.errors import InputError
+from halocline.spark.session.settings import Settings
 from halocline.spark.session.worker_python import WorkerPythonWarning, check_worker_python
+from halocline.storage import open_store
+from halocline.table import views
 
 
 def session(**settings: str):
     """What is asked of a session."""
-    conf = SimpleNamespace(get=lambda key, default: settings.get(key.replace(".", "_"), default))
+    conf = SimpleNamespace(get=lambda key, default=None: settings.get(key.replace(".", "_"), default), getAll={})
     return type("SparkSession", (), {"__module__": "pyspark.sql.session", "conf": conf})()
 
 
@@ -33,15 +39,41 @@ def other(tmp_path, monkeypatch):
 
 
 def test_other_python_is_warned_of_with_what_to_set(other):
-    python = other(finds_us=False)
+    python, spark = other(finds_us=False), session()
     with pytest.warns(WorkerPythonWarning, match=f"PYSPARK_PYTHON={sys.executable}") as warned:
-        check_worker_python(session())
+        assert check_worker_python(spark) == python
     assert python in str(warned[0].message)
+    assert check_worker_python(spark) == python, "a second warning would be an error here"
+
+
+def test_it_is_warned_of_where_a_table_is_opened_with_the_session(other, tmp_path):
+    other(finds_us=False)
+    hc.Table.create(tmp_path / "t", pa.table({"id": [1]}))
+    with pytest.warns(WorkerPythonWarning, match="PYSPARK_PYTHON"):
+        hc.Table.for_path(tmp_path / "t", session())
+
+
+def test_a_view_that_follows_is_refused_with_what_to_set(other, tmp_path, monkeypatch):
+    monkeypatch.setattr(views, "_known_to", [lambda _: None])
+    python, spark = other(finds_us=False), session()
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("[DATA_SOURCE_NOT_FOUND] and a page of Java")
+
+    source = SimpleNamespace(options=lambda **_: SimpleNamespace(load=fails))
+    spark.read = SimpleNamespace(format=lambda _: source)
+    opening = SimpleNamespace(
+        url=str(tmp_path), spark=spark, settings=Settings(), store=open_store(str(tmp_path / "t"))
+    )
+    with pytest.warns(WorkerPythonWarning), pytest.raises(InputError, match="workers") as refused:
+        views.follow(opening, "t")
+    assert refused.value.sides["workers run"] == python
+    assert f"PYSPARK_PYTHON={sys.executable}" in refused.value.next_step
 
 
 def test_other_python_that_finds_us_will_do(other):
     other(finds_us=True)
-    check_worker_python(session())
+    assert check_worker_python(session()) is None
 
 
 def test_what_is_set_counts_before_the_path(other, monkeypatch):
