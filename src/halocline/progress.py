@@ -1,16 +1,19 @@
 """What long work is doing, shown where there is somebody to see it: a terminal or a notebook, and nowhere else.
 
-One line on the error stream says what is done now and vanishes when it is done. Work inside of other work goes on in
-the same line. Logs, pipes and services hear nothing.
+One line says what is done now. In a terminal it is on the error stream and vanishes when all is done; below the cell of
+a notebook it stays, with the time that it took. Work inside of other work goes on in the same line. Logs, pipes and
+services hear nothing.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
 Tell = Callable[[str], None]
 """Says what is done now."""
@@ -31,17 +34,8 @@ def working(title: str) -> Iterator[Tell]:
         outer(title)
         yield lambda text: outer(f"{title}: {text}")
         return
-    if not _is_seen():
-        yield lambda text: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-
-    with Console(stderr=True).status(escape(title)) as status:
-
-        def tell(text: str) -> None:
-            status.update(escape(f"{title}: {text}"))
-
+    shown = _in_a_notebook if "ipykernel" in sys.modules else _in_a_terminal if sys.stderr.isatty() else _unseen
+    with shown(title) as tell:
         token = _telling.set(tell)
         try:
             yield tell
@@ -49,5 +43,33 @@ def working(title: str) -> Iterator[Tell]:
             _telling.reset(token)
 
 
-def _is_seen() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+@contextmanager
+def _unseen(_: str) -> Iterator[Tell]:
+    yield lambda text: None
+
+
+@contextmanager
+def _in_a_terminal(title: str) -> Iterator[Tell]:
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(escape(title)) as status:
+        yield lambda text: status.update(escape(f"{title}: {text}"))
+
+
+@contextmanager
+def _in_a_notebook(title: str) -> Iterator[Tell]:
+    """A line that is put in place of itself; what rich shows in a notebook needs widgets, and is nothing without them."""
+    display: Any = importlib.import_module("IPython.display").display
+    began = time.monotonic()
+    line = display({"text/plain": title}, raw=True, display_id=True)
+
+    def tell(text: str) -> None:
+        line.update({"text/plain": f"{title}: {text}"}, raw=True)
+
+    outcome = "ended with an error"
+    try:
+        yield tell
+        outcome = "done"
+    finally:
+        tell(f"{outcome} after {time.monotonic() - began:.1f} s")

@@ -43,6 +43,17 @@ def test_verdict_shows_answer_reason_and_fix(table):
 
 
 def test_drop_plan_shows_steps_and_whom_each_way_leaves(table):
-    shown = table.plan_drop("deletionVectors")._repr_html_()
+    plan = table.plan_drop("deletionVectors")
+    shown = plan._repr_html_()
     assert "<ol><li>" in shown
     assert "would break" in shown
+    assert repr(plan) == plan.explain(), "a terminal shows the same facts"
+
+
+def test_what_a_verb_did_is_a_line(table):
+    assert repr(table.set_properties({"a": "b"})).startswith("<Altered version 1: the protocol stays (3,7|")
+    assert repr(table.upgrade("deletionVectors")) == "<Altered nothing to change in version 1>"
+    assert repr(table.drop_feature_support("deletionVectors")).startswith(
+        "<Dropped deletionVectors is dropped in version"
+    )
+    assert repr(table.vacuum()) == "<Vacuumed 0 files of 0 bytes are without use>"

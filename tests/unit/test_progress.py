@@ -6,8 +6,10 @@ import os
 import pty
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pyarrow as pa
+import pytest
 
 import halocline as hc
 from halocline.progress import working
@@ -53,3 +55,26 @@ def test_terminal_is_told_and_left_clean(tmp_path):
     assert done.stdout == b""
     assert "vacuum" in shown
     assert "inner [x]" in shown
+
+
+def test_notebook_has_one_line_that_ends_with_the_time_it_took(tmp_path, monkeypatch):
+    table = hc.Table.create(tmp_path / "t", pa.table({"id": [1]}))
+    lines: list[str] = []
+    handle = SimpleNamespace(update=lambda data, raw: lines.append(data["text/plain"]))
+
+    def display(data: dict[str, str], *, raw: bool, display_id: bool) -> SimpleNamespace:
+        assert raw
+        assert display_id, "a second line would come below the first"
+        lines.append(data["text/plain"])
+        return handle
+
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setattr("IPython.display.display", display)
+    table.vacuum()
+    assert lines[0].startswith("vacuum ")
+    assert " done after " in lines[-1]
+    with pytest.raises(ZeroDivisionError), working("outer"), working("inner") as tell:
+        tell("now")
+        raise ZeroDivisionError
+    assert lines[-4:-1] == ["outer", "outer: inner", "outer: inner: now"]
+    assert "ended with an error" in lines[-1]

@@ -45,6 +45,9 @@ class Altered:
             return f"nothing to change in version {self.version}"
         return f"version {self.version}: {self.approval}"
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
 
 @as_operation
 def alter(

@@ -77,6 +77,9 @@ class Dropped:
         checked = f". Checked: {self.checked}" if self.checked else ""
         return f"{self.feature} is dropped in version {self.version}: {self.before} became {self.after}{checked}"
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
 
 def drop_feature(
     snapshot: Snapshot,

@@ -76,6 +76,8 @@ class DropPlan:
                 lines.append(f"    takes          two calls, the second one {hours:g} hours after the first")
         return "\n".join(lines)
 
+    __repr__ = explain
+
     def _repr_html_(self) -> str:
         told = self.to_dict()
         steps = "".join(f"<li>{escape(each)}</li>" for each in self.steps) or "<li>none: nothing of it is in use</li>"

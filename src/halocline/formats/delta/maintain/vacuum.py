@@ -66,6 +66,13 @@ class Vacuumed:
         """How long the files are together."""
         return sum(meta.size for meta in self.files)
 
+    def __str__(self) -> str:
+        done = "deleted" if self.deleted else "to be deleted, by dry_run=False"
+        return f"{len(self.files):,} files of {self.bytes:,} bytes {done if self.files else 'are without use'}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
 
 def vacuum(
     snapshot: Snapshot,
