@@ -20,6 +20,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="The exit code is 0 if all is fine, 1 for an error, wrong arguments among them, and 2 if something is "
+    "incompatible or wrong with a table.",
 )
 
 
@@ -53,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         emit_error(output, error)
         return error.exit_code
     except typer.TyperException as error:
-        # The parser's own code for a wrong argument is 2, which here means incompatible.
+        # The parser's own code for a wrong argument is 2, which pipelines take for incompatible.
         path = getattr(getattr(error, "ctx", None), "command_path", "halocline")
         problem = error.format_message().rstrip(".")
         if not problem:

@@ -36,9 +36,9 @@ def show(
     # Imported here: every command loads this module, and most search nothing.
     from halocline.formats.index.relevance.best import search_best
     from halocline.formats.index.search import Search, search_table
-    from halocline.table.index.opened import IndexOpened
+    from halocline.table.index.table import IndexTable
 
-    snapshot = IndexOpened.at(table).searched(version=version)
+    snapshot = IndexTable.for_path(table).opened.searched(version=version)
     search = Search.of(snapshot, query, _names(within))
     chosen = _names(columns_shown)
     found = (search_best if score else search_table)(snapshot, search, columns=chosen, limit=limit)

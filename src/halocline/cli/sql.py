@@ -34,7 +34,8 @@ def show(
     """
     from halocline.lake.lake import Lake
 
-    found = Lake.open(lake, session("halocline sql"))
+    found = Lake.open(lake)  # one that is not there is told before Spark starts
+    found.session = session("halocline sql")
     if execute:
         for text in execute:
             _run(found, text, limit, output)

@@ -1,11 +1,13 @@
 """The frame of the command line: exit codes and what is shown when something is wrong."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 import typer
+from typer.main import get_command
 
 from halocline.cli import main
 from halocline.cli.commands import COMMANDS
@@ -52,6 +54,46 @@ def test_a_mistyped_command_names_the_nearest(capsys):
 def test_a_mistyped_option_names_the_nearest(capsys):
     assert main.run(["check", "--clent", "trino@426", "t"]) == 1
     assert "--client" in capsys.readouterr().err
+
+
+def every_command(group, path=()):
+    for name in group.list_commands(typer.Context(group)):
+        found = group.get_command(typer.Context(group), name)
+        yield [*path, name], found
+        if hasattr(found, "list_commands"):
+            yield from every_command(found, [*path, name])
+
+
+def test_every_command_and_option_that_is_mistyped_names_the_nearest_and_never_exits_as_incompatible(capsys):
+    wrong = []
+    for path, command in every_command(get_command(main.app)):
+        mistyped = [([*path[:-1], f"{path[-1]}x"], path[-1])]
+        options = [name for each in command.params for name in each.opts if name.startswith("--")]
+        mistyped += [([*path, f"--x{name[2:]}"], name) for name in options if len(name) > 4]
+        for arguments, meant in mistyped:
+            code = main.run(arguments)
+            told = capsys.readouterr().err
+            if code != 1 or meant not in told:
+                wrong.append((arguments, code, told))
+    assert wrong == []
+
+
+def test_the_help_tells_the_exit_codes(capsys):
+    main.run(["-h"])
+    assert "2 if something is" in capsys.readouterr().out
+
+
+def test_a_shell_is_told_how_a_word_goes_on(tmp_path):
+    def completed(words: str) -> list[str]:
+        asked = {"_HALOCLINE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        program = "from halocline.cli.main import main; main()"
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+        return done.stdout.split()
+
+    assert completed("halocline ins") == ["inspect"]
+    assert completed("halocline check --en") == ["--enable"]
+    assert completed("halocline inspect lake --output ") == ["text", "json"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

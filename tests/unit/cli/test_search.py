@@ -4,6 +4,7 @@ import io
 import json
 import re
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 from tests.support.splits import COLUMNS, OPTIONS, build, row
@@ -14,6 +15,7 @@ from halocline.formats.index.split.fields import OPTIONS_KEY
 from halocline.formats.index.split.reader import OpenedSplit
 from halocline.formats.index.transaction import IndexTransaction
 from halocline.storage import open_store
+from halocline.table import Table
 
 
 @pytest.fixture
@@ -118,3 +120,20 @@ def test_hits_are_highlighted_in_a_terminal_and_nowhere_else(table, capsys, monk
     monkeypatch.undo()
     assert run(table, "message:17 AND level:ERR*", "--columns", "id,level,message") == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("place", "found"), [("missing", "nothing"), ("file.txt", "a file"), ("loose", "Parquet files")]
+)
+def test_what_is_there_instead_of_a_table_is_told(tmp_path, capsys, place, found):
+    (tmp_path / "file.txt").write_text("x")
+    (tmp_path / "loose").mkdir()
+    (tmp_path / "loose" / "a.parquet").write_bytes(b"PAR1")
+    assert run(str(tmp_path / place), "x") == 1
+    assert f"found       {found}" in capsys.readouterr().err
+
+
+def test_a_table_of_another_format_is_told_by_it(tmp_path, capsys):
+    Table.create(tmp_path / "orders", pa.table({"id": [1]}))
+    assert run(str(tmp_path / "orders"), "x") == 1
+    assert "is a delta table" in capsys.readouterr().err

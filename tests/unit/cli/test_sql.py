@@ -1,7 +1,8 @@
-"""`halocline sql`: where a statement ends as lines come in."""
+"""`halocline sql`: where a statement ends as lines come in, and a lake that is not there."""
 
 import pytest
 
+from halocline.cli import main, sql
 from halocline.cli.sql import statements_in
 
 
@@ -21,3 +22,9 @@ from halocline.cli.sql import statements_in
 )
 def test_a_statement_ends_with_its_semicolon(lines, found):
     assert [each.strip() for each in statements_in(f"{line}\n" for line in lines)] == found
+
+
+def test_lake_that_is_not_there_is_told_before_spark_starts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sql, "session", lambda name: pytest.fail("Spark was started for nothing"))
+    assert main.run(["sql", str(tmp_path / "lak"), "-e", "SELECT 1"]) == 1
+    assert "there is no folder" in capsys.readouterr().err
