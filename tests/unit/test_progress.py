@@ -73,8 +73,13 @@ def test_notebook_has_one_line_that_ends_with_the_time_it_took(tmp_path, monkeyp
     table.vacuum()
     assert lines[0].startswith("vacuum ")
     assert " done after " in lines[-1]
-    with pytest.raises(ZeroDivisionError), working("outer"), working("inner") as tell:
-        tell("now")
-        raise ZeroDivisionError
+
+    def failing() -> None:
+        with working("outer"), working("inner") as tell:
+            tell("now")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
     assert lines[-4:-1] == ["outer", "outer: inner", "outer: inner: now"]
     assert "ended with an error" in lines[-1]
