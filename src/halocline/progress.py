@@ -59,7 +59,7 @@ def _in_a_terminal(title: str) -> Iterator[Tell]:
 
 @contextmanager
 def _in_a_notebook(title: str) -> Iterator[Tell]:
-    """A line that is put in place of itself; what rich shows in a notebook needs widgets, and is nothing without them."""
+    """A line that is put in place of itself; what rich shows there needs widgets, and is nothing without them."""
     display: Any = importlib.import_module("IPython.display").display
     began = time.monotonic()
     line = display({"text/plain": title}, raw=True, display_id=True)
