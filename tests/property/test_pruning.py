@@ -184,7 +184,7 @@ def test_files_with_a_matching_row_are_kept(table, predicate, zone, zone_is_know
     configuration = TableConfiguration(Protocol.delta(1, 2), metadata)
     parsed = Predicate.parse(predicate, SCHEMA)
     pruner = StatsPruner.of(predicate, configuration, timezone=zone if zone_is_known else None)
-    batch = live_files.from_adds([("f", add) for _, add in made], ("path", "partition_values", "stats"))
+    batch = live_files.from_adds([add for _, add in made], ("path", "partition_values", "stats"))
     keep = pruner.keep({"path": batch["path"], "partitionValues": batch["partition_values"], "stats": batch["stats"]})
     kept = set(range(len(made))) if keep is None else {n for n, each in enumerate(keep.to_pylist()) if each}
     matching = _matching([content for content, _ in made], predicate, zone)

@@ -66,7 +66,7 @@ def _frame(spark: SparkSession, shown: Snapshot, files: Sequence[ChangeFile]) ->
     df = scan(
         spark,
         shown.store,
-        pa.Table.from_batches([from_adds([(file.path, file.file) for file in sized])]),
+        pa.Table.from_batches([from_adds([file.file for file in sized], paths=[file.path for file in sized])]),
         layout,
         deleted=_left_out(shown.store, sized),
         rows=RowColumns(file=_NUMBER),

@@ -137,7 +137,8 @@ class FileRows:
 
     def read(self, files: Sequence[ChangeFile]) -> Iterator[pa.RecordBatch]:
         """The rows of some files that count."""
-        listed = pa.Table.from_batches([from_adds([(file.path, file.file) for file in files])])
+        adds, paths = [file.file for file in files], [file.path for file in files]
+        listed = pa.Table.from_batches([from_adds(adds, paths=paths)])
         columns = [PartitionColumn.of(field, self.mode) for field in self.partitions]
         values = PartitionValues(listed, columns, self.zone)
         for number, file in enumerate(files):

@@ -243,7 +243,7 @@ def inserted(spark: SparkSession, store: Store, adds: Sequence[Add], row_files: 
     if not adds:
         return []
     decode, state = Locations(store.root).decode, row_files.state
-    files = pa.Table.from_batches([from_adds([(decode(add.path), add) for add in adds])])
+    files = pa.Table.from_batches([from_adds(adds, paths=[decode(add.path) for add in adds])])
     df = scan(spark, store, files, FileLayout.of(state).with_nulls, zone=session_zone(spark))
     return row_files.write_changes(df.withColumn(CHANGE_TYPE, F.lit("insert")), state.schema)
 

@@ -215,7 +215,7 @@ def same_partitions(zone: str, snapshot: Snapshot, transaction: Transaction, add
             next_step="Overwrite it whole, or by a condition.",
         )
     columns = FileLayout.of(snapshot.configuration).partition_keys
-    new = PartitionValues(pa.Table.from_batches([from_adds([(add.path, add) for add in adds])]), columns, zone)
+    new = PartitionValues(pa.Table.from_batches([from_adds(adds)]), columns, zone)
     written = {_equal(columns, row) for row in new.values}
     if not written:
         return snapshot.files().slice(0, 0)

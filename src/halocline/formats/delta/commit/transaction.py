@@ -319,7 +319,7 @@ class Transaction:
         if self.snapshot is None:
             return candidates[0]
         pruner = self.snapshot.pruner(predicate, timezone=self._timezone)
-        files = from_adds([(add.path, add) for add in candidates], ("path", "partition_values", "stats"))
+        files = from_adds(candidates, ("path", "partition_values", "stats"))
         keep = pruner.keep(on_disk(files))
         return candidates[0] if keep is None else next(compress(candidates, keep.to_pylist()), None)
 

@@ -9,7 +9,7 @@ whatever a checkpoint never holds: provenance, change data, actions that are not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halocline.formats.delta.actions.action import Action, Add, Remove, Txn, malformed
+from halocline.formats.delta.actions.action import Action, Remove, Txn, malformed
 from halocline.formats.delta.actions.protocol import protocol_of
 from halocline.formats.delta.configuration.column_mapping import mode_of
 from halocline.formats.delta.configuration.properties import TableProperties
@@ -25,7 +25,7 @@ from halocline.formats.delta.configuration.schema import Schema
 from halocline.formats.delta.log import checkpoint_schema
 from halocline.formats.delta.log.action_types import TEXT_MAP
 from halocline.formats.delta.log.header import TableHeader, header_of
-from halocline.formats.delta.log.live_files import LOG_PATH, from_adds, from_checkpoint, on_disk, typed
+from halocline.formats.delta.log.live_files import ALL, LOG_PATH, from_checkpoint, on_disk, typed, vectors_to_disk
 from halocline.formats.delta.log.replay import Replay
 from halocline.formats.delta.log.table_size import TableSize
 from halocline.formats.delta.stats import json_writer, typed_columns
@@ -110,9 +110,11 @@ class CheckpointRows:
 
     def adds(self) -> Iterator[Any]:
         """The live files, as struct arrays of the type that `form` tells."""
-        adds, checkpoint = self._replay.state.adds, self._replay.checkpoint
-        for start in range(0, len(adds), BATCH):
-            yield self._add_structs(_add_columns([add for _, add in adds[start : start + BATCH]]))
+        checkpoint = self._replay.checkpoint
+        for batch in self._replay.tail_files(ALL.names):
+            found = on_disk(batch)
+            vectors = vectors_to_disk(found["deletionVector"], checkpoint_schema.VECTOR)
+            yield self._add_structs(found | {"path": found[LOG_PATH], "deletionVector": vectors})
         if checkpoint is None:
             return
         columns = [field.name for field in checkpoint_schema.ADD if field.name != "dataChange"]
@@ -166,13 +168,6 @@ class CheckpointRows:
 
 def _structs(found: Mapping[str, Any], type: Any, column: str, name: str) -> Any:
     return pa.StructArray.from_arrays(from_checkpoint(found, type, column, name), fields=list(type))
-
-
-def _add_columns(adds: Sequence[Add]) -> dict[str, Any]:
-    """The adds as columns with their names on disk."""
-    vectors = [add.deletion_vector and msgspec.to_builtins(add.deletion_vector) for add in adds]
-    columns = on_disk(from_adds([(add.path, add) for add in adds]))
-    return columns | {"deletionVector": pa.array(vectors, checkpoint_schema.VECTOR)}
 
 
 def _remove_row(remove: Remove) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -38,7 +37,6 @@ from halocline.storage.base import Store
 
 _log = logging.getLogger(__name__)
 _CHECKPOINTS_TRIED: Final = 4
-_BATCH: Final = 65536
 _T = TypeVar("_T")
 
 
@@ -157,7 +155,7 @@ class Replay:
     @cached_property
     def state(self) -> TailState:
         """Everything the tail says."""
-        return self._tail.state(self.locations)
+        return self._tail.state()
 
     @cached_property
     def txns(self) -> Mapping[str, Txn]:
@@ -174,24 +172,20 @@ class Replay:
     def files(self, columns: Sequence[str] | None = None, pruner: Pruner | None = None) -> pa.Table:
         """The live files."""
         wanted = live_files.chosen(columns)
-
-        def listed() -> list[pa.RecordBatch]:
-            return [*self._tail_files(wanted, pruner), *self._checkpoint_files(wanted, pruner)]
-
         _ = self.state
-        batches = self.reading(listed)
+        # First the checkpoint: the tail begins earlier if that has to be left out.
+        older = self.reading(lambda: list(self._checkpoint_files(wanted, pruner)))
+        batches = [*self.tail_files(wanted, pruner), *older]
         table = pa.Table.from_batches(batches, schema=live_files.schema_of(wanted))
         live_files.check_unique(table["path"], self.store.root)
         return table
 
-    def _tail_files(self, wanted: Sequence[str], pruner: Pruner | None) -> Iterator[pa.RecordBatch]:
-        adds = self.state.adds
-        for start in range(0, len(adds), _BATCH):
-            some = adds[start : start + _BATCH]
-            if pruner is not None:
-                keep = pruner.keep(live_files.on_disk(live_files.from_adds(some, ("path", *pruner.facts))))
-                some = some if keep is None else list(compress(some, keep.to_pylist()))
-            yield live_files.from_adds(some, wanted)
+    def tail_files(self, wanted: Sequence[str], pruner: Pruner | None = None) -> Iterator[pa.RecordBatch]:
+        """The live files that the tail adds."""
+        facts = () if pruner is None else pruner.facts
+        for batch in self._tail.files(self.state, tuple(dict.fromkeys([*wanted, *facts]))):
+            keep = None if pruner is None else pruner.keep(live_files.on_disk(batch))
+            yield batch.select(wanted) if keep is None else batch.select(wanted).filter(keep)
 
     def _checkpoint_files(self, wanted: tuple[str, ...], pruner: Pruner | None) -> Iterator[pa.RecordBatch]:
         checkpoint = self.checkpoint

@@ -133,7 +133,32 @@ class TestTail:
 
     def test_a_long_tail_is_fetched_again_rather_than_kept(self, monkeypatch):
         monkeypatch.setattr("halocline.formats.delta.log.commits._KEPT", 10)
-        assert paths(opened(LogBuilder().create(add("a")).commit(add("b")))) == ["a", "b"]
+        files = opened(LogBuilder().create(add("a", "1")).commit(add("b", "2"))).files()
+        assert dict(zip(*files.select(["path", "partition_values"]).to_pydict().values(), strict=True)) == {
+            "a": [("day", "1")],
+            "b": [("day", "2")],
+        }
+
+    def test_fields_decoded_later_are_those_of_the_files_that_still_live(self):
+        log = LogBuilder().create(add("a", "1"), add("b", "1"), add("c", "1"), add("d", "1"), add("e%20e", "1"))
+        log.commit(Remove("a", 5), add("b", "2"), add("d", "2", deletion_vector=vector()), Remove("d", 5))
+        replay = opened(log)
+        narrow = replay.files(["path", "log_path"])["path"].to_pylist()
+        files = replay.files(["partition_values", "deletion_vector"])
+        assert narrow == files["path"].to_pylist()
+        found = {
+            row["path"]: (dict(row["partition_values"])["day"], row["deletion_vector"] is not None)
+            for row in files.to_pylist()
+        }
+        assert found == {"b": ("2", False), "c": ("1", False), "d": ("2", True), "e e": ("1", False)}
+
+    def test_a_field_that_cannot_be_read_is_damage_for_whoever_asks_for_it(self):
+        log = LogBuilder().create(add("a"))
+        line = b'{"add":{"path":"b","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true,"stats":5}}'
+        replay = opened(log.put(f"{1:020d}.json", line))
+        assert sorted(replay.files(["path", "size"])["path"].to_pylist()) == ["a", "b"]
+        with pytest.raises(MalformedError, match="line 1 cannot be read"):
+            replay.files(["stats"])
 
 
 def kinds(log: LogBuilder, kind: str) -> LogBuilder:
